@@ -1,0 +1,97 @@
+"""Causal linear attention in chunks, with its own backward (eq. 13-15).
+
+A chunk meets the positions before it through one state (s, z) and its own positions through a masked
+[chunk, chunk] product. Only phi(q), phi(k) and v are kept for the backward pass, which sums the state
+again from the front for queries and from the back for keys and values, so training memory is
+O(N max(C, M)) per head and no [N, C, M] tensor exists. The derivation stands in README.md beside this file.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from kernels.attention.reference import EPSILON
+
+CHUNK = 64  # positions; a power of two at least as wide as the heads, measured best of 32, 64, 128 on a CPU
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+def causal_linear_attention(
+    phi_q: torch.Tensor,  # [B, H, N, C]
+    phi_k: torch.Tensor,  # [B, H, N, C]
+    v: torch.Tensor,  # [B, H, N, M]
+    s: torch.Tensor | None = None,  # [B, H, C, M]
+    z: torch.Tensor | None = None,  # [B, H, C]
+) -> Tensors:
+    """As `reference.causal_linear_attention`: y [B, H, N, M] and the final state s, z (float32 or wider).
+
+    Gradients flow to phi_q, phi_k and v; the given state is a constant and the returned one carries no
+    gradient. The arguments stay as they are.
+    """
+    batch, heads, length, key_width = phi_q.shape
+    if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
+        raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
+    wide = torch.promote_types(phi_q.dtype, torch.float32)
+    s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1], dtype=wide) if s is None else s
+    z = phi_q.new_zeros(batch, heads, key_width, dtype=wide) if z is None else z
+    numerator, normaliser, s, z = _Sums.apply(phi_q, phi_k, v, s, z)
+    return numerator / (normaliser + EPSILON)[..., None].to(numerator.dtype), s, z
+
+
+def _chunks(x: torch.Tensor) -> torch.Tensor:
+    """[B, H, N, D] -> [B, H, n, CHUNK, D], the end padded with zeros (a zero key adds nothing to a state)."""
+    batch, heads, length, width = x.shape
+    padding = -length % CHUNK
+    if padding:
+        x = F.pad(x, (0, 0, 0, padding))
+    return x.reshape(batch, heads, (length + padding) // CHUNK, CHUNK, width)
+
+
+def _before(sums: torch.Tensor, first: torch.Tensor) -> Tensors:
+    """Running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
+    after = sums.cumsum(dim=2) + first.unsqueeze(2)
+    return torch.cat((first.unsqueeze(2), after[:, :, :-1]), dim=2), after[:, :, -1]
+
+
+def _after(sums: torch.Tensor) -> torch.Tensor:
+    """Sums over all later chunks, for each chunk."""
+    return sums.flip(2).cumsum(dim=2).flip(2) - sums
+
+
+class _Sums(torch.autograd.Function):
+    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, and the final state."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, s: torch.Tensor, z: torch.Tensor
+    ) -> Tensors:
+        ctx.save_for_backward(phi_q, phi_k, v, s, z)
+        length = phi_q.shape[2]
+        q, k, v = _chunks(phi_q), _chunks(phi_k), _chunks(v)
+        s_before, s_last = _before((k.mT @ v).to(s.dtype), s)
+        z_before, z_last = _before(k.sum(dim=3, dtype=z.dtype), z)
+        scores = (q @ k.mT).tril()
+        numerator = scores @ v + q @ s_before.to(q.dtype)
+        normaliser = scores.sum(dim=-1, dtype=z.dtype) + (q @ z_before.to(q.dtype).unsqueeze(-1)).squeeze(-1)
+        ctx.mark_non_differentiable(s_last, z_last)
+        return numerator.flatten(2, 3)[:, :, :length], normaliser.flatten(2, 3)[:, :, :length], s_last, z_last
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        phi_q, phi_k, v, s, z = ctx.saved_tensors
+        length = phi_q.shape[2]
+        q, k, v = _chunks(phi_q), _chunks(phi_k), _chunks(v)
+        g = _chunks(gradients[0].to(q.dtype))  # d loss / d numerator
+        h = _chunks(gradients[1].to(q.dtype).unsqueeze(-1))  # d loss / d normaliser
+        s_before, _ = _before((k.mT @ v).to(s.dtype), s)
+        z_before, _ = _before(k.sum(dim=3, dtype=z.dtype), z)
+        r_after = _after((q.mT @ g).to(s.dtype)).to(q.dtype)  # sum of phi(q_j) g_j^T over later chunks
+        t_after = _after((q * h).sum(dim=3, dtype=z.dtype)).to(q.dtype)  # and of phi(q_j) h_j
+        scores = (q @ k.mT).tril()
+        score_gradients = (g @ v.mT + h).tril()
+        grad_q = score_gradients @ k + g @ s_before.to(q.dtype).mT + h * z_before.to(q.dtype).unsqueeze(3)  # eq. 13
+        grad_k = score_gradients.mT @ q + v @ r_after.mT + t_after.unsqueeze(3)  # eq. 14
+        grad_v = scores.mT @ g + k @ r_after  # eq. 15
+        return *(x.flatten(2, 3)[:, :, :length] for x in (grad_q, grad_k, grad_v)), None, None

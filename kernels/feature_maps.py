@@ -1,0 +1,28 @@
+"""Feature maps phi: what turns keys and queries into positive features (section 3.2.1).
+
+A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that the
+normaliser phi(q)^T z of eq. 20 can never be zero. A new map joins by one entry in FEATURE_MAPS.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+FeatureMap = Callable[[torch.Tensor], torch.Tensor]
+
+
+def elu_plus_one(x: torch.Tensor) -> torch.Tensor:
+    """phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C]."""
+    return F.elu(x) + 1
+
+
+FEATURE_MAPS: dict[str, FeatureMap] = {"elu": elu_plus_one}
+
+
+def feature_map(name: str) -> FeatureMap:
+    """The map of that name; ValueError with the known names otherwise."""
+    try:
+        return FEATURE_MAPS[name]
+    except KeyError:
+        raise ValueError(f"unknown feature map {name!r}; known: {', '.join(sorted(FEATURE_MAPS))}") from None

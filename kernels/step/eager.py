@@ -1,0 +1,20 @@
+"""The recurrent step in plain torch operations over the whole batch."""
+
+import torch
+
+from kernels.attention.reference import EPSILON
+
+
+def recurrent_step(
+    phi_q: torch.Tensor,  # [B, H, C]
+    phi_k: torch.Tensor,  # [B, H, C]
+    v: torch.Tensor,  # [B, H, M]
+    s: torch.Tensor,  # [B, H, C, M], changed in place
+    z: torch.Tensor,  # [B, H, C], changed in place
+) -> torch.Tensor:
+    """As `reference.recurrent_step`: s and z are updated IN PLACE; returns y [B, H, M]."""
+    s.addcmul_(phi_k.unsqueeze(-1), v.unsqueeze(-2))
+    z.add_(phi_k)
+    numerator = torch.matmul(phi_q.unsqueeze(-2), s).squeeze(-2)
+    normaliser = (phi_q * z).sum(dim=-1, keepdim=True)
+    return numerator / (normaliser + EPSILON)

@@ -1,0 +1,23 @@
+"""The law for the recurrent step: eq. 18-20, image by image and head by head. Never optimised."""
+
+import torch
+
+from kernels.attention.reference import EPSILON
+
+
+def recurrent_step(
+    phi_q: torch.Tensor,  # [B, H, C]
+    phi_k: torch.Tensor,  # [B, H, C]
+    v: torch.Tensor,  # [B, H, M]
+    s: torch.Tensor,  # [B, H, C, M], changed in place
+    z: torch.Tensor,  # [B, H, C], changed in place
+) -> torch.Tensor:
+    """Adds phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and returns
+    y = phi(q)^T s / (phi(q)^T z + 1e-6) [B, H, M], the attention's part of eq. 20."""
+    y = torch.empty_like(v)
+    for b in range(s.shape[0]):
+        for h in range(s.shape[1]):
+            s[b, h] += torch.outer(phi_k[b, h], v[b, h])
+            z[b, h] += phi_k[b, h]
+            y[b, h] = (phi_q[b, h] @ s[b, h]) / (phi_q[b, h] @ z[b, h] + EPSILON)
+    return y

@@ -1,0 +1,130 @@
+"""ModelConfig: everything a checkpoint must say about itself, checked when it is made.
+
+Frozen, strict, written to config.json as it stands. Letters: L layers, H heads, C key width, M value
+width, K mixture components; a byte is one channel of one pixel, in raster order, channels innermost.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from kernels.feature_maps import feature_map
+
+FORMAT = 1  # of a model directory; a later one is refused, not guessed at
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A linear-transformer image model (section 4.2)."""
+
+    height: int
+    width: int
+    channels: int
+    layers: int
+    heads: int
+    key_width: int
+    value_width: int
+    feed_forward: int
+    feature_map: str = "elu"
+    norm: Literal["pre", "post"] = "pre"
+    activation: Literal["relu", "gelu"] = "gelu"
+    embedding_join: Literal["sum", "concat"] = "sum"
+    position: Literal["axial", "sincos"] = "axial"
+    neighbours: tuple[int, ...] = ()  # offsets of painted bytes that the input embeds beside the previous one
+    components: int = 10
+    scale: Literal["exp", "elu"] = "exp"
+    start_token: bool = True
+    first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0 where no start token is
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_type(field.name, getattr(self, field.name), get_type_hints(ModelConfig)[field.name])
+        sizes = ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
+        for name in sizes:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.channels not in (1, 3):
+            raise ValueError(f"channels must be 1 (grey) or 3 (RGB), not {self.channels}")
+        feature_map(self.feature_map)
+        if self.embedding_join == "concat" and self.model_width % 2:
+            raise ValueError(f"a concatenated embedding needs an even width, not {self.model_width}")
+        if len(set(self.neighbours)) != len(self.neighbours):
+            raise ValueError(f"neighbours must differ from each other, not {list(self.neighbours)}")
+        if any(not 1 < offset < self.bytes for offset in self.neighbours):
+            raise ValueError(f"neighbours must be offsets from 2 to {self.bytes - 1}, not {list(self.neighbours)}")
+        if self.neighbours and not self.start_token:
+            raise ValueError("neighbours need a start token, which stands for bytes before the image")
+        if self.start_token != (self.first_byte_histogram is None):
+            raise ValueError("a model has either a start token or a first_byte_histogram")
+        if self.first_byte_histogram is not None:
+            histogram = self.first_byte_histogram
+            if len(histogram) != 256 or min(histogram) < 0 or abs(sum(histogram) - 1) > 1e-6:
+                raise ValueError("first_byte_histogram must hold 256 probabilities that sum to 1")
+
+    @property
+    def bytes(self) -> int:
+        """N, the bytes of an image."""
+        return self.height * self.width * self.channels
+
+    @property
+    def model_width(self) -> int:
+        """Width of the residual stream, heads x value width."""
+        return self.heads * self.value_width
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Offsets back from the byte to predict whose values the input embeds."""
+        return (1, *self.neighbours)
+
+    @property
+    def first(self) -> int:
+        """The first byte that the network predicts: 0 with a start token, else 1."""
+        return 0 if self.start_token else 1
+
+    @property
+    def state_bytes_per_image(self) -> int:
+        """Bytes of (s, z) of one image in flight, float32; the same at every position."""
+        return 4 * self.layers * self.heads * self.key_width * (self.value_width + 1)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(H, W) for grey, (H, W, 3) for colour: the shape that users see."""
+        return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
+
+    @property
+    def size(self) -> str:
+        """As the API writes it: WIDTHxHEIGHT."""
+        return f"{self.width}x{self.height}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What config.json holds; every field, and the format."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
+        """The other way; ValueError with one sentence for a newer format or an unknown, missing or wrong field."""
+        data = dict(data)
+        written = data.pop("format", None)
+        if not isinstance(written, int) or isinstance(written, bool) or written < 1:
+            raise ValueError(f"format must be a whole number from 1 to {FORMAT}, not {written!r}")
+        if written > FORMAT:
+            raise ValueError(f"format {written} is newer than this program, which reads up to {FORMAT}")
+        known = [field.name for field in fields(cls)]
+        if unknown := sorted(set(data) - set(known)):
+            raise ValueError(f"unknown key {unknown[0]!r}")
+        if missing := [name for name in known if name not in data]:
+            raise ValueError(f"missing key {missing[0]!r}")
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+
+
+def _check_type(name: str, value: object, wanted: Any) -> None:
+    """ValueError where a JSON value is not of a field's type; bool is no int, int passes for float."""
+    if get_origin(wanted) is Literal:
+        if value not in get_args(wanted) or not isinstance(value, str):
+            raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")
+    elif wanted in (int, str, bool):
+        if type(value) is not wanted:
+            raise ValueError(f"{name} must be of type {wanted.__name__}, not {value!r}")
+    elif value is not None or type(None) not in get_args(wanted):
+        item = (int, float) if name == "first_byte_histogram" else (int,)
+        if not isinstance(value, tuple) or any(type(x) not in item for x in value):
+            raise ValueError(f"{name} must be a list of numbers, not {value!r}")

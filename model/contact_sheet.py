@@ -1,0 +1,26 @@
+"""Many small images as one picture: rows of a grid that is as near a square as it can be."""
+
+from math import ceil, sqrt
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from model.checkpoint import write_atomically
+
+
+def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:
+    """Images [n, H, W] or [n, H, W, 3] uint8, row by row; empty places are black."""
+    count, height, width = images.shape[:3]
+    columns = ceil(sqrt(count)) if columns is None else columns
+    rows = ceil(count / columns)
+    padding = np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)
+    grid = np.concatenate((images, padding)).reshape(rows, columns, *images.shape[1:])
+    return Image.fromarray(
+        np.ascontiguousarray(grid.swapaxes(1, 2)).reshape(rows * height, columns * width, *images.shape[3:])
+    )
+
+
+def save(images: np.ndarray, path: Path, columns: int | None = None) -> None:
+    """Writes the sheet as a PNG, atomically."""
+    write_atomically(path, lambda temporary: sheet(images, columns).save(temporary, format="PNG"))

@@ -1,0 +1,29 @@
+"""The published image sets, read as their sites publish them: uint8 arrays [images, N], raster order,
+channels innermost. A file that is missing, truncated or something else stops with one sentence."""
+
+from pathlib import Path
+
+import numpy as np
+
+from model.datasets import cifar10, mnist
+from model.datasets.files import DataError
+
+__all__ = ["DATASETS", "DataError", "load"]
+
+DATASETS = {"mnist": mnist.load, "cifar10": cifar10.load}
+SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
+
+
+def load(name: str, directory: Path, split: str) -> np.ndarray:
+    """Images [n, N] uint8 of `split` ("train" or "test") of the set `name` in `directory`."""
+    if not directory.is_dir():
+        raise DataError(f"{directory} is not a directory")
+    return DATASETS[name](directory, split)
+
+
+def of_shape(height: int, width: int, channels: int) -> str:
+    """The set whose images have this shape; DataError where there is none."""
+    for name, shape in SHAPES.items():
+        if shape == (height, width, channels):
+            return name
+    raise DataError(f"no data set has images of {height} x {width} x {channels}")

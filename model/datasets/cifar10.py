@@ -1,0 +1,79 @@
+"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's tar.
+
+A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The python
+version's batches are pickles: they are read by an unpickler that knows numpy arrays and nothing else.
+"""
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.datasets.files import DataError, read
+
+BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+TAR = "cifar-10-python.tar.gz"
+FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
+PIXELS = 3072
+
+
+def load(directory: Path, split: str) -> np.ndarray:
+    """[50000 or 10000, 3072] uint8, channels innermost."""
+    planes = _from_tar(directory / TAR, split) if (directory / TAR).is_file() else _from_binary(directory, split)
+    return np.ascontiguousarray(planes.reshape(-1, 3, 1024).transpose(0, 2, 1)).reshape(-1, PIXELS)
+
+
+def _from_binary(directory: Path, split: str) -> np.ndarray:
+    folder = next((directory / name for name in FOLDERS if list((directory / name).glob("*_batch*.bin*"))), directory)
+    batches = []
+    for name in BATCHES[split]:
+        path, data = read(folder, f"{name}.bin")
+        if not data or len(data) % (1 + PIXELS):
+            raise DataError(f"{path} is truncated or wrong: {len(data)} bytes are not whole records of 3,073")
+        records = np.frombuffer(data, np.uint8).reshape(-1, 1 + PIXELS)
+        if records[:, 0].max() > 9:
+            raise DataError(f"{path} is not CIFAR-10: a record has the label {records[:, 0].max()}")
+        batches.append(records[:, 1:])
+    return np.concatenate(batches)
+
+
+def _from_tar(path: Path, split: str) -> np.ndarray:
+    wanted = {f"cifar-10-batches-py/{name}": name for name in BATCHES[split]}
+    batches = {}
+    try:
+        with tarfile.open(path, "r:*") as tar:
+            for member in tar:
+                if member.name in wanted and (file := tar.extractfile(member)):
+                    batches[member.name] = _pixels(path, member.name, file.read())
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(f"{path} is truncated or not a tar file: {error}") from None
+    if missing := sorted(set(wanted) - set(batches)):
+        raise DataError(f"{path} lacks {missing[0]}")
+    return np.concatenate([batches[name] for name in wanted])
+
+
+def _pixels(path: Path, name: str, data: bytes) -> np.ndarray:
+    try:
+        batch = _ArraysOnly(io.BytesIO(data), encoding="latin1").load()
+        pixels = batch["data"]
+    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise DataError(f"{path}: {name} is not a CIFAR-10 batch: {error}") from None
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
+        raise DataError(f"{path}: {name} does not hold rows of 3,072 bytes")
+    return pixels
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Builds lists, dicts, strings and numpy arrays; anything else that a pickle asks for is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.removeprefix("numpy.").removeprefix("_").startswith("core.multiarray") and name == "_reconstruct":
+            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
+        if module == "numpy" and name in ("ndarray", "dtype"):
+            return getattr(np, name)
+        if module == "_codecs" and name == "encode":  # how Python 3 writes a bytes object in protocol 2
+            return lambda text, encoding: text.encode(encoding)
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")

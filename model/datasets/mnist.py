@@ -1,0 +1,26 @@
+"""MNIST as published: IDX files, plain or gzipped (LeCun, Cortes, Burges; yann.lecun.com/exdb/mnist)."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from model.datasets.files import DataError, read
+
+FILES = {"train": ("train-images-idx3-ubyte", 60_000), "test": ("t10k-images-idx3-ubyte", 10_000)}
+MAGIC = 0x00000803  # unsigned bytes, three dimensions
+
+
+def load(directory: Path, split: str) -> np.ndarray:
+    """[60000 or 10000, 784] uint8; fewer images where the file's header says so."""
+    path, data = read(directory, FILES[split][0])
+    if len(data) < 16:
+        raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
+    magic, count, height, width = struct.unpack(">IIII", data[:16])
+    if magic != MAGIC:
+        raise DataError(f"{path} is not an IDX file of images: it begins with {data[:4].hex()}, not {MAGIC:08x}")
+    if (height, width) != (28, 28):
+        raise DataError(f"{path} holds images of {height} x {width}, not 28 x 28")
+    if len(data) != 16 + count * 784:
+        raise DataError(f"{path} holds {len(data) - 16} bytes of pixels, not the {count * 784} of its {count} images")
+    return np.frombuffer(data, np.uint8, offset=16).reshape(count, 784)

@@ -1,0 +1,38 @@
+"""Named recipes for `scanline train`: a data set, a model and how it is trained."""
+
+from dataclasses import dataclass
+
+from model.config import ModelConfig
+from model.training.config import TrainingConfig
+
+# left and above of a byte to predict, in bytes back: two or three pixels on its row, five and three above it
+MNIST_NEIGHBOURS = (2, 3, 26, 27, 28, 29, 30, 55, 56, 57)
+CIFAR10_NEIGHBOURS = (2, 3, 93, 96, 99)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What `scanline train --preset NAME` does."""
+
+    dataset: str
+    model: ModelConfig
+    training: TrainingConfig
+
+
+PRESETS = {
+    "mnist-small": Preset(
+        "mnist",
+        ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
+        TrainingConfig(updates=15_000),
+    ),
+    "mnist": Preset(
+        "mnist",
+        ModelConfig(28, 28, 1, 8, 8, 32, 32, 1024, neighbours=MNIST_NEIGHBOURS),
+        TrainingConfig(updates=40_000, batch=64, learning_rate=1e-3, average=0.9995),
+    ),
+    "cifar10": Preset(
+        "cifar10",
+        ModelConfig(32, 32, 3, 16, 8, 32, 32, 1024, neighbours=CIFAR10_NEIGHBOURS),
+        TrainingConfig(updates=60_000, batch=32, learning_rate=1e-3, average=0.9995, flip=True),
+    ),
+}

@@ -1,0 +1,54 @@
+"""Likelihoods: how many bits the model needs for every byte of given images, through the parallel view."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+import torch
+
+from model import mixture
+from model.config import ModelConfig
+from model.transformer import Transformer
+
+LN2 = log(2)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean bits per dimension over a set of images, with the standard error of that mean."""
+
+    bits_per_dim: float
+    standard_error: float
+    images: int
+
+
+def first_byte_bits(config: ModelConfig, values: torch.Tensor) -> torch.Tensor:
+    """Bits [B] float64 of first bytes `values` [B] under the histogram of a model without start token."""
+    histogram = torch.tensor(config.first_byte_histogram, dtype=torch.float64, device=values.device)
+    return -histogram[values.long()].log2()
+
+
+@torch.inference_mode()
+def bits(model: Transformer, images: torch.Tensor) -> torch.Tensor:
+    """Bits [B, N] float64 of every byte of images [B, N] uint8; infinite where the model rules a byte out."""
+    config = model.config
+    painted = images[:, config.first :]
+    result = -mixture.log_prob(model.parallel(images), painted, config.scale).double() / LN2
+    if config.first:
+        result = torch.cat((first_byte_bits(config, images[:, 0]).unsqueeze(1), result), dim=1)
+    return result
+
+
+def score(
+    model: Transformer, images: np.ndarray, batch: int = 50, progress: Callable[[int], None] = lambda done: None
+) -> Score:
+    """The test measure of the paper on images [n, N] uint8, `batch` at a time; `progress` gets images done."""
+    each: list[torch.Tensor] = []
+    for start in range(0, len(images), batch):
+        part = torch.from_numpy(np.array(images[start : start + batch])).to(model.device)
+        each.append(bits(model, part).mean(dim=1).cpu())
+        progress(start + len(part))
+    per_image = torch.cat(each)
+    error = per_image.std().item() / sqrt(len(per_image)) if len(per_image) > 1 else float("nan")
+    return Score(per_image.mean().item(), error, len(per_image))

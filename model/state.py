@@ -1,0 +1,45 @@
+"""The recurrent state of a batch of images: an argument, never a member of a network.
+
+An image in flight is nothing but its (s, z) of every layer and a position; none of it grows.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from model.config import ModelConfig
+
+
+@dataclass
+class State:
+    """(s, z) of every layer (eq. 16-19), float32, and each image's position."""
+
+    s: torch.Tensor  # [L, B, H, C, M]
+    z: torch.Tensor  # [L, B, H, C]
+    position: torch.Tensor  # [B] int64: the byte that comes next
+
+    @classmethod
+    def zeros(cls, config: ModelConfig, batch: int, device: torch.device | str = "cpu") -> "State":
+        """s_0 = 0, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts."""
+        shape = (config.layers, batch, config.heads, config.key_width)
+        return cls(
+            s=torch.zeros(*shape, config.value_width, device=device),
+            z=torch.zeros(*shape, device=device),
+            position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
+        )
+
+    def rows(self, first: int, stop: int) -> "State":
+        """A view of images first..stop-1; what is changed in it is changed here."""
+        return State(self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop])
+
+    def put(self, row: int, other: "State") -> None:
+        """Copies the one image of `other` into `row`, in place."""
+        self.s[:, row] = other.s[:, 0]
+        self.z[:, row] = other.z[:, 0]
+        self.position[row] = other.position[0]
+
+    def clear(self, row: int, first: int) -> None:
+        """Sets `row` to zero at position `first`, in place, whatever it held."""
+        self.s[:, row] = 0
+        self.z[:, row] = 0
+        self.position[row] = first

@@ -1,0 +1,39 @@
+"""TrainingConfig: a run's recipe. Two runs with the same recipe on the same CPU end in the same weights."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The recipe of a run; the defaults are the presets' common ground."""
+
+    updates: int
+    batch: int = 16
+    optimiser: Literal["adamw", "radam"] = "adamw"
+    learning_rate: float = 2e-3
+    second_moment: float = 0.99  # beta_2 of either optimiser
+    weight_decay: float = 0.01  # on matrices only
+    warm_up: int = 200  # updates
+    schedule: Literal["cosine", "trapezoid", "constant"] = "trapezoid"
+    decay: float = 0.3  # share of the updates in which a trapezoid falls to zero
+    clip: float = 1.0  # global gradient norm
+    average: float = 0.999  # of the exponential moving average of the weights
+    flip: bool = False  # mirror half of the images
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    seed: int = 0
+    checkpoint_every: int = 1000  # updates
+    evaluate_images: int = 200  # of the test set, at each checkpoint
+    sample_images: int = 64  # on the sheet, at each checkpoint
+
+    def __post_init__(self) -> None:
+        for name in ("updates", "batch", "checkpoint_every", "evaluate_images", "sample_images"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not self.learning_rate > 0 or not self.clip > 0:
+            raise ValueError("learning_rate and clip must be above 0")
+        if not 0 <= self.average < 1 or not 0 < self.decay <= 1 or not 0 < self.second_moment < 1:
+            raise ValueError("average, decay and second_moment must be shares of 1")
+        if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
+            raise ValueError("warm_up, weight_decay and seed cannot be negative")

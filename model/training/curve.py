@@ -1,0 +1,68 @@
+"""The loss curve of a run: loss.csv for programs, loss.png for people, both beside the model."""
+
+import csv
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from model.checkpoint import write_atomically
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point: means since the row before, in bits per dimension; test_bits_per_dim where it was measured."""
+
+    update: int
+    bits_per_dim: float
+    learning_rate: float
+    gradient_norm: float
+    seconds: float  # of training, all runs together
+    test_bits_per_dim: float | None = None
+
+
+class Curve:
+    """Rows in order; a resumed run drops what it will do again."""
+
+    def __init__(self, directory: Path, until: int = 0) -> None:
+        self.directory = directory
+        self.rows = [row for row in _read(directory / "loss.csv") if row.update <= until] if until else []
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def save(self) -> None:
+        """Writes both files, atomically."""
+        write_atomically(self.directory / "loss.csv", self._write_csv)
+        write_atomically(self.directory / "loss.png", self._write_png)
+
+    def _write_csv(self, path: Path) -> None:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(asdict(row) for row in self.rows)
+
+    def _write_png(self, path: Path) -> None:
+        from matplotlib.figure import Figure  # the `train` extra; nothing else needs it
+
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.add_subplot()
+        axes.plot([row.update for row in self.rows], [row.bits_per_dim for row in self.rows], lw=1, label="training")
+        tested = [row for row in self.rows if row.test_bits_per_dim is not None]
+        axes.plot([row.update for row in tested], [row.test_bits_per_dim for row in tested], "o-", ms=3, label="test")
+        axes.set(xlabel="updates", ylabel="bits/dim", yscale="log")
+        axes.grid(alpha=0.3, which="both")
+        axes.legend()
+        figure.savefig(path, format="png", dpi=120)
+
+
+def _read(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [
+            Row(
+                update=int(row["update"]),
+                test_bits_per_dim=float(row["test_bits_per_dim"]) if row["test_bits_per_dim"] else None,
+                **{key: float(row[key]) for key in ("bits_per_dim", "learning_rate", "gradient_norm", "seconds")},
+            )
+            for row in csv.DictReader(file)
+        ]

@@ -1,0 +1,114 @@
+"""The training loop: the loss of a batch, an update, now and then a checkpoint.
+
+What a checkpoint leaves in the model's directory: the averaged weights as a model that can be served, the
+run's own state, the loss curve, a sheet of samples.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model import contact_sheet, mixture
+from model.checkpoint import save_model
+from model.config import ModelConfig
+from model.generator import paint
+from model.scoring import LN2, score
+from model.training.average import Average
+from model.training.batches import batch_at
+from model.training.config import TrainingConfig
+from model.training.curve import Curve, Row
+from model.training.schedule import learning_rate, optimiser
+from model.training.state import load_state, save_state
+from model.transformer import Transformer
+
+ROW_EVERY = 20  # updates
+
+
+def train(
+    model_config: ModelConfig,
+    config: TrainingConfig,
+    images: np.ndarray,
+    test_images: np.ndarray,
+    directory: Path,
+    *,
+    resume: bool = False,
+    device: torch.device | str = "cpu",
+    report: Callable[[Row], None] = lambda row: None,
+) -> Transformer:
+    """Trains on images [n, N] uint8 and returns the averaged model, which is also in `directory`.
+
+    `resume` goes on from the state there, on a CPU bit for bit as if it had never stopped; ResumeError where
+    there is none or it is of another model or recipe. `report` gets a row of the curve every few updates.
+    """
+    device = torch.device(device)
+    directory.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(config.seed)
+    model = Transformer(model_config).to(device)
+    average = Average(model, config.average)
+    optimise = optimiser(model, config)
+    first, seconds = 0, 0.0
+    if resume:
+        state = load_state(directory, model_config, config, device)
+        model.load_state_dict(state["model"])
+        average.model.load_state_dict(state["average"])
+        optimise.load_state_dict(state["optimiser"])
+        first, seconds = state["update"], state["seconds"]
+    curve = Curve(directory, first)
+    started = time.monotonic() - seconds
+    loss_of = torch.compile(_loss) if config.compile else _loss
+    recent: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    for update in range(first, config.updates):
+        for group in optimise.param_groups:
+            group["lr"] = learning_rate(config, update)
+        batch = batch_at(images, update, config, model_config).to(device, non_blocking=True)
+        loss = loss_of(model, batch, config.precision)
+        optimise.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimise.step()
+        average.follow(model, update)
+        recent.append((loss.detach(), norm))
+
+        done = update + 1
+        at_checkpoint = done % config.checkpoint_every == 0 or done == config.updates
+        if at_checkpoint or done % ROW_EVERY == 0:
+            bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
+            recent.clear()
+            tested = score(average.model, test_images[: config.evaluate_images]).bits_per_dim if at_checkpoint else None
+            row = Row(done, bits, learning_rate(config, update), norms, time.monotonic() - started, tested)
+            if not np.isfinite(bits):
+                raise FloatingPointError(f"the loss is {bits} after {done} updates; the last checkpoint is whole")
+            curve.add(row)
+            report(row)
+        if at_checkpoint:
+            save_model(average.model, directory)
+            state = {
+                "model_config": model_config.to_dict(),
+                "config": asdict(config),
+                "model": model.state_dict(),
+                "average": average.model.state_dict(),
+                "optimiser": optimise.state_dict(),
+                "update": done,
+                "seconds": time.monotonic() - started,
+            }
+            save_state(directory, state)
+            curve.save()
+            samples = paint(average.model, config.sample_images, seed=config.seed).images
+            contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
+    return average.model
+
+
+def _loss(model: Transformer, batch: torch.Tensor, precision: str) -> torch.Tensor:
+    """Mean bits per dimension of batch [B, N] that the network predicts (all but a first byte it cannot)."""
+    narrow: AbstractContextManager[object] = nullcontext()
+    if precision == "bfloat16":
+        narrow = torch.autocast(batch.device.type, torch.bfloat16)
+    with narrow:
+        parameters = model.parallel(batch)
+    return -mixture.log_prob(parameters, batch[:, model.config.first :], model.config.scale).mean() / LN2

@@ -1,0 +1,47 @@
+"""A run's state on disk: weights, average, optimiser, position. Read with weights_only, written atomically."""
+
+import pickle
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.checkpoint import write_atomically
+from model.config import ModelConfig
+from model.training.config import TrainingConfig
+
+FILE = "training.pt"
+# what a resumed run may change: how long it is, and what it does beside updating
+FREE = {"updates", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images", "compile"}
+
+
+class ResumeError(ValueError):
+    """A run that cannot go on from what is on disk; the message is one sentence for the user."""
+
+
+def save_state(directory: Path, state: dict[str, Any]) -> None:
+    """Writes the state to `directory`; a kill in mid-save leaves the last good one."""
+    write_atomically(directory / FILE, lambda path: torch.save(state, path))
+
+
+def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
+    """The state of a run of this model by this recipe; ResumeError for anything else."""
+    path = directory / FILE
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        raise ResumeError(f"there is nothing to resume: {path} is missing") from None
+    except (RuntimeError, EOFError, pickle.UnpicklingError, OSError) as error:
+        raise ResumeError(f"{path} is not a training state: {str(error).splitlines()[0]}") from None
+    try:
+        saved_model, saved_config = state["model_config"], state["config"]
+    except (TypeError, KeyError):
+        raise ResumeError(f"{path} is not a training state of this program") from None
+    for name, value in model.to_dict().items():
+        if saved_model.get(name) != value:
+            raise ResumeError(f"{path} is of another model: {name} is {saved_model.get(name)!r} there, {value!r} here")
+    for name, value in asdict(config).items():
+        if name not in FREE and saved_config.get(name) != value:
+            raise ResumeError(f"{path} is of another recipe: {name} is {saved_config.get(name)} there, {value} here")
+    return state

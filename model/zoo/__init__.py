@@ -1,0 +1,22 @@
+"""The models that ship with the repository: one model directory each, beside this file."""
+
+from pathlib import Path
+
+DEFAULT = "mnist-small"
+HERE = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The shipped models, the default first."""
+    found = sorted(path.parent.name for path in HERE.glob("*/config.json"))
+    return sorted(found, key=lambda name: name != DEFAULT)
+
+
+def find(name: str) -> Path:
+    """The directory of a shipped model, or of a path to one; ValueError with the shipped names otherwise."""
+    for path in (HERE / name, Path(name)):
+        if (path / "config.json").is_file():
+            return path
+    if Path(name).is_dir():
+        return Path(name)  # whoever loads it says what is wrong with it
+    raise ValueError(f"there is no model {name!r}: neither shipped ({', '.join(names())}) nor a directory")
