@@ -1,0 +1,16 @@
+"""The one way in which a test says that two tensors agree up to rounding, with the one bound of the house."""
+
+import torch
+
+BOUND = 1e-5  # of float32 against float64 or against another order of the same sums
+
+
+def assert_close(label: str, reference: torch.Tensor, result: torch.Tensor, bound: float = BOUND) -> None:
+    """Fails where the largest difference exceeds `bound` times the root mean square of `reference`."""
+    __tracebackhide__ = True
+    assert result.shape == reference.shape, f"{label}: shape {list(result.shape)}, not {list(reference.shape)}"
+    reference, result = reference.detach().double(), result.detach().double()
+    assert result.isfinite().all(), f"{label}: not all finite"
+    largest = (reference - result).abs().max().item()
+    size = reference.square().mean().sqrt().item()
+    assert largest <= bound * size, f"{label}: off by {largest:.3g} where values are about {size:.3g}"

@@ -1,0 +1,68 @@
+"""The uniforms of a pixel: in (0, 1), uniform, and a function of seed, image index and byte position."""
+
+import pytest
+import torch
+
+from kernels.philox import philox4x32, uniforms
+
+
+def draw(seed: int = 1, index: int = 2, position: int = 3) -> torch.Tensor:
+    return uniforms(torch.tensor(seed), torch.tensor(index), torch.tensor(position))
+
+
+def many(count: int) -> torch.Tensor:
+    return uniforms(torch.tensor(7), torch.arange(count // 1000)[:, None], torch.arange(1000)).flatten(0, 1)
+
+
+def test_key_is_the_seed_and_counter_is_position_and_index() -> None:
+    seed, index, position = 0x123456789ABCDEF0, 0x1122334455, 783
+    words = philox4x32(
+        torch.tensor([position, index & 0xFFFFFFFF, index >> 32, 0]), torch.tensor([seed & 0xFFFFFFFF, seed >> 32])
+    )
+    exact = ((words[:2] >> 9).double() + 0.5) / 2**23
+    assert torch.equal(draw(seed, index, position).double(), exact)
+
+
+# places whose word begins with 24 zeros or ones, found by search
+@pytest.mark.parametrize(("index", "position"), [(26, 50395), (173, 245447), (13, 95837), (158, 199429)])
+def test_extreme_words_stay_inside_the_unit_interval(index: int, position: int) -> None:
+    u = draw(0, index, position)
+    assert (u > 0).all()
+    assert (u < 1).all()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_uniform_by_kolmogorov_and_smirnov(which: int) -> None:
+    u = many(100_000)[:, which].double().sort().values
+    expected = (torch.arange(len(u)) + 0.5) / len(u)
+    assert (u - expected).abs().max() * len(u) ** 0.5 < 1.95  # exceeded once in a thousand seeds
+
+
+def test_the_two_of_a_pixel_fill_the_square_evenly() -> None:
+    cells = (many(100_000) * 16).long()
+    counts = torch.bincount(cells[:, 0] * 16 + cells[:, 1], minlength=256).double()
+    expected = counts.sum() / 256
+    chi_square = ((counts - expected).square() / expected).sum()
+    assert chi_square < 255 + 4 * (2 * 255) ** 0.5
+
+
+@pytest.mark.parametrize("bit", range(63))
+def test_every_bit_of_the_seed_matters(bit: int) -> None:
+    assert not torch.equal(draw(seed=1 << bit), draw(seed=0))
+
+
+@pytest.mark.parametrize("bit", [0, 10, 31, 32, 40])
+def test_low_and_high_bits_of_the_index_matter(bit: int) -> None:
+    assert not torch.equal(draw(index=1 << bit), draw(index=0))
+
+
+def test_every_position_draws_anew() -> None:
+    u = uniforms(torch.tensor(5), torch.tensor(0), torch.arange(3072))
+    assert len(u.unique(dim=0)) == 3072
+
+
+def test_shapes_broadcast() -> None:
+    seeds, indices, positions = torch.tensor([[4], [5]]), torch.tensor([6, 7, 8]), torch.tensor(9)
+    u = uniforms(seeds, indices, positions)
+    assert u.shape == (2, 3, 2)
+    assert torch.equal(u[1, 2], draw(5, 8, 9))

@@ -1,0 +1,42 @@
+"""The floors of the house: server -> model -> kernels, never upward, and no web below the server."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ABOVE = {"kernels": {"model", "server"}, "model": {"server"}}
+WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "websockets", "httpx"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The top-level package of every import in a file, those inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield str(node.module).partition(".")[0]
+
+
+def files_importing(floor: str, packages: set[str]) -> list[str]:
+    files = sorted((ROOT / floor).rglob("*.py"))
+    assert files
+    return [f"{path.relative_to(ROOT)} imports {name}" for path in files for name in imported(path) if name in packages]
+
+
+@pytest.mark.parametrize("floor", ["kernels", "model"])
+def test_nothing_is_imported_from_a_floor_above(floor: str) -> None:
+    assert files_importing(floor, ABOVE[floor]) == []
+
+
+@pytest.mark.parametrize("floor", ["kernels", "model"])
+def test_nothing_of_the_web_is_imported_below_the_server(floor: str) -> None:
+    assert files_importing(floor, WEB) == []
+
+
+@pytest.mark.parametrize("floor", ["kernels", "model", "server"])
+def test_the_application_does_not_import_its_tests_or_benchmarks(floor: str) -> None:
+    assert files_importing(floor, {"tests", "benchmarks"}) == []
