@@ -37,10 +37,11 @@ def uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) ->
 
     seed, index (of the image in its request) and position (of the byte in its image) are int64 tensors
     of shapes that broadcast to [...], all non-negative. The key is the seed; the counter is (position,
-    low and high word of the index, 0). The 24 highest bits of a word, plus a half, over 2^24: never 0 nor 1.
+    low and high word of the index, 0). The 23 highest bits of a word, plus a half, over 2^23: never 0 nor 1
+    (with 24, float32 would round the half away, up to 1 itself).
     """
     seed, index, position = torch.broadcast_tensors(seed, index, position)
     counter = torch.stack((position, index & _MASK, index >> 32, torch.zeros_like(position)), dim=-1)
     key = torch.stack((seed & _MASK, (seed >> 32) & _MASK), dim=-1)
     words = philox4x32(counter, key)[..., :2]
-    return ((words >> 8).to(torch.float32) + 0.5) * 2.0**-24
+    return ((words >> 9).to(torch.float32) + 0.5) * 2.0**-23
