@@ -8,6 +8,7 @@ written beside its place and moved there.
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from model.transformer import Transformer
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+EVALUATION = "evaluation.json"
 SHARD_BYTES = 16_000_000
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -45,13 +47,13 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
     shards = _shards(tensors)
     if len(shards) == 1:
-        write_atomically(directory / WEIGHTS, lambda path: save_file(tensors, path))
+        write_atomically(directory / WEIGHTS, partial(save_file, tensors))
         (directory / INDEX).unlink(missing_ok=True)
     else:
         places = {}
         for i, shard in enumerate(shards, 1):
             file = f"model-{i:05}-of-{len(shards):05}.safetensors"
-            write_atomically(directory / file, lambda path, shard=shard: save_file(shard, path))
+            write_atomically(directory / file, partial(save_file, shard))
             places.update(dict.fromkeys(shard, file))
         index = json.dumps({"weight_map": places}, indent=1)
         write_atomically(directory / INDEX, lambda path: path.write_text(index))
@@ -82,6 +84,21 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model.load_state_dict(found)
     return model.to(device).eval().requires_grad_(False)
+
+
+def tested_bits_per_dim(directory: Path) -> float | None:
+    """What `scanline evaluate --save` found for a model; None where it has not been run."""
+    if not (directory / EVALUATION).exists():
+        return None
+    value = _read_object(directory, EVALUATION).get("bits_per_dim")
+    if not isinstance(value, float):
+        raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
+    return value
+
+
+def weight_bytes(directory: Path) -> int:
+    """Size of the weights on disk."""
+    return sum((directory / file).stat().st_size for file in _weight_files(directory))
 
 
 def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:

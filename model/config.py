@@ -113,7 +113,8 @@ class ModelConfig:
             raise ValueError(f"unknown key {unknown[0]!r}")
         if missing := [name for name in known if name not in data]:
             raise ValueError(f"missing key {missing[0]!r}")
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+        values: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
+        return cls(**values)
 
 
 def _check_type(name: str, value: object, wanted: Any) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from kernels.philox import uniforms
 from model import mixture
-from model.scoring import LN2, first_byte_bits
+from model.scoring import LN2, bits, first_byte_bits
 from model.state import State
 from model.tiles import TILE, Tiles
 from model.transformer import Transformer
@@ -53,13 +53,13 @@ class Generator:
         rows = -(-slots // self.tiles.rows) * self.tiles.rows
         self.state = State.zeros(self.config, rows, model.device)
         self.state.position.fill_(self.config.bytes)  # nobody there: as if done
-        zeros = {"device": model.device}
-        self.images = torch.zeros(rows, self.config.bytes, dtype=torch.uint8, **zeros)
-        self.known = torch.zeros(rows, self.config.bytes, dtype=torch.bool, **zeros)
-        self.bits = torch.zeros(rows, dtype=torch.float64, **zeros)
-        self.seed = torch.zeros(rows, dtype=torch.int64, **zeros)
-        self.index = torch.zeros(rows, dtype=torch.int64, **zeros)
-        self.temperature = torch.ones(rows, **zeros)
+        device = model.device
+        self.images = torch.zeros(rows, self.config.bytes, dtype=torch.uint8, device=device)
+        self.known = torch.zeros(rows, self.config.bytes, dtype=torch.bool, device=device)
+        self.bits = torch.zeros(rows, dtype=torch.float64, device=device)
+        self.seed = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.index = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.temperature = torch.ones(rows, device=device)
 
     @torch.inference_mode()
     def prefill(self, canvas: Canvas) -> Prefix:
@@ -70,6 +70,14 @@ class Generator:
         prefix: list[Prefix] = []
         self.tiles.run(lambda _: prefix.append(self._prefill(canvas)), [0])
         return prefix[0]
+
+    def score(self, image: np.ndarray) -> np.ndarray:
+        """Bits [N] float64 of every byte of an image [N] uint8, computed alone, beside the slots."""
+        result: list[torch.Tensor] = []
+        pixels = torch.from_numpy(image).to(self.model.device).unsqueeze(0)
+        self.tiles.run(lambda _: result.append(bits(self.model, pixels)[0].cpu()), [0])
+        found: np.ndarray = result[0].numpy()
+        return found
 
     @torch.inference_mode()
     def place(self, slot: int, canvas: Canvas, prefix: Prefix | None = None) -> None:
@@ -112,15 +120,17 @@ class Generator:
 
     def positions(self) -> np.ndarray:
         """Position [slots] of every slot: the bytes before it are painted; N where an image is done."""
-        return self.state.position[: self.slots].cpu().numpy()
+        positions: np.ndarray = self.state.position[: self.slots].cpu().numpy()
+        return positions
 
     def image(self, slot: int) -> np.ndarray:
         """A copy of the bytes [N] uint8 of a slot."""
-        return self.images[slot].cpu().numpy().copy()
+        image: np.ndarray = self.images[slot].cpu().numpy().copy()
+        return image
 
     def bits_per_dim(self, slot: int) -> float:
         """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
-        return self.bits[slot].item() / self.config.bytes
+        return float(self.bits[slot]) / self.config.bytes
 
     def close(self) -> None:
         self.tiles.close()

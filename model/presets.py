@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from model.config import ModelConfig
 from model.training.config import TrainingConfig
 
-# left and above of a byte to predict, in bytes back: two or three pixels on its row, five and three above it
-MNIST_NEIGHBOURS = (2, 3, 26, 27, 28, 29, 30, 55, 56, 57)
+# beside the byte before it, in bytes back: left of that, and above to the right, above, above to the left
+MNIST_NEIGHBOURS = (2, 27, 28, 29)
 CIFAR10_NEIGHBOURS = (2, 3, 93, 96, 99)
 
 
@@ -23,7 +23,7 @@ PRESETS = {
     "mnist-small": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
-        TrainingConfig(updates=15_000),
+        TrainingConfig(updates=14_000, learning_rate=3e-3),
     ),
     "mnist": Preset(
         "mnist",

@@ -5,6 +5,7 @@ The network keeps no state: `State` is an argument, and each view says what it c
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,8 @@ from model.config import ModelConfig
 from model.embedding import Embedding
 from model.state import State
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
+Activation = Callable[[torch.Tensor], torch.Tensor]
+ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class Layer(nn.Module):
@@ -34,7 +36,7 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(width)
         self.feed_forward_norm = nn.LayerNorm(width)
         self.phi = feature_map(config.feature_map)
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation: Activation = ACTIVATIONS[config.activation]
 
     def parallel(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """x [B, N, D] from state s [B, H, C, M], z [B, H, C] -> outputs [B, N, D] and the state after them."""
@@ -75,7 +77,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = Embedding(config)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.layers: Sequence[Layer] = nn.ModuleList(Layer(config) for _ in range(config.layers))  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.model_width)
         self.head = nn.Linear(config.model_width, 3 * config.components)
         self._initialise()

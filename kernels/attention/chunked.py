@@ -30,7 +30,7 @@ def causal_linear_attention(
     Gradients flow to phi_q, phi_k and v; the given state is a constant and the returned one carries no
     gradient. The arguments stay as they are.
     """
-    batch, heads, length, key_width = phi_q.shape
+    batch, heads, _, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
     wide = torch.promote_types(phi_q.dtype, torch.float32)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from model.datasets import cifar10, mnist
+from model.datasets.fetch import fetch
 from model.datasets.files import DataError
 
-__all__ = ["DATASETS", "DataError", "load"]
+__all__ = ["DATASETS", "DataError", "fetch", "load", "of_shape"]
 
 DATASETS = {"mnist": mnist.load, "cifar10": cifar10.load}
 SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}

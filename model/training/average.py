@@ -18,5 +18,6 @@ class Average:
     def follow(self, model: Transformer, update: int) -> None:
         """Moves towards the weights after `update`, in place."""
         decay = min(self.decay, (1 + update) / (10 + update))
-        averages, weights = list(self.model.parameters()), list(model.parameters())
+        averages: list[torch.Tensor] = list(self.model.parameters())
+        weights: list[torch.Tensor] = list(model.parameters())
         torch._foreach_lerp_(averages, weights, 1 - decay)

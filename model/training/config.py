@@ -1,7 +1,7 @@
 """TrainingConfig: a run's recipe. Two runs with the same recipe on the same CPU end in the same weights."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,9 @@ class TrainingConfig:
     sample_images: int = 64  # on the sheet, at each checkpoint
 
     def __post_init__(self) -> None:
+        for name, words in get_type_hints(TrainingConfig).items():
+            if get_origin(words) is Literal and getattr(self, name) not in get_args(words):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}")
         for name in ("updates", "batch", "checkpoint_every", "evaluate_images", "sample_images"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -46,8 +46,8 @@ class Curve:
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.add_subplot()
         axes.plot([row.update for row in self.rows], [row.bits_per_dim for row in self.rows], lw=1, label="training")
-        tested = [row for row in self.rows if row.test_bits_per_dim is not None]
-        axes.plot([row.update for row in tested], [row.test_bits_per_dim for row in tested], "o-", ms=3, label="test")
+        tested = [(row.update, row.test_bits_per_dim) for row in self.rows if row.test_bits_per_dim is not None]
+        axes.plot([update for update, _ in tested], [bits for _, bits in tested], "o-", ms=3, label="test")
         axes.set(xlabel="updates", ylabel="bits/dim", yscale="log")
         axes.grid(alpha=0.3, which="both")
         axes.legend()

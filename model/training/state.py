@@ -29,7 +29,7 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
     """The state of a run of this model by this recipe; ResumeError for anything else."""
     path = directory / FILE
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError:
         raise ResumeError(f"there is nothing to resume: {path} is missing") from None
     except (RuntimeError, EOFError, pickle.UnpicklingError, OSError) as error:

@@ -1,0 +1,29 @@
+"""Fetching the published files from public mirrors, by checksum (pooch, of the `train` extra)."""
+
+from pathlib import Path
+
+from model.datasets.files import DataError
+
+MNIST_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_FILES = {
+    "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+}
+CIFAR10_MIRROR = "https://www.cs.toronto.edu/~kriz/"
+CIFAR10_FILES = {"cifar-10-python.tar.gz": "md5:c58f30108f718f92721af3b95e74349a"}
+SOURCES = {"mnist": (MNIST_MIRROR, MNIST_FILES), "cifar10": (CIFAR10_MIRROR, CIFAR10_FILES)}
+
+
+def fetch(name: str, directory: Path) -> None:
+    """Brings the files of a set into `directory` where they are not there yet; DataError where that fails."""
+    try:
+        import pooch
+    except ModuleNotFoundError:
+        raise DataError("fetching data needs pooch; install scanline[train]") from None
+    mirror, files = SOURCES[name]
+    for file, checksum in files.items():
+        try:
+            pooch.retrieve(mirror + file, known_hash=checksum, fname=file, path=directory)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"{mirror}{file} could not be fetched: {reason}") from None

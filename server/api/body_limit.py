@@ -1,0 +1,44 @@
+"""Refuses a request body that is too large, by its declared length or as it comes; pure ASGI."""
+
+import json
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.errors import ApiError
+
+
+class BodyLimit:
+    """413 for bodies of more than `most` bytes."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self.app, self.most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self.most:
+            await self._refuse(send)
+            return
+        read = 0
+
+        async def limited() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self.most:
+                raise self._error
+            return message
+
+        await self.app(scope, limited, send)
+
+    @property
+    def _error(self) -> ApiError:
+        return ApiError(413, f"The body is larger than {self.most} bytes.", code="body_too_large")
+
+    async def _refuse(self, send: Send) -> None:
+        body = json.dumps(self._error.body).encode()
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,144 @@
+"""POST /v1/images/generations, /edits, /likelihoods."""
+
+import base64
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from server.api import pictures
+from server.api.departure import unless_gone
+from server.api.errors import ApiError
+from server.api.jobs import Models, ServedModel, Work, work_of
+from server.api.schemas import (
+    EditRequest,
+    GenerationRequest,
+    ImageData,
+    ImagesAnswer,
+    Likelihood,
+    LikelihoodRequest,
+    LikelihoodsAnswer,
+    PaintFields,
+    Usage,
+)
+from server.api.uploads import read_fields
+from server.engine.client import Job
+
+NPY = "application/x-npy"
+
+
+def _upload_schema(schema: type[EditRequest] | type[LikelihoodRequest]) -> dict[str, Any]:
+    """How /docs describes a body that comes as multipart or as JSON."""
+    described = schema.model_json_schema()
+    as_json = {**described, "properties": {**described["properties"]}}
+    text = {"type": "string", "description": "base64 or a data URL"}
+    as_json["properties"]["image"] = {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]}
+    if "mask" in as_json["properties"]:
+        as_json["properties"]["mask"] = text
+    content = {"multipart/form-data": {"schema": described}, "application/json": {"schema": as_json}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def router(models: Models) -> APIRouter:
+    """The three routes over `models`."""
+    routes = APIRouter(prefix="/v1/images", tags=["images"])
+
+    @routes.post("/generations", response_model=ImagesAnswer)
+    async def generations(request: Request, fields: GenerationRequest) -> Response:
+        """Paints images from nothing."""
+        return await _paint(models, request, fields)
+
+    @routes.post("/edits", response_model=ImagesAnswer, openapi_extra=_upload_schema(EditRequest))
+    async def edits(request: Request) -> Response:
+        """Completes images: known pixels come back byte for byte, the others are painted."""
+        return await _paint(models, request, await read_fields(request, EditRequest))
+
+    @routes.post("/likelihoods", response_model=LikelihoodsAnswer, openapi_extra=_upload_schema(LikelihoodRequest))
+    async def likelihoods(request: Request) -> Response:
+        """Tells how many bits the model needs for given images."""
+        return await _score(models, request, await read_fields(request, LikelihoodRequest))
+
+    return routes
+
+
+async def _paint(models: Models, request: Request, fields: PaintFields) -> Response:
+    model = models.find(fields.model)
+    images = models.count(fields, model)
+    wanted = _wanted(request, fields.output_format)
+    with model.engine.reserve(images):
+        work = work_of(fields, images, model.config)
+        with model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks) as job:
+            await unless_gone(request, job.wait())
+    return _painted(model, work, job, wanted, fields.output_format)
+
+
+async def _score(models: Models, request: Request, fields: LikelihoodRequest) -> Response:
+    model = models.find(fields.model)
+    models.check_count(len(fields.image), "image")
+    config = model.config
+    with model.engine.reserve(len(fields.image)):
+        read = tuple(pictures.pixels(pictures.open_picture(x, config, "image"), config).tobytes() for x in fields.image)
+        with model.engine.score(read) as job:
+            await unless_gone(request, job.wait())
+    data = []
+    for index in range(len(read)):
+        bits = job.bits[index]
+        each = bits.reshape(config.image_shape).tolist() if fields.per_pixel else None
+        data.append(Likelihood(index=index, bits_per_dim=bits.mean(), per_pixel=each))
+    answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=data)
+    return JSONResponse(answer.model_dump(exclude_none=True))
+
+
+def _wanted(request: Request, output_format: str) -> str:
+    """The media type of the answer: a picture or an array where Accept asks for it, else JSON."""
+    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    for kind in accepted:
+        if kind == NPY or kind in pictures.MEDIA_TYPES.values():
+            return kind
+        if kind == "image/*":
+            return pictures.MEDIA_TYPES[output_format]
+        if kind.startswith("image/"):
+            raise ApiError(
+                400, f"Accept: {kind} is not painted here; image/png or image/webp is.", code="invalid_value"
+            )
+    return "application/json"
+
+
+def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_format: str) -> Response:
+    images = job.images.reshape(-1, *model.config.image_shape)
+    headers = {"x-scanline-seed": str(work.seed)}
+    if wanted == NPY:
+        return Response(pictures.encode_npy(images), media_type=NPY, headers=headers)
+    for name, kind in pictures.MEDIA_TYPES.items():
+        if wanted == kind:
+            return Response(pictures.encode_sheet(images, name), media_type=kind, headers=headers)
+    known = work.known_bytes
+    answer = ImagesAnswer(
+        created=int(time.time()),
+        model=model.id,
+        seed=work.seed,
+        data=_data(images, job.bits_per_dim.tolist(), output_format),
+        size=model.config.size,
+        output_format=output_format,
+        usage=Usage(
+            input_tokens=known,
+            input_tokens_details={"text_tokens": 0, "image_tokens": known},
+            output_tokens=images.size - known,
+            total_tokens=images.size,
+        ),
+    )
+    return JSONResponse(answer.model_dump(), headers=headers)
+
+
+def _data(images: np.ndarray, bits_per_dim: Sequence[float], output_format: str) -> list[ImageData]:
+    return [
+        ImageData(
+            b64_json=base64.b64encode(pictures.encode_image(image, output_format)).decode(),
+            index=index,
+            bits_per_dim=bits,
+        )
+        for index, (image, bits) in enumerate(zip(images, bits_per_dim, strict=True))
+    ]

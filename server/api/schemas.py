@@ -1,0 +1,190 @@
+"""What the API is asked for and what it answers, field by field.
+
+Fields of the official Images API that mean nothing here are taken when harmless and refused with a sentence
+otherwise; an unknown field is an error, because a misspelt `temperature` must not pass in silence.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for nothing
+    "background": ("auto",),
+    "complexity": ("auto",),
+    "frame_count": (),
+    "frame_duration_ms": (),
+    "input_fidelity": ("auto", "low"),
+    "markup": (),
+    "moderation": ("auto",),
+    "output_compression": (100,),
+    "quality": ("auto", "standard"),
+    "style": ("auto", "vivid"),
+    "svg": (),
+}
+
+
+class ModelField(BaseModel):
+    """What every request has."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    model: str | None = None
+
+
+class PaintFields(ModelField):
+    """What paintings of both kinds have."""
+
+    n: Annotated[int, Field(ge=1, description="images to paint, or completions of each image")] = 1
+    prompt: str | None = None
+    size: str | None = None
+    seed: Annotated[int | None, Field(ge=0, le=2**63 - 1, description="drawn and told when absent")] = None
+    temperature: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] = 1.0
+    response_format: Literal["b64_json"] | None = None
+    output_format: Literal["png", "webp"] = "png"
+    stream: bool | None = None
+    partial_images: Annotated[int | None, Field(ge=0)] = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    background: Any = None
+    complexity: Any = None
+    frame_count: Any = None
+    frame_duration_ms: Any = None
+    input_fidelity: Any = None
+    markup: Any = None
+    moderation: Any = None
+    output_compression: Any = None
+    quality: Any = None
+    style: Any = None
+    svg: Any = None
+
+    @field_validator(*HARMLESS)
+    @classmethod
+    def _harmless(cls, value: Any, info: Any) -> Any:
+        if value is None or str(value) in [str(harmless) for harmless in HARMLESS[info.field_name]]:
+            return value
+        raise Refusal("unsupported_parameter", f"{info.field_name} means nothing to this server; leave it out.")
+
+    @field_validator("prompt")
+    @classmethod
+    def _no_prompt(cls, value: str | None) -> str | None:
+        if value:
+            raise Refusal("prompt_not_supported", "This model paints without a prompt; leave it out or empty.")
+        return value
+
+    @field_validator("stream")
+    @classmethod
+    def _no_events(cls, value: bool | None) -> bool | None:
+        if value:
+            raise Refusal(
+                "stream_not_supported",
+                "stream over HTTP is not supported yet; the websocket /v1/images/stream tells pixels as they come.",
+            )
+        return value
+
+    @field_validator("partial_images")
+    @classmethod
+    def _no_partial_images(cls, value: int | None) -> int | None:
+        if value:
+            raise Refusal("unsupported_parameter", "partial_images needs stream, which is not supported yet.")
+        return value
+
+
+class Refusal(ValueError):  # noqa: N818 (it becomes an ApiError)
+    """A validator's refusal with a code of its own."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class GenerationRequest(PaintFields):
+    """POST /v1/images/generations."""
+
+
+class EditRequest(PaintFields):
+    """POST /v1/images/edits: images as bytes, however they came; exactly one of mask, keep_rows, own alpha decides."""
+
+    image: Annotated[list[bytes], Field(min_length=1)]
+    mask: bytes | None = None
+    keep_rows: Annotated[int | None, Field(ge=0)] = None
+
+    @model_validator(mode="after")
+    def _one_decides(self) -> "EditRequest":
+        if self.mask is not None and self.keep_rows is not None:
+            raise ValueError("mask and keep_rows exclude each other; send one of them.")
+        return self
+
+
+class LikelihoodRequest(ModelField):
+    """POST /v1/images/likelihoods."""
+
+    image: Annotated[list[bytes], Field(min_length=1)]
+    per_pixel: bool = False
+    user: str | None = None
+
+
+class ImageData(BaseModel):
+    """One painted image."""
+
+    b64_json: str
+    index: int
+    bits_per_dim: float
+
+
+class Usage(BaseModel):
+    """As the official schema has it; output tokens are bytes painted, input tokens bytes that were known."""
+
+    input_tokens: int
+    input_tokens_details: dict[str, int]
+    output_tokens: int
+    total_tokens: int
+
+
+class ImagesAnswer(BaseModel):
+    """What both paintings answer."""
+
+    created: int
+    model: str
+    seed: int
+    data: list[ImageData]
+    size: str
+    output_format: str
+    usage: Usage
+
+
+class Likelihood(BaseModel):
+    """Bits of one image; per_pixel [H][W] or [H][W][3] when asked for."""
+
+    index: int
+    bits_per_dim: float
+    per_pixel: list[Any] | None = None
+
+
+class LikelihoodsAnswer(BaseModel):
+    """What likelihoods answer."""
+
+    created: int
+    model: str
+    data: list[Likelihood]
+
+
+class ModelCard(BaseModel):
+    """One model, in the official shape, with what is ours beside it."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "scanline"
+    height: int
+    width: int
+    channels: int
+    parameters: int
+    bits_per_dim: float | None
+    state_bytes_per_image: int
+
+
+class ModelList(BaseModel):
+    """All models of this server."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]

@@ -1,0 +1,152 @@
+"""The websocket /v1/images/stream: jobs that run side by side on one connection, told as they are painted.
+
+A bad message gets an error message and the connection lives on. A slow reader costs nobody anything: while a
+frame of its job waits to be sent, what is painted is merged into the next one.
+"""
+
+import asyncio
+import itertools
+import json
+import struct
+from typing import Any
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from server.api.errors import ApiError, bad_request, from_exception
+from server.api.jobs import Models, work_of
+from server.api.schemas import EditRequest, GenerationRequest, PaintFields
+from server.api.uploads import from_json
+
+FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
+
+
+def router(models: Models) -> APIRouter:
+    """The websocket route over `models`."""
+    routes = APIRouter()
+
+    @routes.websocket("/v1/images/stream")
+    async def stream(socket: WebSocket) -> None:
+        await socket.accept()
+        await Connection(socket, models).run()
+
+    return routes
+
+
+class Connection:
+    """One websocket: reads messages until it closes; its jobs end with it."""
+
+    def __init__(self, socket: WebSocket, models: Models) -> None:
+        self.socket, self.models = socket, models
+        self.jobs: dict[int | str, asyncio.Task[None]] = {}
+        self.ids = itertools.count()
+        self.numbers = itertools.count()
+        self.sending = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Returns when the client has gone and nothing of its work is left."""
+        try:
+            while (message := await self.socket.receive())["type"] == "websocket.receive":
+                await self._take(message.get("text"))
+        except WebSocketDisconnect:
+            pass
+        finally:
+            jobs = list(self.jobs.values())
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
+
+    async def _take(self, text: str | None) -> None:
+        """One message from the client."""
+        name: int | str | None = None
+        try:
+            message = _object(text)
+            name = _name(message)
+            match message.pop("type", None):
+                case "generate":
+                    self._begin(name, GenerationRequest.model_validate(message))
+                case "complete":
+                    self._begin(name, from_json(message, EditRequest))
+                case "cancel":
+                    await self._cancel(name)
+                case other:
+                    raise bad_request(f"type must be generate, complete or cancel, not {other!r}.", "type")
+        except WebSocketDisconnect:
+            raise
+        except Exception as error:
+            await self._tell_error(name, error)
+
+    def _begin(self, name: int | str | None, fields: PaintFields) -> None:
+        """Starts a job beside the others."""
+        if name in self.jobs:
+            raise bad_request(f"id {name!r} is of a job that still runs.", "id")
+        if name is None:
+            name = next(number for number in self.ids if number not in self.jobs)
+        self.jobs[name] = asyncio.create_task(self._work(name, fields))
+
+    async def _cancel(self, name: int | str | None) -> None:
+        """Ends a job early; its `done` says so."""
+        if name is None or name not in self.jobs:
+            raise bad_request(f"There is no running job with id {name!r}.", "id", "job_not_found")
+        job = self.jobs[name]
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
+        await self._tell({"type": "done", "id": name, "cancelled": True})
+
+    async def _work(self, name: int | str, fields: PaintFields) -> None:
+        """A job from its start to its one last message."""
+        try:
+            await self._paint(name, fields)
+        except WebSocketDisconnect:
+            pass
+        except Exception as error:
+            await self._tell_error(name, error)
+        finally:
+            del self.jobs[name]
+
+    async def _paint(self, name: int | str, fields: PaintFields) -> None:
+        model = self.models.find(fields.model)
+        images = self.models.count(fields, model)
+        config, number = model.config, next(self.numbers)
+        with model.engine.reserve(images):
+            work = work_of(fields, images, config)
+            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
+            size = {"height": config.height, "width": config.width, "channels": config.channels}
+            await self._tell({**started, **size, "seed": work.seed})
+            with model.engine.paint(images, work.seed, work.temperature, work.known, work.masks, stream=True) as job:
+                async for news in job.news():
+                    for index, first, data in news.frames:
+                        async with self.sending:
+                            await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
+                    for index, bits in news.ended:
+                        await self._tell({"type": "image", "id": name, "index": index, "bits_per_dim": bits})
+        await self._tell({"type": "done", "id": name})
+
+    async def _tell(self, message: dict[str, Any]) -> None:
+        async with self.sending:
+            await self.socket.send_text(json.dumps(message))
+
+    async def _tell_error(self, name: int | str | None, error: Exception) -> None:
+        about = {} if name is None else {"id": name}
+        try:
+            await self._tell({"type": "error", **about, **from_exception(error).body})
+        except (WebSocketDisconnect, RuntimeError):  # the client has gone in the meantime
+            return
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise ApiError(400, "Messages must be text, not binary.", code="invalid_json")
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ApiError(400, "The message is not valid JSON.", code="invalid_json") from None
+    if not isinstance(message, dict):
+        raise ApiError(400, "The message must be a JSON object.", code="invalid_body")
+    return message
+
+
+def _name(message: dict[str, Any]) -> int | str | None:
+    name = message.pop("id", None)
+    if name is None or type(name) in (int, str):
+        return name
+    raise bad_request("id must be a whole number or text.", "id")

@@ -1,0 +1,77 @@
+"""Requests with pictures, in either dress: multipart as the official client sends it, or JSON with base64.
+
+Both become the same fields, checked by the same schema. In multipart numbers and booleans are text, and an
+image list is repeated `image[]` parts; in JSON `image` is one text or a list of them.
+"""
+
+import json
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from server.api.errors import ApiError, bad_request
+from server.api.pictures import from_base64
+
+Fields = TypeVar("Fields", bound=BaseModel)
+PICTURES = ("image", "mask")
+
+
+async def read_fields(request: Request, schema: type[Fields]) -> Fields:
+    """The request's fields as `schema`; ApiError where the body or a field is wrong."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        try:
+            body = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise ApiError(400, "The body is not valid JSON.", code="invalid_json") from None
+        return from_json(body, schema)
+    if kind == "multipart/form-data":
+        try:
+            form = await request.form()
+        except HTTPException as error:
+            raise ApiError(400, f"The body is not valid multipart: {error.detail}", code="invalid_multipart") from None
+        try:
+            return schema.model_validate(await _form_fields(form.multi_items()), strict=False)
+        finally:
+            await form.close()
+    raise ApiError(415, "Send multipart/form-data or application/json.", code="unsupported_media_type")
+
+
+def from_json(body: Any, schema: type[Fields]) -> Fields:
+    """A JSON object with base64 pictures as `schema`."""
+    if not isinstance(body, dict):
+        raise ApiError(400, "The body must be a JSON object.", code="invalid_body")
+    fields = dict(body)
+    if "image" in fields:
+        texts = fields["image"] if isinstance(fields["image"], list) else [fields["image"]]
+        fields["image"] = [_decode(text, "image") for text in texts]
+    if fields.get("mask") is not None:
+        fields["mask"] = _decode(fields["mask"], "mask")
+    return schema.model_validate(fields)
+
+
+def _decode(text: Any, param: str) -> bytes:
+    if not isinstance(text, str):
+        raise bad_request(f"{param} must be base64 text.", param)
+    return from_base64(text, param)
+
+
+async def _form_fields(parts: list[tuple[str, UploadFile | str]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in parts:
+        key = name.removesuffix("[]")
+        if isinstance(value, UploadFile) != (key in PICTURES):
+            wanted = "a file" if key in PICTURES else "text"
+            raise bad_request(f"{key} must be {wanted}.", key)
+        if isinstance(value, UploadFile):
+            data = await value.read()
+            if key == "image":
+                fields.setdefault(key, []).append(data)
+                continue
+        if key in fields:
+            raise bad_request(f"{key} is there twice.", key)
+        fields[key] = data if isinstance(value, UploadFile) else value
+    return fields

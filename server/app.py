@@ -1,0 +1,55 @@
+"""The one file that builds the FastAPI application: engines, routes, the error shape."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from model import zoo
+from model.checkpoint import load_config, tested_bits_per_dim
+from server.api import errors, health, images, models, stream
+from server.api.body_limit import BodyLimit
+from server.api.jobs import Models, ServedModel
+from server.engine.client import EngineClient
+from server.engine.process import EngineOptions
+from server.settings import Settings
+
+
+def served_model(settings: Settings) -> ServedModel:
+    """The model that the settings name and an engine for it, not yet started; ValueError where it is wrong."""
+    directory = zoo.find(settings.model).resolve()
+    config = load_config(directory)
+    options = EngineOptions(
+        directory,
+        settings.device,
+        None if settings.slots == "auto" else settings.slots,
+        None if settings.threads == "auto" else settings.threads,
+    )
+    return ServedModel(
+        id=directory.name,
+        directory=directory,
+        config=config,
+        bits_per_dim=tested_bits_per_dim(directory),
+        created=int((directory / "config.json").stat().st_mtime),
+        engine=EngineClient(options, settings.max_waiting_images, config.bytes),
+    )
+
+
+def build(settings: Settings, model: ServedModel) -> FastAPI:
+    """The application; its engine lives from its start-up to its shutdown."""
+    served = Models([model], settings.max_images_per_request)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        model.engine.start()
+        yield
+        await model.engine.close()
+
+    app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=__doc__)
+    app.add_middleware(BodyLimit, most=settings.max_body_bytes)
+    errors.install(app)
+    for part in (images, models, stream):
+        app.include_router(part.router(served))
+    app.include_router(health.router(served))
+    return app

@@ -1,0 +1,22 @@
+"""Options that several commands share, each declared once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from model import zoo
+
+Model = Annotated[str, typer.Option(help="A shipped model's name or a model directory.", show_default=zoo.DEFAULT)]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Drawn and told when absent.")]
+Temperature = Annotated[float, typer.Option(help="Above 0, up to 2; 1 is the model itself.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for programs.")]
+Data = Annotated[Path, typer.Option(help="Directory with the published files.")]
+
+
+def check_temperature(value: float) -> float:
+    """ValueError outside 0 < t <= 2."""
+    if not 0 < value <= 2:
+        raise ValueError(f"--temperature must be above 0 and at most 2, not {value}")
+    return value

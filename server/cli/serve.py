@@ -1,0 +1,77 @@
+"""scanline serve: the server, until it is stopped or its engine is gone."""
+
+import asyncio
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from server.settings import Settings
+
+
+def _option(name: str, text: str) -> Any:
+    """An option without a default of its own: what is not given, Settings decides."""
+    return typer.Option(help=text, show_default=str(Settings.model_fields[name].default))
+
+
+def serve(
+    model: Annotated[str | None, _option("model", "A shipped model's name or a model directory.")] = None,
+    host: Annotated[str | None, _option("host", "Address to listen on.")] = None,
+    port: Annotated[int | None, _option("port", "Port to listen on.")] = None,
+    device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
+    slots: Annotated[str | None, _option("slots", "Images in flight at once: auto or a number.")] = None,
+    threads: Annotated[str | None, _option("threads", "Of the CPU: auto or a number.")] = None,
+    max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
+    max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
+    max_body_bytes: Annotated[int | None, _option("max_body_bytes", "Of a request or message; then 413.")] = None,
+) -> None:
+    """Serves a model over HTTP and websocket. SCANLINE_* variables set what no option does."""
+    given = {name: value for name, value in locals().items() if value is not None}
+    sys.exit(asyncio.run(_serve(given)))
+
+
+async def _serve(given: dict[str, Any]) -> int:
+    """Runs until a signal or the engine's death; 1 where it did not end by a signal."""
+    import uvicorn
+
+    from server.app import build, served_model
+
+    settings = _settings(given)
+    model = served_model(settings)
+    config = uvicorn.Config(
+        build(settings, model),
+        host=settings.host,
+        port=settings.port,
+        ws_per_message_deflate=False,
+        ws_max_size=settings.max_body_bytes,
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
+    watch = asyncio.create_task(_stop_without_engine(server, model.engine.gone))
+    await server.serve()
+    engine_died = watch.done()
+    watch.cancel()
+    if model.engine.load_error:
+        raise ValueError(model.engine.load_error)
+    return 1 if engine_died or not server.started else 0
+
+
+async def _stop_without_engine(server: Any, gone: asyncio.Event) -> None:
+    """A server without its engine answers nobody: it leaves, and whoever supervises it starts a new one."""
+    await gone.wait()
+    server.should_exit = True
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    """Settings with what was given; ValueError that names the option where a value is wrong."""
+    from pydantic import ValidationError
+
+    try:
+        return Settings(**{name: _number(value) for name, value in given.items()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from None
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdigit() else value

@@ -1,0 +1,239 @@
+"""The API's side of an engine: sends commands, and keeps for every request what has come back so far.
+
+One thread reads the pipe and one writes it; all else happens on the event loop. A request's buffer is its
+images, however slowly it is read: what has been painted and not yet taken is merged.
+"""
+
+import asyncio
+import itertools
+import logging
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from server.engine.messages import (
+    Cancel,
+    CannotLoad,
+    Command,
+    Event,
+    Failed,
+    Finished,
+    Paint,
+    Pixels,
+    Ready,
+    Score,
+    Scored,
+    Stop,
+)
+from server.engine.process import EngineOptions, start
+
+log = logging.getLogger("scanline.server")
+
+
+class EngineUnavailableError(Exception):
+    """The engine is loading or gone; nothing was accepted."""
+
+
+class EngineFailedError(Exception):
+    """An accepted request failed; the message is one sentence."""
+
+
+class QueueFullError(Exception):
+    """More images wait than the server is set to let wait."""
+
+
+@dataclass(frozen=True)
+class News:
+    """What happened to a request since it was last asked: bytes painted, and images that ended."""
+
+    frames: list[tuple[int, int, bytes]]  # image index, first byte position, bytes
+    ended: list[tuple[int, float]]  # image index, bits/dim
+
+
+class Job:
+    """A request in work. Its buffer never exceeds the images that it asked for."""
+
+    def __init__(self, request: int, images: int, length: int) -> None:
+        self.request = request
+        self.images = np.zeros((images, length), np.uint8)
+        self.painted = np.zeros(images, np.int64)  # bytes that are here
+        self.taken = np.zeros(images, np.int64)  # bytes that `news` has told
+        self.bits_per_dim = np.full(images, np.nan)
+        self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a Score
+        self.ended: list[tuple[int, float]] = []
+        self.left = images
+        self.failure: str | None = None
+        self.changed = asyncio.Event()
+
+    def receive(self, event: Event) -> None:
+        """Takes in what the engine says."""
+        match event:
+            case Pixels():
+                for index, first, data in event.painted:
+                    self._write(index, first, data)
+            case Finished():
+                self._write(event.index, 0, event.image)
+                self.bits_per_dim[event.index] = event.bits_per_dim
+                self.ended.append((event.index, event.bits_per_dim))
+                self.left -= 1
+            case Scored():
+                self.bits[event.index] = np.frombuffer(event.bits)
+                self.left -= 1
+            case Failed():
+                self.failure = event.message
+        self.changed.set()
+
+    async def wait(self) -> None:
+        """Returns when all is done; EngineFailedError where it failed."""
+        while self.left and self.failure is None:
+            self.changed.clear()
+            await self.changed.wait()
+        if self.failure is not None:
+            raise EngineFailedError(self.failure)
+
+    async def news(self) -> AsyncIterator[News]:
+        """What has been painted since, merged, until all is told; EngineFailedError where it failed."""
+        while True:
+            self.changed.clear()
+            if self.failure is not None:
+                raise EngineFailedError(self.failure)
+            fresh = np.flatnonzero(self.painted > self.taken)
+            frames = [
+                (int(i), int(self.taken[i]), self.images[i, self.taken[i] : self.painted[i]].tobytes()) for i in fresh
+            ]
+            self.taken[fresh] = self.painted[fresh]
+            ended, self.ended = self.ended, []
+            if frames or ended:
+                yield News(frames, ended)
+            elif not self.left:
+                return
+            else:
+                await self.changed.wait()
+
+    def _write(self, index: int, first: int, data: bytes) -> None:
+        self.images[index, first : first + len(data)] = np.frombuffer(data, np.uint8)
+        self.painted[index] = max(self.painted[index], first + len(data))
+
+
+class EngineClient:
+    """One engine, its jobs, and how many images may wait for it."""
+
+    def __init__(self, options: EngineOptions, max_waiting_images: int, length: int) -> None:
+        self.options = options
+        self.length = length
+        self.max_waiting_images = max_waiting_images
+        self.reserved = 0  # images accepted and not yet answered
+        self.ready: Ready | None = None
+        self.jobs: dict[int, Job] = {}
+        self.numbers = itertools.count()
+        self.load_error: str | None = None
+        self.gone = asyncio.Event()
+        self.outbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Starts the process, on the running event loop; `ready` tells when the model is loaded."""
+        self.loop = asyncio.get_running_loop()
+        self.process, self.connection = start(self.options)
+        threading.Thread(target=self._read, name="engine-events", daemon=True).start()
+        threading.Thread(target=self._write, name="engine-commands", daemon=True).start()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.ready is not None and not self.gone.is_set()
+
+    @contextmanager
+    def reserve(self, images: int) -> Iterator[None]:
+        """Room for a request's images, taken before its upload is decoded and given back when it is answered.
+
+        EngineUnavailableError or QueueFullError where there is none.
+        """
+        if self.ready is None or self.gone.is_set():
+            raise EngineUnavailableError
+        if self.reserved + images > self.ready.slots + self.max_waiting_images:
+            raise QueueFullError
+        self.reserved += images
+        try:
+            yield
+        finally:
+            self.reserved -= images
+
+    @contextmanager
+    def paint(
+        self,
+        images: int,
+        seed: int,
+        temperature: float,
+        known: tuple[bytes, ...] = (),
+        masks: tuple[bytes, ...] = (),
+        stream: bool = False,
+    ) -> Iterator[Job]:
+        """A painting job; leaving the context before it is done cancels it."""
+        with self._job(images) as job:
+            self.outbox.put(Paint(job.request, images, seed, temperature, known, masks, stream))
+            yield job
+
+    @contextmanager
+    def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:
+        """A scoring job; leaving the context before it is done cancels it."""
+        with self._job(len(images)) as job:
+            self.outbox.put(Score(job.request, images))
+            yield job
+
+    async def close(self) -> None:
+        """Ends the engine, by force where it does not leave by itself."""
+        self.outbox.put(Stop())
+        await asyncio.to_thread(self.process.join, 5)
+        if self.process.is_alive():
+            self.process.kill()
+            await asyncio.to_thread(self.process.join)
+
+    @contextmanager
+    def _job(self, images: int) -> Iterator[Job]:
+        job = Job(next(self.numbers), images, self.length)
+        self.jobs[job.request] = job
+        try:
+            yield job
+        finally:
+            del self.jobs[job.request]
+            if job.left and job.failure is None and not self.gone.is_set():
+                self.outbox.put(Cancel(job.request))
+
+    def _write(self) -> None:
+        """The writer's thread: a full pipe holds up this thread, not the loop."""
+        try:
+            while True:
+                command = self.outbox.get()
+                self.connection.send(command)
+                if isinstance(command, Stop):
+                    return
+        except OSError:  # the engine is gone, and the reader says so
+            return
+
+    def _read(self) -> None:
+        """The reader's thread: hands each list of events to the loop until the engine is gone."""
+        try:
+            while True:
+                self.loop.call_soon_threadsafe(self._receive, self.connection.recv())
+        except (EOFError, OSError):
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+                self.loop.call_soon_threadsafe(self._lost)
+        except RuntimeError:  # likewise
+            return
+
+    def _receive(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Ready):
+                self.ready = event
+            elif isinstance(event, CannotLoad):
+                self.load_error = event.message
+            elif job := self.jobs.get(event.request):
+                job.receive(event)
+
+    def _lost(self) -> None:
+        self.gone.set()
+        for job in self.jobs.values():
+            job.receive(Failed(job.request, "The engine stopped while it worked on this request."))

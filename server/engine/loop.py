@@ -1,0 +1,160 @@
+"""The engine's tick: admit, step, deliver, retire; one image is scored beside each.
+
+Knows the generator and the scheduler, not the process or the pipe: commands come in by `accept`, events go
+out in one list a tick.
+"""
+
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from model.generator import Canvas, Generator, Prefix
+from server.engine.messages import Cancel, Event, Failed, Finished, Paint, Pixels, Score, Scored
+from server.engine.scheduler import Scheduler, Seat
+
+log = logging.getLogger("scanline.engine")
+
+TICK_SECONDS = 0.025  # short enough for smooth streams and prompt departures, long beside a tick's own cost
+MOST_STEPS = 32
+
+
+@dataclass
+class Request:
+    """A Paint in work: what is left of it, and the prefixes its waiting images will start from."""
+
+    paint: Paint
+    left: int
+    prefixes: dict[int, Prefix] = field(default_factory=dict)
+
+
+class Engine:
+    """Invariant between ticks: every seat's request is in `requests`, and the generator has its image."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+        self.scheduler = Scheduler(generator.slots)
+        self.requests: dict[int, Request] = {}
+        self.to_score: deque[tuple[int, int, bytes]] = deque()
+        self.told: dict[int, int] = {}  # bytes of a streamed image already sent, by slot
+        self.steps = 1
+
+    @property
+    def idle(self) -> bool:
+        return not self.requests and not self.to_score
+
+    def accept(self, command: Paint | Score | Cancel) -> None:
+        """Takes a command; what it asks for happens in the ticks to come."""
+        match command:
+            case Paint():
+                self.requests[command.request] = Request(command, command.images)
+                self.scheduler.add(command.request, command.images)
+            case Score():
+                self.to_score.extend((command.request, i, image) for i, image in enumerate(command.images))
+            case Cancel():
+                self._forget(command.request)
+
+    def tick(self) -> list[Event]:
+        """One turn; whatever fails in it fails its requests, and the engine goes on."""
+        events: list[Event] = []
+        try:
+            self._admit(events)
+            self._step()
+            self._deliver(events)
+        except Exception:
+            log.exception("painting failed; its requests fail with it")
+            for request in list(self.requests):
+                self._fail(request, events)
+        self._score_one(events)
+        return events
+
+    def _admit(self, events: list[Event]) -> None:
+        """Seats images until slots or images run out, or one prefix had to be run: the others' streams go on."""
+        prefilled = False
+        while not prefilled and (seat := self.scheduler.admit()):
+            try:
+                prefilled = self._place(seat)
+            except Exception:
+                log.exception("an image could not be placed; its request fails")
+                self._fail(seat.request, events)
+
+    def _place(self, seat: Seat) -> bool:
+        """Starts a seat's image; True where its known front had to be run first."""
+        request = self.requests[seat.request]
+        paint, source = request.paint, request.paint.source(seat.index)
+        if source is None:
+            canvas = Canvas(paint.seed, seat.index, paint.temperature)
+        else:
+            known = np.frombuffer(paint.known[source], np.uint8).copy()
+            mask = np.frombuffer(paint.masks[source], np.bool_).copy()
+            canvas = Canvas(paint.seed, seat.index, paint.temperature, known, mask)
+        prefix, prefilled = None, False
+        if source is not None and canvas.prefix:
+            if source not in request.prefixes:
+                request.prefixes = {source: self.generator.prefill(canvas)}  # images come in order of source
+                prefilled = True
+            prefix = request.prefixes[source]
+        self.generator.place(seat.slot, canvas, prefix)
+        self.told[seat.slot] = 0
+        return prefilled
+
+    def _step(self) -> None:
+        """As many steps as fit a tick, by how long the last ones took."""
+        if not self.scheduler.seats:
+            return
+        began = time.perf_counter()
+        self.generator.advance(self.steps)
+        each = (time.perf_counter() - began) / self.steps
+        self.steps = max(1, min(MOST_STEPS, int(TICK_SECONDS / each)))
+
+    def _deliver(self, events: list[Event]) -> None:
+        """Tells the bytes painted since, and retires the images that are done."""
+        positions = self.generator.positions()
+        painted: dict[int, list[tuple[int, int, bytes]]] = {}
+        for seat in list(self.scheduler.seats.values()):
+            request, position = self.requests[seat.request], int(positions[seat.slot])
+            done = position == self.generator.config.bytes
+            if not done and not request.paint.stream:
+                continue
+            image = self.generator.image(seat.slot)
+            if request.paint.stream and position > self.told[seat.slot]:
+                first = self.told[seat.slot]
+                painted.setdefault(seat.request, []).append((seat.index, first, image[first:position].tobytes()))
+                self.told[seat.slot] = position
+            if done:
+                bits = self.generator.bits_per_dim(seat.slot)
+                events.append(Finished(seat.request, seat.index, image.tobytes(), bits))
+                self._retire(seat, request)
+        events[:0] = [Pixels(request, frames) for request, frames in painted.items()]
+
+    def _retire(self, seat: Seat, request: Request) -> None:
+        self.scheduler.release(seat.slot)
+        self.generator.clear(seat.slot)
+        request.left -= 1
+        if not request.left:
+            del self.requests[seat.request]
+
+    def _score_one(self, events: list[Event]) -> None:
+        if not self.to_score:
+            return
+        request, index, image = self.to_score.popleft()
+        try:
+            bits = self.generator.score(np.frombuffer(image, np.uint8).copy())
+            events.append(Scored(request, index, bits.tobytes()))
+        except Exception:
+            log.exception("scoring failed; its request fails")
+            self._fail(request, events)
+
+    def _fail(self, request: int, events: list[Event]) -> None:
+        self._forget(request)
+        events.append(Failed(request, "The engine failed while it worked on this request; its log says why."))
+
+    def _forget(self, request: int) -> None:
+        """Drops a request wherever it stands and frees its slots; unknown ones are done already."""
+        for slot in self.scheduler.cancel(request):
+            self.generator.clear(slot)
+        self.requests.pop(request, None)
+        if any(waiting[0] == request for waiting in self.to_score):
+            self.to_score = deque(waiting for waiting in self.to_score if waiting[0] != request)

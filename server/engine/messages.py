@@ -1,0 +1,101 @@
+"""All that crosses the process boundary. Commands go to the engine, events come back, in lists, in order.
+
+Every accepted Paint or Score ends in exactly one way: its last Finished or Scored, one Failed, or silence
+after a Cancel.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Paint:
+    """Paint `images` images; image i is a completion of known[i * len(known) // images] where there are any."""
+
+    request: int
+    images: int
+    seed: int
+    temperature: float = 1.0
+    known: tuple[bytes, ...] = ()  # of N bytes each
+    masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
+    stream: bool = False  # tell bytes as they are painted, not only images as they end
+
+    def source(self, index: int) -> int | None:
+        """Which of `known` image `index` completes."""
+        return index * len(self.known) // self.images if self.known else None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Tell the bits of every byte of each image (N bytes each)."""
+
+    request: int
+    images: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Nobody waits for this request any more."""
+
+    request: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Leave, whatever is in work."""
+
+
+Command = Paint | Score | Cancel | Stop
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The model is loaded; painting can begin."""
+
+    parameters: int
+    slots: int
+    device: str
+
+
+@dataclass(frozen=True)
+class CannotLoad:
+    """The model cannot be loaded, and the engine leaves; the message is one sentence."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Bytes painted in this tick: (image index, first byte position, bytes) each."""
+
+    request: int
+    painted: list[tuple[int, int, bytes]]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One image is done: all its bytes, and its bits/dim at temperature 1."""
+
+    request: int
+    index: int
+    image: bytes
+    bits_per_dim: float
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One image's bits, N float64 in native order."""
+
+    request: int
+    index: int
+    bits: bytes
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A request ended through our own fault; the message is one sentence."""
+
+    request: int
+    message: str
+
+
+Event = Ready | CannotLoad | Pixels | Finished | Scored | Failed

@@ -1,0 +1,86 @@
+"""The engine's process: loads the model, then ticks while there is work and waits while there is none.
+
+It lives as long as its parent: a closed pipe ends it, whatever it was doing.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from model.checkpoint import load_model
+from model.config import ModelConfig
+from model.device import resolve_device
+from model.generator import Generator
+from server.engine.loop import Engine
+from server.engine.messages import CannotLoad, Ready, Stop
+
+log = logging.getLogger("scanline.engine")
+
+AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
+AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more in flight paints no faster
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What an engine is started with."""
+
+    directory: Path
+    device: str = "auto"  # or cpu, cuda
+    slots: int | None = None  # None: from free memory
+    threads: int | None = None  # None: all cores
+
+
+def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
+    """Starts the process; its end of the pipe is closed here, so that its death is our end of file."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_main, args=(options, theirs), name="scanline-engine", daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def auto_slots(config: ModelConfig, device: str) -> int:
+    """Slots for the free memory: a quarter of it in states, at most what still makes painting faster."""
+    if device == "cuda":
+        free, _ = torch.cuda.mem_get_info()
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * free) // config.state_bytes_per_image))
+
+
+def _main(options: EngineOptions, connection: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it closes the pipe
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        device = resolve_device(options.device)
+        model = load_model(options.directory, device)
+        slots = options.slots or auto_slots(model.config, device)
+        generator = Generator(model, slots, options.threads)
+        log.info(
+            "%s on %s: %s slots of %s bytes", options.directory.name, device, slots, model.config.state_bytes_per_image
+        )
+        connection.send([Ready(model.parameter_count, slots, device)])
+        _run(Engine(generator), connection)
+    except ValueError as error:
+        connection.send([CannotLoad(str(error))])
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        log.info("the server is gone; so is its engine")
+
+
+def _run(engine: Engine, connection: Connection) -> None:
+    """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone."""
+    while True:
+        while connection.poll(None if engine.idle else 0):
+            command = connection.recv()
+            if isinstance(command, Stop):
+                return
+            engine.accept(command)
+        if events := engine.tick():
+            connection.send(events)
