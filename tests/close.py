@@ -2,7 +2,7 @@
 
 import torch
 
-BOUND = 1e-5  # of float32 against float64 or against another order of the same sums
+BOUND = 5e-5  # float32 against float64 or another order of the same sums: 8e-6 is the worst that was seen
 
 
 def assert_close(label: str, reference: torch.Tensor, result: torch.Tensor, bound: float = BOUND) -> None:

@@ -1,0 +1,50 @@
+"""Same seed, same image: painting is a function of the model, the seed, the index and the temperature."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.generator import paint
+from tests.model import small
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small.model(small.config())
+
+
+@pytest.mark.parametrize("variant", ["plain", "histogram", "colour"])
+def test_same_seed_same_images(variant: str) -> None:
+    model = small.model(small.config(**small.VARIANTS[variant]))
+    first, again = paint(model, 5, seed=11), paint(model, 5, seed=11, steps=3)
+    np.testing.assert_array_equal(first.images, again.images)
+    np.testing.assert_array_equal(first.bits_per_dim, again.bits_per_dim)
+
+
+def test_torch_own_random_stream_is_not_touched(model) -> None:
+    before = torch.random.get_rng_state()
+    paint(model, 2, seed=11)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_every_index_and_every_seed_is_another_image(model) -> None:
+    images = np.concatenate([paint(model, 20, seed=seed).images for seed in (0, 1, 2**32, 2**63 - 1)])
+    assert len(np.unique(images, axis=0)) == 80
+
+
+def test_more_images_than_slots_are_painted_in_their_order(model) -> None:
+    many, few = paint(model, 600, seed=4), paint(model, 3, seed=4)
+    np.testing.assert_array_equal(many.images[:3], few.images)
+    assert len(np.unique(many.images, axis=0)) == 600
+
+
+def test_progress_counts_to_every_byte(model) -> None:
+    counts: list[int] = []
+    paint(model, 3, seed=0, steps=8, progress=counts.append)
+    assert counts == [24, 48, 60]
+
+
+def test_threads_of_the_caller_are_as_before(model) -> None:
+    before = torch.get_num_threads()
+    paint(model, 2, seed=0)
+    assert torch.get_num_threads() == before
