@@ -100,7 +100,7 @@ class Transformer(nn.Module):
         stop = self.config.bytes if stop is None else stop
         start = self.config.first if state is None else int(state.position[0])
         batch = images.shape[0]
-        if images.shape[1] != self.config.bytes or not start <= stop <= self.config.bytes:
+        if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         carried = State.zeros(self.config, batch, self.device) if state is None else state
         x = self.embedding(images, torch.arange(start, stop, device=self.device).unsqueeze(0))
