@@ -1,0 +1,46 @@
+"""ModelConfig: written and read back whole; what follows from its fields."""
+
+import json
+
+import pytest
+
+from model.config import ModelConfig
+from tests.model import small
+
+
+@pytest.mark.parametrize("variant", small.VARIANTS)
+def test_json_round_trip(variant: str) -> None:
+    config = small.config(**small.VARIANTS[variant])
+    assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_reading_leaves_the_dictionary_as_it_is() -> None:
+    data = small.config().to_dict()
+    ModelConfig.from_dict(data)
+    assert data == small.config().to_dict()
+
+
+def test_a_field_cannot_be_written_later() -> None:
+    with pytest.raises(AttributeError):
+        small.config().layers = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "grey", "colour"),
+    [
+        ("bytes", 20, 60),
+        ("image_shape", (4, 5), (4, 5, 3)),
+        ("size", "5x4", "5x4"),
+        ("model_width", 12, 12),
+        ("offsets", (1,), (1, 3, 12, 15)),
+        ("first", 0, 0),
+        ("state_bytes_per_image", 4 * 2 * 2 * 8 * (6 + 1), 4 * 2 * 2 * 8 * (6 + 1)),
+    ],
+)
+def test_what_follows_from_the_fields(name: str, grey: object, colour: object) -> None:
+    assert getattr(small.config(), name) == grey
+    assert getattr(small.config(**small.VARIANTS["colour"]), name) == colour
+
+
+def test_without_a_start_token_the_network_predicts_from_the_second_byte() -> None:
+    assert small.config(**small.NO_START).first == 1

@@ -1,0 +1,84 @@
+"""A configuration that is wrong is refused with one sentence that names the field."""
+
+import re
+from typing import Any
+
+import pytest
+
+from model.config import ModelConfig
+from tests.model import small
+
+FIELDS: dict[str, tuple[dict[str, Any], str]] = {
+    "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
+    "negative": ({"height": -4}, "height must be at least 1, not -4"),
+    "bool for int": ({"heads": True}, "heads must be of type int, not True"),
+    "float for int": ({"heads": 2.0}, "heads must be of type int, not 2.0"),
+    "text for int": ({"components": "10"}, "components must be of type int, not '10'"),
+    "null for int": ({"width": None}, "width must be of type int, not None"),
+    "int for bool": ({"start_token": 1}, "start_token must be of type bool, not 1"),
+    "int for text": ({"feature_map": 1}, "feature_map must be of type str, not 1"),
+    "channels": ({"channels": 2}, "channels must be 1 (grey) or 3 (RGB), not 2"),
+    "feature map": ({"feature_map": "relu"}, "unknown feature map 'relu'"),
+    "norm": ({"norm": "mid"}, "norm must be one of pre, post, not 'mid'"),
+    "activation": ({"activation": "tanh"}, "activation must be one of relu, gelu, not 'tanh'"),
+    "position": ({"position": None}, "position must be one of axial, sincos, not None"),
+    "list for a word": ({"scale": ["exp"]}, "scale must be one of exp, elu"),
+    "odd width": (
+        {"embedding_join": "concat", "heads": 1, "value_width": 7},
+        "a concatenated embedding needs an even width, not 7",
+    ),
+    "text for a list": ({"neighbours": "2"}, "neighbours must be a list of numbers, not '2'"),
+    "null for a list": ({"neighbours": None}, "neighbours must be a list of numbers, not None"),
+    "floats in a list": ({"neighbours": [2.0]}, "neighbours must be a list of numbers, not (2.0,)"),
+    "bools in a list": ({"neighbours": [True]}, "neighbours must be a list of numbers, not (True,)"),
+    "repeated neighbour": ({"neighbours": [2, 2]}, "neighbours must differ from each other, not [2, 2]"),
+    "neighbour 1": ({"neighbours": [1]}, "neighbours must be offsets from 2 to 19, not [1]"),
+    "far neighbour": ({"neighbours": [20]}, "neighbours must be offsets from 2 to 19, not [20]"),
+    "neighbours alone": ({**small.NO_START, "neighbours": [2]}, "neighbours need a start token"),
+    "both starts": ({"first_byte_histogram": small.HISTOGRAM}, "either a start token or a first_byte_histogram"),
+    "neither start": ({"start_token": False}, "either a start token or a first_byte_histogram"),
+    "short histogram": (
+        {"start_token": False, "first_byte_histogram": [0.5, 0.5]},
+        "first_byte_histogram must hold 256 probabilities that sum to 1",
+    ),
+    "negative probability": (
+        {"start_token": False, "first_byte_histogram": [-1.0, 2.0] + [0.0] * 254},
+        "first_byte_histogram must hold 256 probabilities that sum to 1",
+    ),
+    "NaN probability": (
+        {"start_token": False, "first_byte_histogram": [float("nan")] + [1 / 255] * 255},
+        "first_byte_histogram must hold 256 probabilities that sum to 1",
+    ),
+    "text in the histogram": (
+        {"start_token": False, "first_byte_histogram": ["1"] + [0] * 255},
+        "first_byte_histogram must be a list of numbers",
+    ),
+    "unknown key": ({"colour": 1, "depth": 2}, "unknown key 'colour'"),
+    "newer format": ({"format": 2}, "format 2 is newer than this program, which reads up to 1"),
+    "format 0": ({"format": 0}, "format must be a whole number from 1 to 1, not 0"),
+    "format in words": ({"format": "1"}, "format must be a whole number from 1 to 1, not '1'"),
+    "format true": ({"format": True}, "format must be a whole number from 1 to 1, not True"),
+}
+
+
+@pytest.mark.parametrize("case", FIELDS)
+def test_wrong_field(case: str) -> None:
+    changes, sentence = FIELDS[case]
+    with pytest.raises(ValueError, match=re.escape(sentence)) as error:
+        ModelConfig.from_dict({**small.config().to_dict(), **changes})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", [key for key in small.config().to_dict() if key != "format"])
+def test_missing_key(key: str) -> None:
+    data = small.config().to_dict()
+    del data[key]
+    with pytest.raises(ValueError, match=f"^missing key '{key}'$"):
+        ModelConfig.from_dict(data)
+
+
+def test_missing_format() -> None:
+    data = small.config().to_dict()
+    del data["format"]
+    with pytest.raises(ValueError, match=r"^format must be a whole number from 1 to 1, not None$"):
+        ModelConfig.from_dict(data)
