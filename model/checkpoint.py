@@ -144,7 +144,7 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
         data = json.loads((directory / name).read_text())
     except FileNotFoundError:
         raise ModelDirectoryError(f"{directory} is not a model directory: {name} is missing") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelDirectoryError(f"{directory / name} is not readable JSON: {error}") from None
     if not isinstance(data, dict):
         raise ModelDirectoryError(f"{directory / name} must hold a JSON object")

@@ -57,7 +57,7 @@ class ModelConfig:
             raise ValueError("a model has either a start token or a first_byte_histogram")
         if self.first_byte_histogram is not None:
             histogram = self.first_byte_histogram
-            if len(histogram) != 256 or min(histogram) < 0 or abs(sum(histogram) - 1) > 1e-6:
+            if len(histogram) != 256 or not min(histogram) >= 0 or not abs(sum(histogram) - 1) <= 1e-6:
                 raise ValueError("first_byte_histogram must hold 256 probabilities that sum to 1")
 
     @property
