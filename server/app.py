@@ -16,6 +16,9 @@ from server.engine.process import EngineOptions
 from server.settings import Settings
 
 
+ABOUT = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
+
+
 def served_model(settings: Settings) -> ServedModel:
     """The model that the settings name and an engine for it, not yet started; ValueError where it is wrong."""
     directory = zoo.find(settings.model).resolve()
@@ -46,7 +49,7 @@ def build(settings: Settings, model: ServedModel) -> FastAPI:
         yield
         await model.engine.close()
 
-    app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=__doc__)
+    app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
     app.add_middleware(BodyLimit, most=settings.max_body_bytes)
     errors.install(app)
     for part in (images, models, stream):

@@ -1,12 +1,14 @@
 """CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's tar.
 
 A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The python
-version's batches are pickles: they are read by an unpickler that knows numpy arrays and nothing else.
+version's batches are pickles: they are read by an unpickler that builds nothing but lists, dicts, strings
+and a stand-in for arrays, since numpy's own classes can be crashed by what a pickle tells them.
 """
 
 import io
 import pickle
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_bat
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
 PIXELS = 3072
+_PICKLE_ERRORS = (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 def load(directory: Path, split: str) -> np.ndarray:
@@ -48,8 +51,8 @@ def _from_tar(path: Path, split: str) -> np.ndarray:
             for member in tar:
                 if member.name in wanted and (file := tar.extractfile(member)):
                     batches[member.name] = _pixels(path, member.name, file.read())
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{path} is truncated or not a tar file: {error}") from None
+    except (tarfile.TarError, EOFError, OSError, zlib.error):
+        raise DataError(f"{path} is truncated or not a tar file") from None
     if missing := sorted(set(wanted) - set(batches)):
         raise DataError(f"{path} lacks {missing[0]}")
     return np.concatenate([batches[name] for name in wanted])
@@ -58,22 +61,53 @@ def _from_tar(path: Path, split: str) -> np.ndarray:
 def _pixels(path: Path, name: str, data: bytes) -> np.ndarray:
     try:
         batch = _ArraysOnly(io.BytesIO(data), encoding="latin1").load()
-        pixels = batch["data"]
-    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        pixels = batch["data"] if "data" in batch else batch[b"data"]  # bytes where Python 3 wrote what it read
+    except _PICKLE_ERRORS as error:
         raise DataError(f"{path}: {name} is not a CIFAR-10 batch: {error}") from None
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
-        raise DataError(f"{path}: {name} does not hold rows of 3,072 bytes")
-    return pixels
+    try:
+        return pixels.rows()
+    except (AttributeError, TypeError, ValueError):
+        raise DataError(f"{path}: {name} does not hold rows of 3,072 bytes") from None
+
+
+class _Type:
+    """Stands for numpy.dtype: keeps its name."""
+
+    def __init__(self, name: object = None, *_: object) -> None:
+        self.name = name
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class _Array:
+    """Stands for a numpy array: keeps what the pickle says of it, to be checked in `rows`."""
+
+    state: tuple[Any, ...]
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.state = state
+
+    def rows(self) -> np.ndarray:
+        """[n, 3072] uint8; AttributeError, TypeError or ValueError where it is anything else."""
+        _, (count, width), kind, by_columns, raw = self.state
+        if kind.name != "u1" or width != PIXELS:
+            raise ValueError(f"{count} x {width} of {kind.name}")
+        raw = raw.encode("latin1") if isinstance(raw, str) else raw  # Python 2 made no difference
+        return np.frombuffer(raw, np.uint8).reshape(count, width, order="F" if by_columns else "C")
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Builds lists, dicts, strings and numpy arrays; anything else that a pickle asks for is refused."""
+    """Builds lists, dicts, strings and stand-ins for arrays; anything else that a pickle asks for is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module.removeprefix("numpy.").removeprefix("_").startswith("core.multiarray") and name == "_reconstruct":
-            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
+        if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
+            return _Array
         if module == "numpy" and name in ("ndarray", "dtype"):
-            return getattr(np, name)
+            return _Type if name == "dtype" else _Array
         if module == "_codecs" and name == "encode":  # how Python 3 writes a bytes object in protocol 2
             return lambda text, encoding: text.encode(encoding)
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

@@ -19,6 +19,20 @@ from server.engine.client import EngineFailedError, EngineUnavailableError, Queu
 log = logging.getLogger("scanline.server")
 
 
+WANTED = {  # what pydantic's kinds of errors mean, after "PARAM must be"
+    "bool_type": "true or false",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "greater_than": "above {gt:g}",
+    "greater_than_equal": "at least {ge}",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+    "string_type": "text",
+}
+
+
 class ApiError(Exception):
     """A refusal: one sentence, the parameter it is about, a code that programs can read."""
 
@@ -64,6 +78,8 @@ def from_validation(errors: Sequence[Any]) -> ApiError:
     reason = str(first.get("ctx", {}).get("error") or first["msg"])
     if first["type"] == "value_error":
         return bad_request(reason, param, getattr(first["ctx"]["error"], "code", "invalid_value"))
+    if wanted := WANTED.get(first["type"]):
+        return bad_request(f"{param} must be {wanted.format(**first.get('ctx', {}))}.", param)
     return bad_request(f"{param}: {reason[0].lower()}{reason[1:]}.", param)
 
 
