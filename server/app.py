@@ -15,7 +15,6 @@ from server.engine.client import EngineClient
 from server.engine.process import EngineOptions
 from server.settings import Settings
 
-
 ABOUT = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
 
 
