@@ -1,0 +1,28 @@
+# CPU by default; for CUDA:
+#   docker build --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu128 -t scanline:cuda .
+FROM python:3.12-slim AS build
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN python -m venv /opt/scanline
+ENV PATH=/opt/scanline/bin:$PATH
+RUN pip install --no-cache-dir --index-url "$TORCH_INDEX" "torch>=2.8,<2.14"
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY kernels kernels
+COPY model model
+COPY server server
+RUN pip install --no-cache-dir .
+
+FROM python:3.12-slim
+RUN useradd --create-home --uid 10001 scanline
+COPY --from=build /opt/scanline /opt/scanline
+ENV PATH=/opt/scanline/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    SCANLINE_HOST=0.0.0.0 \
+    SCANLINE_PORT=8000
+USER scanline
+WORKDIR /home/scanline
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"SCANLINE_PORT\"]}/readyz', timeout=2)"]
+ENTRYPOINT ["scanline"]
+CMD ["serve"]
