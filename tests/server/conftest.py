@@ -1,0 +1,79 @@
+"""Two tiny models with random weights, and real servers of them: what most tests of this floor start from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import settings
+
+from model.checkpoint import load_model, save_model
+from model.generator import Generator
+from model.transformer import Transformer
+from server.engine.loop import Engine
+from tests.model import small
+from tests.server.running import Server, serve
+
+GREY = small.config(height=8, width=6, neighbours=(2, 5, 6, 7))
+COLOUR = small.config(height=4, width=5, channels=3, neighbours=(3, 15))
+
+settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
+settings.load_profile("seeded")
+
+
+@pytest.fixture(scope="session")
+def grey_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "grey"
+    save_model(small.model(GREY), directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def colour_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "colour"
+    save_model(small.model(COLOUR), directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def grey(grey_directory: Path) -> Transformer:
+    """8 rows of 6 grey pixels; the weights are those of the file, in float16."""
+    return load_model(grey_directory)
+
+
+@pytest.fixture(scope="session")
+def colour(colour_directory: Path) -> Transformer:
+    """4 rows of 5 RGB pixels."""
+    return load_model(colour_directory)
+
+
+@pytest.fixture
+def engine(grey: Transformer) -> Iterator[Engine]:
+    """An engine's loop in this process, with five slots."""
+    generator = Generator(grey, 5, threads=1)
+    yield Engine(generator)
+    generator.close()
+
+
+@pytest.fixture(scope="session")
+def server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def colour_server(colour_directory: Path) -> Iterator[Server]:
+    with serve(colour_directory, "--slots", "8", "--max-body-bytes", "100000") as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def colour_client(colour_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=colour_server.url, timeout=60) as client:
+        yield client

@@ -1,0 +1,117 @@
+"""The engine as a process of its own, with the API's side of it in this one."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.generator import paint
+from model.transformer import Transformer
+from server.engine.client import EngineClient, EngineFailedError, EngineUnavailableError
+from server.engine.messages import CannotLoad, Event, Finished, Pixels, Ready
+from server.engine.process import EngineOptions
+
+ENDLESS = 100_000  # images: minutes of work
+PATIENCE = 60  # seconds, for what takes few on an idle machine
+
+
+class Listener(EngineClient):
+    """An engine's client that writes down all that the engine says."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(EngineOptions(directory, "cpu", slots=1, threads=1), ENDLESS, 48)
+        self.heard: list[Event] = []
+        self.hears = asyncio.Event()
+
+    def _receive(self, events: list[Event]) -> None:
+        super()._receive(events)
+        self.heard += events
+        self.hears.set()
+
+    async def started(self) -> "Listener":
+        self.start()
+        await self.hear(Ready)
+        return self
+
+    async def hear(self, kind: type[Event]) -> None:
+        """Returns when the engine has said something of that kind."""
+        async with asyncio.timeout(PATIENCE):
+            while not any(isinstance(event, kind) for event in self.heard):
+                self.hears.clear()
+                await self.hears.wait()
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def engine(loop: asyncio.Runner, grey_directory: Path) -> Iterator[Listener]:
+    """A living engine of one slot."""
+    engine = loop.run(Listener(grey_directory).started())
+    yield engine
+    loop.run(engine.close())
+
+
+def test_a_started_engine_says_what_it_has(engine: Listener, grey: Transformer) -> None:
+    assert engine.ready == Ready(grey.parameter_count, 1, "cpu")
+
+
+def test_bytes_are_those_of_this_process(loop: asyncio.Runner, engine: Listener, grey: Transformer) -> None:
+    async def painted() -> np.ndarray:
+        with engine.paint(3, seed=7, temperature=0.8) as job:
+            await job.wait()
+            return job.images
+
+    np.testing.assert_array_equal(loop.run(painted()), paint(grey, 3, seed=7, temperature=0.8).images)
+
+
+def test_a_job_that_is_left_is_painted_no_further(loop: asyncio.Runner, engine: Listener) -> None:
+    """In one slot, whatever were left of the first job would take turns with the second."""
+
+    async def first_then_second() -> tuple[int, int]:
+        engine.heard.clear()
+        with engine.paint(ENDLESS, seed=0, temperature=1.0, stream=True) as first:
+            await engine.hear(Pixels)
+        with engine.paint(3, seed=0, temperature=1.0) as second:
+            await second.wait()
+        return first.request, second.request
+
+    first, second = loop.run(first_then_second())
+    told = [event.request for event in engine.heard if isinstance(event, Pixels | Finished)]
+    assert first not in told[told.index(second) :]
+
+
+def test_a_killed_engine_fails_the_jobs_that_wait(loop: asyncio.Runner, grey_directory: Path) -> None:
+    async def killed() -> None:
+        engine = await Listener(grey_directory).started()
+        with engine.paint(ENDLESS, seed=0, temperature=1.0, stream=True) as job:
+            await engine.hear(Pixels)
+            os.kill(engine.process.pid, signal.SIGKILL)
+            with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
+                await asyncio.wait_for(job.wait(), PATIENCE)
+        with pytest.raises(EngineUnavailableError), engine.reserve(1):
+            pass
+        assert engine.gone.is_set()
+        await engine.close()
+
+    loop.run(killed())
+
+
+def test_a_wrong_model_is_one_sentence(loop: asyncio.Runner, tmp_path: Path) -> None:
+    async def told() -> Listener:
+        engine = Listener(tmp_path)
+        engine.start()
+        await asyncio.wait_for(engine.gone.wait(), PATIENCE)
+        await engine.close()
+        return engine
+
+    engine = loop.run(told())
+    assert engine.heard == [CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")]
+    assert engine.load_error is not None

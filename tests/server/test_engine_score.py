@@ -1,0 +1,31 @@
+"""The engine scores images beside those that it paints."""
+
+import numpy as np
+import torch
+
+from model.scoring import bits
+from model.transformer import Transformer
+from server.engine.loop import Engine
+from server.engine.messages import Cancel, Finished, Paint, Score, Scored
+from tests.server.ticks import run
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 48), np.uint8)
+SCORE = Score(1, tuple(image.tobytes() for image in IMAGES))
+
+
+def test_bits_are_those_of_the_model(engine: Engine, grey: Transformer) -> None:
+    scored = [np.frombuffer(event.bits) for event in run(engine, SCORE) if isinstance(event, Scored)]
+    alone = [bits(grey, torch.from_numpy(image).unsqueeze(0))[0].numpy() for image in IMAGES]
+    np.testing.assert_array_equal(scored, alone)
+
+
+def test_images_are_scored_while_others_are_painted(engine: Engine) -> None:
+    events = run(engine, Paint(0, 40, seed=0), SCORE)
+    assert isinstance(events[-1], Finished)
+    assert [event.index for event in events if isinstance(event, Scored)] == [0, 1, 2]
+
+
+def test_a_cancelled_score_says_nothing_more(engine: Engine) -> None:
+    engine.accept(SCORE)
+    engine.tick()
+    assert run(engine, Cancel(SCORE.request)) == []
