@@ -30,7 +30,6 @@ def served_model(settings: Settings) -> ServedModel:
     )
     return ServedModel(
         id=directory.name,
-        directory=directory,
         config=config,
         bits_per_dim=tested_bits_per_dim(directory),
         created=int((directory / "config.json").stat().st_mtime),

@@ -14,7 +14,9 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from server.api.departure import ClientGoneError
 from server.engine.client import EngineFailedError, EngineUnavailableError, QueueFullError
+from server.refusal import Refusal
 
 log = logging.getLogger("scanline.server")
 
@@ -58,29 +60,25 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
 
-def bad_request(message: str, param: str | None = None, code: str | None = "invalid_value") -> ApiError:
-    return ApiError(400, message, param=param, code=code)
-
-
-def from_validation(errors: Sequence[Any]) -> ApiError:
+def from_validation(errors: Sequence[Any]) -> ApiError | Refusal:
     """The first thing that pydantic found wrong, as one sentence that names the parameter."""
     first = errors[0]
+    kind, context = first["type"], first.get("ctx", {})
     place = [str(part) for part in first["loc"] if part != "body"]
-    param = place[0] if place else None
-    if first["type"] == "json_invalid":
+    if kind == "value_error" and isinstance(context["error"], Refusal):
+        return context["error"]
+    if kind == "json_invalid":
         return ApiError(400, "The body is not valid JSON.", code="invalid_json")
-    if first["type"] in ("model_attributes_type", "model_type", "dict_type") or not param:
+    if not place:
         return ApiError(400, "The body must be a JSON object.", code="invalid_body")
-    if first["type"] == "extra_forbidden":
-        return ApiError(400, f"{param} is not a field of this request.", param=param, code="unknown_parameter")
-    if first["type"] == "missing":
-        return ApiError(400, f"{param} is missing.", param=param, code="missing_parameter")
-    reason = str(first.get("ctx", {}).get("error") or first["msg"])
-    if first["type"] == "value_error":
-        return bad_request(reason, param, getattr(first["ctx"]["error"], "code", "invalid_value"))
-    if wanted := WANTED.get(first["type"]):
-        return bad_request(f"{param} must be {wanted.format(**first.get('ctx', {}))}.", param)
-    return bad_request(f"{param}: {reason[0].lower()}{reason[1:]}.", param)
+    param = place[0]
+    if kind == "extra_forbidden":
+        return Refusal(f"{param} is not a field of this request.", param, "unknown_parameter")
+    if kind == "missing":
+        return Refusal(f"{param} is missing.", param, "missing_parameter")
+    if wanted := WANTED.get(kind):
+        return Refusal(f"{param} must be {wanted.format(**context)}.", param)
+    return Refusal(f"{param}: {first['msg'][0].lower()}{first['msg'][1:]}.", param)
 
 
 def from_exception(error: Exception) -> ApiError:
@@ -88,14 +86,18 @@ def from_exception(error: Exception) -> ApiError:
     match error:
         case ApiError():
             return error
+        case Refusal():
+            return ApiError(400, error.message, param=error.param, code=error.code)
         case ValidationError() | RequestValidationError():
-            return from_validation(error.errors())
+            return from_exception(from_validation(error.errors()))
         case QueueFullError():
             message = "Too many images are waiting; try again in a moment."
             return ApiError(429, message, code="queue_full", headers={"retry-after": "2"})
         case EngineUnavailableError():
             message = "The model is not ready to paint; try again in a moment."
             return ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
+        case ClientGoneError():
+            return ApiError(499, "The client has gone.", code="client_gone")
         case EngineFailedError():
             return ApiError(500, str(error), code="engine_failed")
         case HTTPException():
@@ -114,7 +116,7 @@ def install(app: FastAPI) -> None:
         told = from_exception(error)
         return JSONResponse(told.body, told.status, told.headers)
 
-    for kind in (ApiError, RequestValidationError, ValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, answer)
-    for kind in (QueueFullError, EngineUnavailableError, EngineFailedError):
+    framework = (RequestValidationError, ValidationError, HTTPException, Exception)
+    ours = (ApiError, Refusal, ClientGoneError, QueueFullError, EngineUnavailableError, EngineFailedError)
+    for kind in (*framework, *ours):
         app.add_exception_handler(kind, answer)

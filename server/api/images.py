@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from server.api import pictures
+from server import pictures
 from server.api.departure import unless_gone
 from server.api.errors import ApiError
 from server.api.jobs import Models, ServedModel, Work, work_of

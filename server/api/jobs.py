@@ -2,13 +2,13 @@
 
 import secrets
 from dataclasses import dataclass
-from pathlib import Path
 
 from model.config import ModelConfig
-from server.api.errors import ApiError, bad_request
-from server.api.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
+from server.api.errors import ApiError
 from server.api.schemas import EditRequest, PaintFields
 from server.engine.client import EngineClient
+from server.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
+from server.refusal import Refusal
 
 SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
 
@@ -18,7 +18,6 @@ class ServedModel:
     """A model that this server has, and its engine."""
 
     id: str
-    directory: Path
     config: ModelConfig
     bits_per_dim: float | None  # on the test set, where it has been evaluated
     created: int
@@ -64,12 +63,12 @@ class Models:
         self.check_count(images, "n")
         if fields.size not in (None, "auto", model.config.size):
             message = f"size must be auto or {model.config.size}, which is what {model.id} paints, not {fields.size!r}."
-            raise bad_request(message, "size")
+            raise Refusal(message, "size")
         return images
 
     def check_count(self, images: int, param: str) -> None:
         if images > self.max_images:
-            raise bad_request(f"{param}: {images} images are more than the {self.max_images} of one request.", param)
+            raise Refusal(f"{param}: {images} images are more than the {self.max_images} of one request.", param)
 
 
 def work_of(fields: PaintFields, images: int, config: ModelConfig) -> Work:

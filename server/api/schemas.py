@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from server.refusal import Refusal
+
 HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for nothing
     "background": ("auto",),
     "complexity": ("auto",),
@@ -62,39 +64,34 @@ class PaintFields(ModelField):
     def _harmless(cls, value: Any, info: Any) -> Any:
         if value is None or str(value) in [str(harmless) for harmless in HARMLESS[info.field_name]]:
             return value
-        raise Refusal("unsupported_parameter", f"{info.field_name} means nothing to this server; leave it out.")
+        message = f"{info.field_name} means nothing to this server; leave it out."
+        raise Refusal(message, info.field_name, "unsupported_parameter")
 
     @field_validator("prompt")
     @classmethod
     def _no_prompt(cls, value: str | None) -> str | None:
         if value:
-            raise Refusal("prompt_not_supported", "This model paints without a prompt; leave it out or empty.")
+            message = "This model paints without a prompt; leave it out or empty."
+            raise Refusal(message, "prompt", "prompt_not_supported")
         return value
 
     @field_validator("stream")
     @classmethod
     def _no_events(cls, value: bool | None) -> bool | None:
         if value:
-            raise Refusal(
-                "stream_not_supported",
-                "stream over HTTP is not supported yet; the websocket /v1/images/stream tells pixels as they come.",
+            message = (
+                "stream over HTTP is not supported yet; the websocket /v1/images/stream tells pixels as they come."
             )
+            raise Refusal(message, "stream", "stream_not_supported")
         return value
 
     @field_validator("partial_images")
     @classmethod
     def _no_partial_images(cls, value: int | None) -> int | None:
         if value:
-            raise Refusal("unsupported_parameter", "partial_images needs stream, which is not supported yet.")
+            message = "partial_images needs stream, which is not supported yet."
+            raise Refusal(message, "partial_images", "unsupported_parameter")
         return value
-
-
-class Refusal(ValueError):  # noqa: N818 (it becomes an ApiError)
-    """A validator's refusal with a code of its own."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class GenerationRequest(PaintFields):
@@ -111,7 +108,7 @@ class EditRequest(PaintFields):
     @model_validator(mode="after")
     def _one_decides(self) -> "EditRequest":
         if self.mask is not None and self.keep_rows is not None:
-            raise ValueError("mask and keep_rows exclude each other; send one of them.")
+            raise Refusal("mask and keep_rows exclude each other; send one of them.", "keep_rows")
         return self
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from server.api.errors import ApiError, bad_request, from_exception
+from server.api.errors import ApiError, from_exception
 from server.api.jobs import Models, work_of
 from server.api.schemas import EditRequest, GenerationRequest, PaintFields
 from server.api.uploads import from_json
+from server.refusal import Refusal
 
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
@@ -69,7 +70,7 @@ class Connection:
                 case "cancel":
                     await self._cancel(name)
                 case other:
-                    raise bad_request(f"type must be generate, complete or cancel, not {other!r}.", "type")
+                    raise Refusal(f"type must be generate, complete or cancel, not {other!r}.", "type")
         except WebSocketDisconnect:
             raise
         except Exception as error:
@@ -78,7 +79,7 @@ class Connection:
     def _begin(self, name: int | str | None, fields: PaintFields) -> None:
         """Starts a job beside the others."""
         if name in self.jobs:
-            raise bad_request(f"id {name!r} is of a job that still runs.", "id")
+            raise Refusal(f"id {name!r} is of a job that still runs.", "id")
         if name is None:
             name = next(number for number in self.ids if number not in self.jobs)
         self.jobs[name] = asyncio.create_task(self._work(name, fields))
@@ -86,7 +87,7 @@ class Connection:
     async def _cancel(self, name: int | str | None) -> None:
         """Ends a job early; its `done` says so."""
         if name is None or name not in self.jobs:
-            raise bad_request(f"There is no running job with id {name!r}.", "id", "job_not_found")
+            raise Refusal(f"There is no running job with id {name!r}.", "id", "job_not_found")
         job = self.jobs[name]
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
@@ -149,4 +150,4 @@ def _name(message: dict[str, Any]) -> int | str | None:
     name = message.pop("id", None)
     if name is None or type(name) in (int, str):
         return name
-    raise bad_request("id must be a whole number or text.", "id")
+    raise Refusal("id must be a whole number or text.", "id")

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from server.api.errors import ApiError, bad_request
-from server.api.pictures import from_base64
+from server.api.errors import ApiError
+from server.pictures import from_base64
+from server.refusal import Refusal
 
 Fields = TypeVar("Fields", bound=BaseModel)
 PICTURES = ("image", "mask")
@@ -55,7 +56,7 @@ def from_json(body: Any, schema: type[Fields]) -> Fields:
 
 def _decode(text: Any, param: str) -> bytes:
     if not isinstance(text, str):
-        raise bad_request(f"{param} must be base64 text.", param)
+        raise Refusal(f"{param} must be base64 text.", param)
     return from_base64(text, param)
 
 
@@ -65,13 +66,13 @@ async def _form_fields(parts: list[tuple[str, UploadFile | str]]) -> dict[str, A
         key = name.removesuffix("[]")
         if isinstance(value, UploadFile) != (key in PICTURES):
             wanted = "a file" if key in PICTURES else "text"
-            raise bad_request(f"{key} must be {wanted}.", key)
+            raise Refusal(f"{key} must be {wanted}.", key)
         if isinstance(value, UploadFile):
             data = await value.read()
             if key == "image":
                 fields.setdefault(key, []).append(data)
                 continue
         if key in fields:
-            raise bad_request(f"{key} is there twice.", key)
+            raise Refusal(f"{key} is there twice.", key)
         fields[key] = data if isinstance(value, UploadFile) else value
     return fields

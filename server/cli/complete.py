@@ -1,7 +1,5 @@
 """scanline complete: the rest of an occluded picture, several times."""
 
-import json
-import secrets
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +7,10 @@ import numpy as np
 import typer
 
 from model import zoo
-from server.cli.options import Device, Json, Model, Seed, Temperature, check_temperature
-from server.cli.output import write_images
-from server.cli.progress import progress_bar
+from model.config import ModelConfig
+from server.cli.options import Device, Json, Model, Seed, Temperature
+
+OCCLUDED = 128  # grey that stands for a byte to paint
 
 
 def complete(
@@ -31,48 +30,38 @@ def complete(
     """Completes a picture; a sheet shows it occluded, then the completions, then the original."""
     from model.checkpoint import load_model
     from model.device import resolve_device
-    from model.generator import paint
-    from server.api.errors import ApiError
-    from server.api.pictures import known_rows
-    from server.cli.input import read_mask, read_picture
+    from server.cli.output import SHEETS, check_out, write_images
+    from server.cli.painting import check_temperature, drawn_seed, paint_with_bar, tell
 
     check_temperature(temperature)
-    if keep_rows is not None and mask is not None:
-        raise ValueError("--keep-rows and --mask exclude each other; give one of them")
+    check_out(out)
+    seed = drawn_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     config = network.config
+    original, known = _read(picture, keep_rows, mask, config)
+    painted = paint_with_bar(network, n, seed, temperature, original, known)
+    images = painted.images
+    if out.suffix.lower() in SHEETS:
+        occluded = np.where(known, original, np.uint8(OCCLUDED))
+        images = np.concatenate((occluded[None], images, original[None]))
+    write_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
+    tell(painted, "completions", out, seed, as_json)
+
+
+def _read(
+    picture: Path, keep_rows: int | None, mask: Path | None, config: ModelConfig
+) -> tuple[np.ndarray, np.ndarray]:
+    """The picture's bytes [N] uint8 and which are known, [N] bool; exactly one of three says so."""
+    from server.cli.input import read_picture
+    from server.pictures import known_by_picture, known_rows
+
+    if keep_rows is not None and mask is not None:
+        raise ValueError("--keep-rows and --mask exclude each other; give one of them")
     opened, original = read_picture(picture, config)
     if keep_rows is not None:
-        try:
-            known = known_rows(keep_rows, config)
-        except ApiError as error:
-            raise ValueError(error.message) from None
-    elif mask is not None:
-        known = read_mask(read_picture(mask, config)[0], str(mask), config)
-    elif opened.has_transparency_data:
-        known = read_mask(opened, str(picture), config)
-    else:
-        raise ValueError("give --keep-rows or --mask, or a picture whose alpha is 0 where it shall be painted")
-    seed = secrets.randbits(53) if seed is None else seed
-    with progress_bar() as bar:
-        task = bar.add_task("painting", total=n * config.bytes, note="bytes")
-        painted = paint(
-            network,
-            n,
-            seed=seed,
-            temperature=temperature,
-            known=original,
-            mask=known,
-            progress=lambda done: bar.update(task, completed=done),
-        )
-    images = painted.images.reshape(-1, *config.image_shape)
-    if out.suffix.lower() in (".png", ".webp"):
-        occluded = np.where(known, original, 128).astype(np.uint8)
-        ends = np.stack((occluded, original)).reshape(-1, *config.image_shape)
-        write_images(np.concatenate((ends[:1], images, ends[1:])), out, columns=n + 2)
-    else:
-        write_images(images, out)
-    if as_json:
-        print(json.dumps({"out": str(out), "n": n, "seed": seed, "bits_per_dim": painted.bits_per_dim.tolist()}))
-    else:
-        print(f"{n} completions in {out}, seed {seed}, {painted.bits_per_dim.mean():.3f} bits/dim")
+        return original, known_rows(keep_rows, config)
+    if mask is not None:
+        return original, known_by_picture(read_picture(mask, config)[0], config, str(mask))
+    if opened.has_transparency_data:
+        return original, known_by_picture(opened, config, str(picture))
+    raise ValueError("give --keep-rows or --mask, or a picture whose alpha is 0 where it shall be painted")

@@ -1,4 +1,4 @@
-"""Pictures that a user names on the command line, as bytes of a model; one sentence for what is wrong."""
+"""Pictures that a user names on the command line, as bytes of a model."""
 
 from pathlib import Path
 
@@ -6,22 +6,10 @@ import numpy as np
 from PIL import Image
 
 from model.config import ModelConfig
-from server.api.errors import ApiError
-from server.api.pictures import known_by_picture, open_picture, pixels
+from server.pictures import open_picture, pixels
 
 
 def read_picture(path: Path, config: ModelConfig) -> tuple[Image.Image, np.ndarray]:
     """The picture and its bytes [N] uint8."""
-    try:
-        picture = open_picture(path.read_bytes(), config, str(path))
-    except ApiError as error:
-        raise ValueError(error.message) from None
+    picture = open_picture(path.read_bytes(), config, str(path))
     return picture, pixels(picture, config)
-
-
-def read_mask(picture: Image.Image, name: str, config: ModelConfig) -> np.ndarray:
-    """Mask [N] bool, True where a byte is known."""
-    try:
-        return known_by_picture(picture, config, name)
-    except ApiError as error:
-        raise ValueError(error.message) from None

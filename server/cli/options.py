@@ -13,10 +13,3 @@ Temperature = Annotated[float, typer.Option(help="Above 0, up to 2; 1 is the mod
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for programs.")]
 Data = Annotated[Path, typer.Option(help="Directory with the published files.")]
-
-
-def check_temperature(value: float) -> float:
-    """ValueError outside 0 < t <= 2."""
-    if not 0 < value <= 2:
-        raise ValueError(f"--temperature must be above 0 and at most 2, not {value}")
-    return value

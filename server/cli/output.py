@@ -3,30 +3,29 @@
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from model.checkpoint import write_atomically
-from model.contact_sheet import sheet
+from server.pictures import encode_image, encode_npy, encode_sheet
 
-PICTURES = {".png": "PNG", ".webp": "WEBP"}
+SHEETS = (".png", ".webp")
+
+
+def check_out(out: Path) -> None:
+    """ValueError for a name that says nothing we write; asked before the work, not after it."""
+    if out.suffix and out.suffix.lower() not in (*SHEETS, ".npy"):
+        raise ValueError(f"--out {out}: write a .png or .webp sheet, a .npy array or a folder")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"--out {out}: there is no directory {out.parent}")
 
 
 def write_images(images: np.ndarray, out: Path, columns: int | None = None) -> None:
-    """Writes images [n, H, W] or [n, H, W, 3] uint8; ValueError for a name that says nothing we write."""
+    """Writes images [n, H, W] or [n, H, W, 3] uint8; `columns` of a sheet, the nearest square by default."""
     kind = out.suffix.lower()
-    if kind in PICTURES:
-        picture = sheet(images, columns)
-        write_atomically(out, lambda path: picture.save(path, format=PICTURES[kind], lossless=True))
-    elif kind == ".npy":
-        write_atomically(out, lambda path: _save_array(path, images))
-    elif not kind:
-        out.mkdir(parents=True, exist_ok=True)
-        for index, image in enumerate(images):
-            Image.fromarray(image).save(out / f"{index:0{len(str(len(images) - 1))}}.png")
-    else:
-        raise ValueError(f"--out {out}: write a .png or .webp sheet, a .npy array or a folder")
-
-
-def _save_array(path: Path, images: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, images)
+    if kind:
+        data = encode_npy(images) if kind == ".npy" else encode_sheet(images, kind[1:], columns)
+        write_atomically(out, lambda path: path.write_bytes(data))
+        return
+    out.mkdir(exist_ok=True)
+    digits = len(str(len(images) - 1))
+    for index, image in enumerate(images):
+        (out / f"{index:0{digits}}.png").write_bytes(encode_image(image, "png"))

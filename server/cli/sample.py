@@ -1,16 +1,12 @@
 """scanline sample: images from nothing, into a picture, an array or a folder."""
 
-import json
-import secrets
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from model import zoo
-from server.cli.options import Device, Json, Model, Seed, Temperature, check_temperature
-from server.cli.output import write_images
-from server.cli.progress import progress_bar
+from server.cli.options import Device, Json, Model, Seed, Temperature
 
 
 def sample(
@@ -25,24 +21,13 @@ def sample(
     """Paints images and writes them where a person would want a picture."""
     from model.checkpoint import load_model
     from model.device import resolve_device
-    from model.generator import paint
+    from server.cli.output import check_out, write_images
+    from server.cli.painting import check_temperature, drawn_seed, paint_with_bar, tell
 
     check_temperature(temperature)
-    seed = secrets.randbits(53) if seed is None else seed
+    check_out(out)
+    seed = drawn_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
-    config = network.config
-    with progress_bar() as bar:
-        task = bar.add_task("painting", total=n * config.bytes, note="bytes")
-        painted = paint(
-            network,
-            n,
-            seed=seed,
-            temperature=temperature,
-            progress=lambda done: bar.update(task, completed=done),
-        )
-    write_images(painted.images.reshape(-1, *config.image_shape), out)
-    bits = float(painted.bits_per_dim.mean())
-    if as_json:
-        print(json.dumps({"out": str(out), "n": n, "seed": seed, "bits_per_dim": painted.bits_per_dim.tolist()}))
-    else:
-        print(f"{n} images in {out}, seed {seed}, {bits:.3f} bits/dim")
+    painted = paint_with_bar(network, n, seed, temperature)
+    write_images(painted.images.reshape(-1, *network.config.image_shape), out)
+    tell(painted, "images", out, seed, as_json)

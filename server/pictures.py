@@ -1,4 +1,5 @@
-"""Pictures in and out: uploads to bytes that the model reads, painted bytes to files.
+"""Pictures in and out, for the API and the command line: uploads to bytes that the model reads, painted bytes to
+files.
 
 A picture is known by its own bytes, never by its name or declared type, and must have exactly the model's
 size; it is measured before it is decoded.
@@ -7,13 +8,15 @@ size; it is measured before it is decoded.
 import base64
 import binascii
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from PIL import Image
 
 from model.config import ModelConfig
 from model.contact_sheet import sheet
-from server.api.errors import bad_request
+from server.refusal import Refusal
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
@@ -21,20 +24,28 @@ MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
-    """The decoded upload, of the model's size; an ApiError that names `param` otherwise."""
-    try:
+    """The decoded upload, of the model's size; a Refusal that names `param` otherwise."""
+    with _readable(param):
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
-        if picture.size != (config.width, config.height):
-            found = f"{picture.width}x{picture.height}"
-            raise bad_request(f"{param} is {found}; the model wants exactly {config.size}.", param, "wrong_size")
+    if picture.size != (config.width, config.height):
+        found = f"{picture.width}x{picture.height}"
+        raise Refusal(f"{param} is {found}; the model wants exactly {config.size}.", param, "wrong_size")
+    with _readable(param):
         picture.load()
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):  # Pillow's ways to say broken
-        reason = f"{param} is not a readable PNG, WebP, JPEG or BMP picture."
-        raise bad_request(reason, param, "invalid_image") from None
     if picture.mode not in MODES:
         reason = f"{param} has pixels of kind {picture.mode}; 8-bit grey or RGB, with or without alpha, is wanted."
-        raise bad_request(reason, param, "invalid_image")
+        raise Refusal(reason, param, "invalid_image")
     return picture
+
+
+@contextmanager
+def _readable(param: str) -> Iterator[None]:
+    """Pillow's many ways to say that a file is broken, as one."""
+    try:
+        yield
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        reason = f"{param} is not a readable PNG, WebP, JPEG or BMP picture."
+        raise Refusal(reason, param, "invalid_image") from None
 
 
 def pixels(picture: Image.Image, config: ModelConfig) -> np.ndarray:
@@ -51,9 +62,9 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
         values = np.asarray(picture.convert("L"))
         kind = "grey"
     if ((values != 0) & (values != 255)).any():
-        raise bad_request(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
+        raise Refusal(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
     if values.all():
-        raise bad_request(f"{param} leaves nothing to paint: no pixel has {kind} 0.", param, "invalid_mask")
+        raise Refusal(f"{param} leaves nothing to paint: no pixel has {kind} 0.", param, "invalid_mask")
     return np.repeat(values.reshape(-1) == 255, config.channels)
 
 
@@ -61,7 +72,7 @@ def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
     if rows >= config.height:
         limit = config.height - 1
-        raise bad_request(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
+        raise Refusal(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
     return np.arange(config.bytes) < rows * config.width * config.channels
 
 
@@ -69,7 +80,7 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool from an image's own alpha."""
     if not picture.has_transparency_data:
         reason = "Send mask or keep_rows, or an image whose alpha is 0 where it shall be painted."
-        raise bad_request(reason, "mask", "missing_parameter")
+        raise Refusal(reason, "mask", "missing_parameter")
     return known_by_picture(picture, config, "image")
 
 
@@ -78,14 +89,14 @@ def from_base64(text: str, param: str) -> bytes:
     if text.startswith("data:"):
         head, _, text = text.partition(",")
         if not head.endswith(";base64"):
-            raise bad_request(f"{param} is a data URL without ;base64.", param, "invalid_base64")
+            raise Refusal(f"{param} is a data URL without ;base64.", param, "invalid_base64")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise bad_request(f"{param} is not valid base64.", param, "invalid_base64") from None
+        raise Refusal(f"{param} is not valid base64.", param, "invalid_base64") from None
 
 
-def encode(picture: Image.Image, output_format: str) -> bytes:
+def _encode(picture: Image.Image, output_format: str) -> bytes:
     """A lossless file of the picture."""
     out = io.BytesIO()
     if output_format == "webp":
@@ -97,12 +108,12 @@ def encode(picture: Image.Image, output_format: str) -> bytes:
 
 def encode_image(image: np.ndarray, output_format: str) -> bytes:
     """A lossless file of one image [H, W] or [H, W, 3] uint8."""
-    return encode(Image.fromarray(image), output_format)
+    return _encode(Image.fromarray(image), output_format)
 
 
-def encode_sheet(images: np.ndarray, output_format: str) -> bytes:
+def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
     """A lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
-    return encode(sheet(images), output_format)
+    return _encode(sheet(images, columns), output_format)
 
 
 def encode_npy(images: np.ndarray) -> bytes:
