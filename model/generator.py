@@ -74,7 +74,7 @@ class Generator:
     def score(self, image: np.ndarray) -> np.ndarray:
         """Bits [N] float64 of every byte of an image [N] uint8, computed alone, beside the slots."""
         result: list[torch.Tensor] = []
-        pixels = torch.from_numpy(image).to(self.model.device).unsqueeze(0)
+        pixels = torch.tensor(image, device=self.model.device).unsqueeze(0)
         self.tiles.run(lambda _: result.append(bits(self.model, pixels)[0].cpu()), [0])
         found: np.ndarray = result[0].numpy()
         return found
@@ -87,8 +87,8 @@ class Generator:
             self.known[slot] = False
             self.images[slot] = 0
         else:
-            self.known[slot] = torch.from_numpy(canvas.mask)
-            self.images[slot] = torch.from_numpy(canvas.known)
+            self.known[slot] = torch.tensor(canvas.mask)
+            self.images[slot] = torch.tensor(canvas.known)
         self.seed[slot], self.index[slot], self.temperature[slot] = canvas.seed, canvas.index, canvas.temperature
         self.bits[slot] = 0
         if prefix is not None:
@@ -140,7 +140,7 @@ class Generator:
             assert canvas.known is not None
             first, stop = self.config.first, canvas.prefix
             state = State.zeros(self.config, 1, self.model.device)
-            images = torch.from_numpy(canvas.known).to(self.model.device).unsqueeze(0)
+            images = torch.tensor(canvas.known, device=self.model.device).unsqueeze(0)
             bits = first_byte_bits(self.config, images[:, 0]).item() if first and stop else 0.0
             if stop > first:
                 parameters = self.model.parallel(images, state, stop)

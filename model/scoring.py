@@ -46,7 +46,7 @@ def score(
     """The test measure of the paper on images [n, N] uint8, `batch` at a time; `progress` gets images done."""
     each: list[torch.Tensor] = []
     for start in range(0, len(images), batch):
-        part = torch.from_numpy(np.array(images[start : start + batch])).to(model.device)
+        part = torch.tensor(images[start : start + batch]).to(model.device)
         each.append(bits(model, part).mean(dim=1).cpu())
         progress(start + len(part))
     per_image = torch.cat(each)

@@ -20,7 +20,11 @@ BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_bat
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
 PIXELS = 3072
-_PICKLE_ERRORS = (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError, AttributeError)
+# what unpickling raises on bytes that are no pickle; the last two where it reads a length of terabytes
+_PICKLE_ERRORS = (
+    *(pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError, AttributeError),
+    *(MemoryError, OverflowError),
+)
 
 
 def load(directory: Path, split: str) -> np.ndarray:
@@ -108,6 +112,6 @@ class _ArraysOnly(pickle.Unpickler):
             return _Array
         if module == "numpy" and name in ("ndarray", "dtype"):
             return _Type if name == "dtype" else _Array
-        if module == "_codecs" and name == "encode":  # how Python 3 writes a bytes object in protocol 2
-            return lambda text, encoding: text.encode(encoding)
+        if module == "_codecs" and name == "encode":  # how Python 3 writes a bytes object in protocol 2, always in latin1
+            return lambda text, _: text.encode("latin1")
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

@@ -27,7 +27,7 @@ def score(
 
     network = load_model(zoo.find(model), resolve_device(device))
     images = np.stack([read_picture(path, network.config)[1] for path in pictures])
-    each = [bits(network, torch.from_numpy(image[None]).to(network.device)).mean().item() for image in images]
+    each = [bits(network, torch.tensor(image[None]).to(network.device)).mean().item() for image in images]
     if as_json:
         rows = [{"picture": str(path), "bits_per_dim": value} for path, value in zip(pictures, each, strict=True)]
         print(json.dumps({"data": rows}))

@@ -87,8 +87,8 @@ class Engine:
         if source is None:
             canvas = Canvas(paint.seed, seat.index, paint.temperature)
         else:
-            known = np.frombuffer(paint.known[source], np.uint8).copy()
-            mask = np.frombuffer(paint.masks[source], np.bool_).copy()
+            known = np.frombuffer(paint.known[source], np.uint8)
+            mask = np.frombuffer(paint.masks[source], np.bool_)
             canvas = Canvas(paint.seed, seat.index, paint.temperature, known, mask)
         prefix, prefilled = None, False
         if source is not None and canvas.prefix:
@@ -141,7 +141,7 @@ class Engine:
             return
         request, index, image = self.to_score.popleft()
         try:
-            bits = self.generator.score(np.frombuffer(image, np.uint8).copy())
+            bits = self.generator.score(np.frombuffer(image, np.uint8))
             events.append(Scored(request, index, bits.tobytes()))
         except Exception:
             log.exception("scoring failed; its request fails")

@@ -14,8 +14,8 @@ from server.engine.loop import Engine
 from tests.model import small
 from tests.server.running import Server, serve
 
-GREY = small.config(height=8, width=6, neighbours=(2, 5, 6, 7))
-COLOUR = small.config(height=4, width=5, channels=3, neighbours=(3, 15))
+GREY = small.config(height=7, width=5, layers=1, neighbours=(2, 4, 5, 6))
+COLOUR = small.config(height=3, width=4, channels=3, neighbours=(3, 12))
 
 settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
 settings.load_profile("seeded")
@@ -37,13 +37,13 @@ def colour_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def grey(grey_directory: Path) -> Transformer:
-    """8 rows of 6 grey pixels; the weights are those of the file, in float16."""
+    """7 rows of 5 grey pixels; the weights are those of the file, in float16."""
     return load_model(grey_directory)
 
 
 @pytest.fixture(scope="session")
 def colour(colour_directory: Path) -> Transformer:
-    """4 rows of 5 RGB pixels."""
+    """3 rows of 4 RGB pixels."""
     return load_model(colour_directory)
 
 

@@ -9,13 +9,13 @@ from server.engine.client import EngineClient, EngineFailedError, EngineUnavaila
 from server.engine.messages import Event, Failed, Finished, Pixels, Ready
 from server.engine.process import EngineOptions
 
-IMAGE = bytes(range(100, 148))
+IMAGE = bytes(range(100, 135))
 
 
 @pytest.fixture
 def engine() -> EngineClient:
     """Not started; room for 4 images in slots and 6 that wait."""
-    engine = EngineClient(EngineOptions(Path("nowhere")), max_waiting_images=6, length=48)
+    engine = EngineClient(EngineOptions(Path("nowhere")), max_waiting_images=6, length=35)
     engine.ready = Ready(parameters=1, slots=4, device="cpu")
     return engine
 
@@ -31,14 +31,14 @@ def news(job: Job) -> list[News]:
 
 def after(*events: Event, images: int = 1) -> Job:
     """A job that has heard all of `events` before anybody asks."""
-    job = Job(0, images, 48)
+    job = Job(0, images, 35)
     for event in events:
         job.receive(event)
     return job
 
 
 def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
-    pieces = [Pixels(0, [(0, first, IMAGE[first : first + 6])]) for first in range(0, 48, 6)]
+    pieces = [Pixels(0, [(0, first, IMAGE[first : first + 6])]) for first in range(0, 35, 6)]
     assert news(after(*pieces, Finished(0, 0, IMAGE, 2.5))) == [News([(0, 0, IMAGE)], [(0, 2.5)])]
 
 

@@ -8,8 +8,8 @@ from server.engine.loop import Engine
 from server.engine.messages import Failed, Finished, Paint, Score, Scored
 from tests.server.ticks import run
 
-KNOWN = bytes(range(48))
-TOP = bytes(i < 12 for i in range(48))
+KNOWN = bytes(range(35))
+TOP = bytes(i < 12 for i in range(35))
 
 
 def broken(*arguments: object) -> Prefix:

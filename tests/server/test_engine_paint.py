@@ -11,9 +11,9 @@ from server.engine.loop import Engine
 from server.engine.messages import Cancel, Event, Finished, Paint, Pixels
 from tests.server.ticks import run
 
-KNOWN = np.random.default_rng(0).integers(0, 256, (2, 48), np.uint8)
-TOP = np.arange(48) < 18
-HOLE = (np.arange(48) < 6) | (np.arange(48) > 30)  # bytes known after unknown ones
+KNOWN = np.random.default_rng(0).integers(0, 256, (2, 35), np.uint8)
+TOP = np.arange(35) < 15
+HOLE = (np.arange(35) < 5) | (np.arange(35) > 20)  # bytes known after unknown ones
 
 
 def images(events: list[Event], request: int) -> np.ndarray:
@@ -57,7 +57,7 @@ def test_streamed_pixels_concatenate_to_the_finished_images(engine: Engine) -> N
                 told[index] += data
         elif isinstance(event, Finished):
             assert told[event.index] == event.image
-    assert all(len(image) == 48 for image in told.values())
+    assert all(len(image) == 35 for image in told.values())
 
 
 def test_pixels_are_told_only_to_who_asked_for_them(engine: Engine) -> None:

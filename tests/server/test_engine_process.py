@@ -23,7 +23,7 @@ class Listener(EngineClient):
     """An engine's client that writes down all that the engine says."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(EngineOptions(directory, "cpu", slots=1, threads=1), ENDLESS, 48)
+        super().__init__(EngineOptions(directory, "cpu", slots=1, threads=1), ENDLESS, 35)
         self.heard: list[Event] = []
         self.hears = asyncio.Event()
 

@@ -9,7 +9,7 @@ from server.engine.loop import Engine
 from server.engine.messages import Cancel, Finished, Paint, Score, Scored
 from tests.server.ticks import run
 
-IMAGES = np.random.default_rng(1).integers(0, 256, (3, 48), np.uint8)
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 35), np.uint8)
 SCORE = Score(1, tuple(image.tobytes() for image in IMAGES))
 
 
