@@ -93,17 +93,19 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
 
 
 def _wanted(request: Request, output_format: str) -> str:
-    """The media type of the answer: a picture or an array where Accept asks for it, else JSON."""
+    """The media type of the answer: the first of Accept that we have; JSON where it asks for no picture."""
     accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
     for kind in accepted:
-        if kind == NPY or kind in pictures.MEDIA_TYPES.values():
+        if kind in (NPY, *pictures.MEDIA_TYPES.values()):
             return kind
         if kind == "image/*":
             return pictures.MEDIA_TYPES[output_format]
+        if kind in ("application/json", "application/*", "*/*"):
+            return "application/json"
+    for kind in accepted:
         if kind.startswith("image/"):
-            raise ApiError(
-                400, f"Accept: {kind} is not painted here; image/png or image/webp is.", code="invalid_value"
-            )
+            message = f"Accept: {kind} is not painted here; image/png or image/webp is."
+            raise ApiError(400, message, code="invalid_value")
     return "application/json"
 
 
