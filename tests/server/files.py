@@ -1,0 +1,32 @@
+"""Pictures as files, and files as arrays."""
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+
+def encode(image: np.ndarray, kind: str = "PNG", **options: Any) -> bytes:
+    """A file of [H, W] (grey), [H, W, 2] (grey, alpha), [H, W, 3] or [H, W, 4] uint8."""
+    out = io.BytesIO()
+    Image.fromarray(image).save(out, kind, **options)
+    return out.getvalue()
+
+
+def decode(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def painted(answer: dict[str, Any]) -> np.ndarray:
+    """The images [n, ...] of a JSON answer."""
+    return np.stack([decode(base64.b64decode(one["b64_json"])) for one in answer["data"]])
+
+
+def noise(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
