@@ -100,6 +100,10 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(499, "The client has gone.", code="client_gone")
         case EngineFailedError():
             return ApiError(500, str(error), code="engine_failed")
+        case HTTPException(__cause__=ApiError() as refused):  # the framework's wrapping of what reading a body raised
+            return refused
+        case HTTPException(__cause__=ValueError() | RecursionError()):
+            return ApiError(400, "The body is not valid JSON.", code="invalid_json")
         case HTTPException():
             codes = {404: "not_found", 405: "method_not_allowed"}
             message = "There is nothing at this address." if error.status_code == 404 else f"{error.detail}."
