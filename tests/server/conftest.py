@@ -13,9 +13,7 @@ from model.transformer import Transformer
 from server.engine.loop import Engine
 from tests.model import small
 from tests.server.running import Server, serve
-
-GREY = small.config(height=7, width=5, layers=1, neighbours=(2, 4, 5, 6))
-COLOUR = small.config(height=3, width=4, channels=3, neighbours=(3, 12))
+from tests.server.tiny import COLOUR, GREY
 
 settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
 settings.load_profile("seeded")

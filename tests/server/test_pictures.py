@@ -10,8 +10,8 @@ from PIL import Image
 
 from server.pictures import known_by_picture, open_picture, pixels
 from server.refusal import Refusal
-from tests.server.conftest import COLOUR, GREY
 from tests.server.files import encode, noise
+from tests.server.tiny import COLOUR, GREY
 
 IMAGE = noise(7, 5)
 FILES = {

@@ -1,0 +1,26 @@
+"""The one error shape, as tests expect it."""
+
+import re
+
+import httpx
+
+ONE_SENTENCE = re.compile(r"(?:[^.\n]|\.(?! ))*\.")
+
+
+def assert_refused(response: httpx.Response, status: int, param: str | None, code: str) -> None:
+    """Fails where a response is not that refusal, in one sentence that names the parameter."""
+    __tracebackhide__ = True
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    assert_error(response.json(), param, code)
+
+
+def assert_error(body: dict, param: str | None, code: str) -> None:
+    """Fails where a body, or a websocket's message, is not that error."""
+    __tracebackhide__ = True
+    error = body["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert (error["param"], error["code"]) == (param, code), error
+    assert error["type"] == ("rate_limit_error" if code == "queue_full" else "invalid_request_error")
+    assert ONE_SENTENCE.fullmatch(error["message"]), error
+    assert param is None or param in error["message"], error
