@@ -20,11 +20,9 @@ BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_bat
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
 PIXELS = 3072
-# what unpickling raises on bytes that are no pickle; the last two where it reads a length of terabytes
-_PICKLE_ERRORS = (
-    *(pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError, AttributeError),
-    *(MemoryError, OverflowError),
-)
+# what unpickling raises on bytes that are no pickle, the last two where it reads a length of terabytes
+_NO_PICKLE: tuple[type[Exception], ...] = (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError)
+_NO_PICKLE += (AttributeError, MemoryError, OverflowError)
 
 
 def load(directory: Path, split: str) -> np.ndarray:
@@ -66,7 +64,7 @@ def _pixels(path: Path, name: str, data: bytes) -> np.ndarray:
     try:
         batch = _ArraysOnly(io.BytesIO(data), encoding="latin1").load()
         pixels = batch["data"] if "data" in batch else batch[b"data"]  # bytes where Python 3 wrote what it read
-    except _PICKLE_ERRORS as error:
+    except _NO_PICKLE as error:
         raise DataError(f"{path}: {name} is not a CIFAR-10 batch: {error}") from None
     try:
         return pixels.rows()
@@ -112,6 +110,7 @@ class _ArraysOnly(pickle.Unpickler):
             return _Array
         if module == "numpy" and name in ("ndarray", "dtype"):
             return _Type if name == "dtype" else _Array
-        if module == "_codecs" and name == "encode":  # how Python 3 writes a bytes object in protocol 2, always in latin1
+        if module == "_codecs" and name == "encode":  # how Python 3 writes bytes in protocol 2, always as latin1
             return lambda text, _: text.encode("latin1")
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        asked = f"{module}.{name}"
+        raise pickle.UnpicklingError(f"it asks for {asked!r}")
