@@ -82,7 +82,8 @@ class Connection:
             raise Refusal(f"id {name!r} is of a job that still runs.", "id")
         if name is None:
             name = next(number for number in self.ids if number not in self.jobs)
-        self.jobs[name] = asyncio.create_task(self._work(name, fields))
+        self.jobs[name] = job = asyncio.create_task(self._work(name, fields))
+        job.add_done_callback(lambda _: self.jobs.pop(name))  # also where it is cancelled before it began
 
     async def _cancel(self, name: int | str | None) -> None:
         """Ends a job early; its `done` says so."""
@@ -101,8 +102,6 @@ class Connection:
             pass
         except Exception as error:
             await self._tell_error(name, error)
-        finally:
-            del self.jobs[name]
 
     async def _paint(self, name: int | str, fields: PaintFields) -> None:
         model = self.models.find(fields.model)
