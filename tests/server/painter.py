@@ -48,6 +48,12 @@ class Painter:
     def send(self, **message: object) -> None:
         self.socket.send(json.dumps(message))
 
+    def send_together(self, *messages: dict[str, Any]) -> None:
+        """Sends messages so that the server reads them at once."""
+        for message in messages:
+            self.socket.protocol.send_text(json.dumps(message).encode())
+        self.socket.socket.sendall(b"".join(self.socket.protocol.data_to_send()))
+
     def hear(self) -> Told:
         """The job that the next message is about, with that message."""
         message = self.socket.recv(timeout=60)

@@ -44,9 +44,14 @@ def test_a_cancel_leaves_the_other_jobs_alone(painter: Painter) -> None:
 
 
 def test_a_job_can_be_cancelled_before_it_began(painter: Painter) -> None:
-    painter.send(type="generate", id="a", n=2000)
-    painter.send(type="cancel", id="a")
-    assert painter.hear_ends(1)["a"].messages[-1] == CANCELLED
+    painter.send_together({"type": "generate", "id": "a"}, {"type": "cancel", "id": "a"})
+    assert painter.hear_ends(1)["a"].messages == [CANCELLED]
+
+
+def test_an_id_that_never_began_can_be_used_again(painter: Painter) -> None:
+    painter.send_together({"type": "generate", "id": "a"}, {"type": "cancel", "id": "a"})
+    painter.hear_ends(1)
+    assert painter.paint(type="generate", id="a").order[-1] == "done"
 
 
 def test_a_cancelled_id_can_be_used_again(painter: Painter) -> None:
