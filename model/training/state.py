@@ -4,6 +4,7 @@ import pickle
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 
@@ -28,15 +29,17 @@ def save_state(directory: Path, state: dict[str, Any]) -> None:
 def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
     """The state of a run of this model by this recipe; ResumeError for anything else."""
     path = directory / FILE
+    if not path.exists():
+        raise ResumeError(f"there is nothing to resume: {path} is missing")
+    if not is_zipfile(path):  # torch would take it for its older format, whose reader raises anything on noise
+        raise ResumeError(f"{path} is not a training state: it is cut short or of another kind")
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except FileNotFoundError:
-        raise ResumeError(f"there is nothing to resume: {path} is missing") from None
-    except (RuntimeError, EOFError, pickle.UnpicklingError, OSError) as error:
+    except (RuntimeError, pickle.UnpicklingError, OSError) as error:
         raise ResumeError(f"{path} is not a training state: {str(error).splitlines()[0]}") from None
     try:
-        saved_model, saved_config = state["model_config"], state["config"]
-    except (TypeError, KeyError):
+        saved_model, saved_config = dict(state["model_config"]), dict(state["config"])
+    except (TypeError, KeyError, ValueError):
         raise ResumeError(f"{path} is not a training state of this program") from None
     for name, value in model.to_dict().items():
         if saved_model.get(name) != value:
