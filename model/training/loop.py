@@ -97,8 +97,8 @@ def train(
                 "update": done,
                 "seconds": time.monotonic() - started,
             }
+            curve.save()  # before the state: a resumed run drops the rows beyond it, but cannot make up lost ones
             save_state(directory, state)
-            curve.save()
             samples = paint(average.model, config.sample_images, seed=config.seed).images
             contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
     return average.model
