@@ -7,8 +7,9 @@ phi(q), phi(k) and v, their gradients, outputs, what the forward pass keeps for 
 taken twice: "tensors" counts the bytes of all tensors alive at once, exactly; "process" is what the operating system
 saw, in a fresh process for each N. A position's share of the peak is flat where memory is linear in N, and
 "grows as N^1.00" says it in one number. "naive" is autograd through the reference, the literal loop, which keeps an
-[H, C, M] state for each position. "Of the copy rate" is the traffic that no implementation can avoid (every input,
-output and gradient once) over the memory rate measured in this run.
+[H, C, M] state for each position (and autograd's records of every small operation, which are no tensors). "Of the
+copy rate" is the traffic that no implementation can avoid (every input, output and gradient once) over the memory
+rate measured in this run.
 
 Linux only: the process's peak is read from /proc.
 """
@@ -149,7 +150,7 @@ def check(length: int) -> dict[str, float]:
 def peak(way: str, length: int) -> Peak:
     """Measured in a process of its own, whose allocator hands every large tensor back when it is freed: otherwise
     what an earlier length left there would be used again, unseen."""
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = os.environ["MALLOC_TRIM_THRESHOLD_"] = "16384"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         return fresh.submit(measure, way, length).result()
 

@@ -6,12 +6,13 @@
 Paints `slots` images at once to the end and looks at every stop. "Tensors" are the bytes of all tensors that the
 generator owns, for each slot: `state_bytes_per_image`, the image's own bytes, as many again to mark the known
 ones, and a few numbers. "Process" is the resident memory that the operating system has handed over since before
-the generator was made, for each slot, once painting has begun: the same, and the scratch of one step shared by all.
+the generator was made, for each slot, once painting has begun: the same, and the scratch of one call shared by all.
 
-Linux only: resident memory is read from /proc.
+Linux with glibc only: resident memory is read from /proc, and freed memory given back before the first look.
 """
 
 import argparse
+import ctypes
 import os
 from pathlib import Path
 
@@ -41,12 +42,13 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.manual_seed(0)
-    if options.random:
-        model = Transformer(PRESETS[options.random].model).eval().requires_grad_(False)
-    else:
-        model = load_model(zoo.find(options.model))
+    try:
+        model = load(options)
+    except ValueError as error:
+        parser.error(str(error))
     config, slots = model.config, options.slots
     first = paint(model, 1, seed=SEED)  # what torch loads and starts at first use is not the images'
+    ctypes.CDLL(None).malloc_trim(0)  # and what it freed would be used again, unseen
 
     before = resident()
     generator = Generator(model, slots)
@@ -81,6 +83,12 @@ def main() -> None:
         views_differ_bits_per_dim=difference,
         results=results,
     )
+
+
+def load(options: argparse.Namespace) -> Transformer:
+    if options.random:
+        return Transformer(PRESETS[options.random].model).eval().requires_grad_(False)
+    return load_model(zoo.find(options.model))
 
 
 def check(model: Transformer, generator: Generator, alone: np.ndarray) -> float:
