@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from websockets.sync.client import ClientConnection, connect
 
-from tests.server.running import Server
-
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 LAST = ("done", "error")
 
@@ -86,7 +84,7 @@ class Painter:
 
 
 @contextmanager
-def connected(server: Server, **options: Any) -> Iterator[Painter]:
-    """A connection for as long as the context lasts."""
-    with connect(f"{server.url.replace('http', 'ws')}/v1/images/stream", proxy=None, **options) as socket:
+def connected(url: str, **options: Any) -> Iterator[Painter]:
+    """A connection to the server at `url` for as long as the context lasts."""
+    with connect(f"{url.replace('http', 'ws')}/v1/images/stream", proxy=None, **options) as socket:
         yield Painter(socket)

@@ -34,7 +34,7 @@ class Server:
 
     def wait_until_ready(self) -> None:
         self.wait_until_listening()
-        with httpx.Client(base_url=self.url) as client:
+        with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
             while client.get("/readyz").status_code != 200:
                 assert self.process.poll() is None, "".join(self.log)
 

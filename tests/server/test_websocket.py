@@ -17,7 +17,7 @@ HOLE[2:5, 1:3] = 0
 
 @pytest.fixture
 def painter(server: Server) -> Iterator[Painter]:
-    with connected(server) as painter:
+    with connected(server.url) as painter:
         yield painter
 
 
@@ -92,7 +92,7 @@ def test_completions_are_those_of_a_post(painter: Painter, client: httpx.Client)
 
 
 def test_colour_is_told_with_its_channels(colour_server: Server, colour_client: httpx.Client) -> None:
-    with connected(colour_server) as painter:
+    with connected(colour_server.url) as painter:
         job = painter.paint(type="generate", seed=7)
     posted = colour_client.post("/v1/images/generations", json={"seed": 7}).json()
     assert job.messages[0]["channels"] == 3
@@ -107,7 +107,7 @@ def test_ids_count_from_zero_where_none_is_given(painter: Painter) -> None:
 
 def test_every_connection_counts_for_itself(server: Server, painter: Painter) -> None:
     painter.paint(type="generate")
-    with connected(server) as other:
+    with connected(server.url) as other:
         assert other.paint(type="generate").messages[0]["id"] == 0
 
 

@@ -12,7 +12,7 @@ CANCELLED = {"type": "done", "id": "a", "cancelled": True}
 
 @pytest.fixture
 def painter(server: Server) -> Iterator[Painter]:
-    with connected(server) as painter:
+    with connected(server.url) as painter:
         yield painter
 
 

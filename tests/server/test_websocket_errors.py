@@ -57,7 +57,7 @@ JOBS = {  # label: a job, the parameter that is named, the code
 
 @pytest.fixture
 def painter(server: Server) -> Iterator[Painter]:
-    with connected(server) as painter:
+    with connected(server.url) as painter:
         yield painter
 
 

@@ -1,0 +1,67 @@
+"""A reader who does not read: nobody waits for it, and what it missed is merged."""
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+
+from server.app import build, served_model
+from server.settings import Settings
+from tests.server.files import painted
+from tests.server.painter import Told, connected
+
+IMAGES = 1000
+
+
+@pytest.fixture(scope="module")
+def url(grey_directory: Path) -> Iterator[str]:
+    """A server in this process, over a socket that holds little, so that what is not read stays with the server."""
+    settings = Settings(model=str(grey_directory), slots=64, threads=2, max_images_per_request=IMAGES)
+    app = build(settings, served_model(settings))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws_per_message_deflate=False))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            while httpx.get(f"{url}/readyz").status_code != 200:
+                pass
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def missed(url: str) -> tuple[Told, np.ndarray]:
+    """What a reader hears who reads only when another client has had as many images, asked for later; and those.
+
+    The two take turns, so that by then all of the first are painted too.
+    """
+    with socket.socket() as narrow, httpx.Client(base_url=url, timeout=60) as client:
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        narrow.connect((client.base_url.host, client.base_url.port))
+        with connected(url, sock=narrow) as sleeper:
+            sleeper.send(type="generate", n=IMAGES, seed=7)
+            sleeper.hear()
+            posted = client.post("/v1/images/generations", json={"n": IMAGES, "seed": 7})
+            return sleeper.hear_ends(1)[0], painted(posted.json()).reshape(IMAGES, 35)
+
+
+def test_a_slow_reader_delays_nobody_and_misses_nothing(missed: tuple[Told, np.ndarray]) -> None:
+    told, posted = missed
+    np.testing.assert_array_equal(told.images(), posted)
+
+
+def test_what_a_slow_reader_has_not_read_is_merged(missed: tuple[Told, np.ndarray]) -> None:
+    """A tick paints at most 32 of 35 bytes: an image in one frame has waited."""
+    told, _ = missed
+    frames = Counter(index for index, _, _ in told.frames)
+    assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
