@@ -19,7 +19,7 @@ ENV PATH=/opt/scanline/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     SCANLINE_HOST=0.0.0.0 \
     SCANLINE_PORT=8000
-USER scanline
+USER 10001
 WORKDIR /home/scanline
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \

@@ -23,7 +23,7 @@ PRESETS = {
     "mnist-small": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
-        TrainingConfig(updates=9_000, learning_rate=1.2e-3, warm_up=300),
+        TrainingConfig(updates=9_000, learning_rate=2e-3, warm_up=200),
     ),
     "mnist": Preset(
         "mnist",

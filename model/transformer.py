@@ -110,7 +110,7 @@ class Transformer(nn.Module):
                 state.s[i], state.z[i] = s, z
         if state is not None:
             state.position.fill_(stop)
-        return self.head(self.norm(x))
+        return self._read_out(x)
 
     def step(self, images: torch.Tensor, state: State) -> torch.Tensor:
         """Parameters [B, 3K] for the byte of images [B, N] uint8 at each image's own position.
@@ -123,7 +123,12 @@ class Transformer(nn.Module):
         for i, layer in enumerate(self.layers):
             x = layer.step(x, state.s[i], state.z[i])
         state.position.add_(1).clamp_(max=self.config.bytes)
-        return self.head(self.norm(x))
+        return self._read_out(x)
+
+    def _read_out(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., D] -> [..., 3K], in float32 even under autocast: bfloat16 rounds a mean near 1 to a whole byte."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self.head(self.norm(x.float()))
 
     def _initialise(self) -> None:
         """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of

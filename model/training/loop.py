@@ -65,7 +65,7 @@ def train(
 
     for update in range(first, config.updates):
         for group in optimise.param_groups:
-            group["lr"] = learning_rate(config, update)
+            group["lr"] = group["scale"] * learning_rate(config, update)
         batch = batch_at(images, update, config, model_config).to(device, non_blocking=True)
         loss = loss_of(model, batch, config.precision)
         optimise.zero_grad(set_to_none=True)
