@@ -1,9 +1,11 @@
 """Alone == in a full batch with arrivals and departures, byte for byte, on any number of threads."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from model.generator import Canvas, Generator
 from model.transformer import Transformer
@@ -20,6 +22,15 @@ Finished = tuple[list[int], float]  # bytes, and bits per dimension, which show 
 @pytest.fixture(scope="module")
 def model() -> Transformer:
     return small.model(CONFIG)
+
+
+@pytest.fixture(autouse=True)
+def threads_of_the_caller() -> Iterator[None]:
+    """Not one, so that tiles must see to their own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 def watched() -> list[Canvas]:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from kernels.philox import uniforms
+from model import mixture
 from model.generator import paint
 from tests.model import small
 
@@ -11,6 +13,19 @@ from tests.model import small
 @pytest.fixture(scope="module")
 def model():
     return small.model(small.config())
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(model, temperature: float) -> None:
+    """The law of painting, a byte at a time through the parallel view."""
+    seed, index = 2**40 + 3, 2
+    image = torch.zeros(1, model.config.bytes, dtype=torch.uint8)
+    for position in range(model.config.bytes):
+        parameters = model.parallel(image)[:, position]
+        draw = uniforms(torch.tensor([seed]), torch.tensor([index]), torch.tensor([position]))
+        image[0, position] = mixture.sample(parameters, draw, torch.tensor([temperature]), model.config.scale)
+    painted = paint(model, index + 1, seed=seed, temperature=temperature).images[index]
+    np.testing.assert_array_equal(painted, image[0].numpy())
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "colour"])
