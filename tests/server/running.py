@@ -36,7 +36,8 @@ class Server:
         self.wait_until_listening()
         with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
             while client.get("/readyz").status_code != 200:
-                assert self.process.poll() is None, "".join(self.log)
+                self._reader.join(0.05)
+                assert self._reader.is_alive(), "".join(self.log)
 
     def wait_until_all_have_left(self) -> int:
         """The server's exit status, once neither it nor its engine holds the log open."""

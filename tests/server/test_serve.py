@@ -1,4 +1,4 @@
-"""`scanline serve` as a process: how it starts, how it ends, and what ends with it."""
+"""`scanline serve` as a process: what ends it, and what ends with it."""
 
 import os
 import signal
@@ -11,12 +11,11 @@ ENDLESS = 100_000  # images: minutes of work
 LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting-images", str(ENDLESS))
 
 
-def stopped(server: Server, status: int) -> str:
-    """The log of a server that has left with that status, and its engine with it."""
+def assert_left(server: Server, status: int) -> None:
+    """Fails where a server and its engine do not leave, with that status and no traceback."""
+    __tracebackhide__ = True
     assert server.wait_until_all_have_left() == status
-    log = "".join(server.log)
-    assert "Traceback" not in log
-    return log
+    assert "Traceback" not in "".join(server.log)
 
 
 def test_a_killed_engine_ends_the_server(grey_directory: Path) -> None:
@@ -26,7 +25,7 @@ def test_a_killed_engine_ends_the_server(grey_directory: Path) -> None:
         os.kill(server.engine, signal.SIGKILL)
         error = painter.hear_ends(1)[0].messages[-1]["error"]
         assert (error["type"], error["code"]) == ("server_error", "engine_failed")
-        stopped(server, 1)
+        assert_left(server, 1)
 
 
 def test_a_killed_server_takes_its_engine_along(grey_directory: Path) -> None:
@@ -34,4 +33,10 @@ def test_a_killed_server_takes_its_engine_along(grey_directory: Path) -> None:
         painter.send(type="generate", n=ENDLESS)
         painter.hear()
         server.process.kill()
-        stopped(server, -signal.SIGKILL)
+        assert_left(server, -signal.SIGKILL)
+
+
+def test_an_interrupted_server_leaves_in_peace(grey_directory: Path) -> None:
+    with serve(grey_directory) as server:
+        server.process.send_signal(signal.SIGINT)
+        assert_left(server, 128 + signal.SIGINT)

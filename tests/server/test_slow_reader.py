@@ -23,17 +23,18 @@ IMAGES = 1000
 def url(grey_directory: Path) -> Iterator[str]:
     """A server in this process, over a socket that holds little, so that what is not read stays with the server."""
     settings = Settings(model=str(grey_directory), slots=64, threads=2, max_images_per_request=IMAGES)
-    app = build(settings, served_model(settings))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws_per_message_deflate=False))
+    model = served_model(settings)
+    config = uvicorn.Config(build(settings, model), log_level="warning", ws_per_message_deflate=False)
+    server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
-            while httpx.get(f"{url}/readyz").status_code != 200:
-                pass
-            yield url
+            while not model.engine.is_ready:
+                thread.join(0.05)
+                assert thread.is_alive()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join()

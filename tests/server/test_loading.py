@@ -1,0 +1,78 @@
+"""A server whose engine still loads: it lives, says so, and accepts nothing. Here the weights come from a pipe."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.server.files import text
+from tests.server.painter import connected
+from tests.server.running import Server
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
+    """A model whose weights are there when somebody writes them."""
+    directory = tmp_path_factory.mktemp("models") / "slow"
+    directory.mkdir()
+    (directory / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
+    os.mkfifo(directory / "model.safetensors")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def loading(directory: Path) -> Iterator[Server]:
+    server = Server(directory)
+    server.wait_until_listening()
+    yield server
+    server.process.kill()
+    server.wait_until_all_have_left()
+
+
+@pytest.fixture
+def client(loading: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=loading.url) as client:
+        yield client
+
+
+def assert_not_ready(response: httpx.Response) -> None:
+    __tracebackhide__ = True
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["code"]) == (503, "server_error", "not_ready")
+    assert int(response.headers["retry-after"]) > 0
+
+
+def test_it_lives(client: httpx.Client) -> None:
+    assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/v1/models", "/v1/models/slow"])
+def test_it_is_not_ready(client: httpx.Client, path: str) -> None:
+    assert_not_ready(client.get(path))
+
+
+def test_it_paints_nothing(client: httpx.Client) -> None:
+    assert_not_ready(client.post("/v1/images/generations", json={}))
+
+
+@pytest.mark.parametrize("path", ["/v1/images/edits", "/v1/images/likelihoods"])
+def test_it_looks_at_no_picture(client: httpx.Client, path: str) -> None:
+    assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
+
+
+def test_it_takes_no_job(loading: Server) -> None:
+    with connected(loading.url) as painter:
+        assert painter.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
+
+
+def test_a_bad_request_is_told_anyway(client: httpx.Client) -> None:
+    assert client.post("/v1/images/generations", json={"n": 0}).status_code == 400
+
+
+def test_what_cannot_be_loaded_ends_it_with_one_sentence(loading: Server, directory: Path) -> None:
+    (directory / "model.safetensors").write_bytes(b"no weights")
+    assert loading.wait_until_all_have_left() == 2
+    assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
+    assert not [line for line in loading.log if "Traceback" in line]
