@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,9 @@ def tested_bits_per_dim(directory: Path) -> float | None:
     if not (directory / EVALUATION).exists():
         return None
     value = _read_object(directory, EVALUATION).get("bits_per_dim")
-    if not isinstance(value, float):
+    if type(value) not in (int, float) or not isfinite(value):
         raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
-    return value
+    return float(value)
 
 
 def weight_bytes(directory: Path) -> int:

@@ -21,6 +21,8 @@ def load(directory: Path, split: str) -> np.ndarray:
         raise DataError(f"{path} is not an IDX file of images: it begins with {data[:4].hex()}, not {MAGIC:08x}")
     if (height, width) != (28, 28):
         raise DataError(f"{path} holds images of {height} x {width}, not 28 x 28")
+    if not count:
+        raise DataError(f"{path} holds no images")
     if len(data) != 16 + count * 784:
         raise DataError(f"{path} holds {len(data) - 16} bytes of pixels, not the {count * 784} of its {count} images")
     return np.frombuffer(data, np.uint8, offset=16).reshape(count, 784)
