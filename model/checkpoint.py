@@ -100,7 +100,7 @@ def tested_bits_per_dim(directory: Path) -> float | None:
     if not (directory / EVALUATION).exists():
         return None
     value = _read_object(directory, EVALUATION).get("bits_per_dim")
-    if type(value) not in (int, float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
     return float(value)
 

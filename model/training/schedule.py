@@ -7,7 +7,6 @@ from torch import nn
 
 from model.training.config import TrainingConfig
 
-
 HEAD_SCALE = 0.1
 
 
