@@ -1,0 +1,40 @@
+"""The command line, run in this process as the console script runs it."""
+
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from unittest.mock import patch
+
+import pytest
+
+from server.cli import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
+
+
+def scanline(*arguments: object) -> Ran:
+    """`scanline ARGUMENTS`."""
+    out, err = StringIO(), StringIO()
+    with (
+        patch.object(sys, "argv", ["scanline", *map(str, arguments)]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as stop,
+    ):
+        main()
+    return Ran(int(stop.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def done(*arguments: object) -> str:
+    """What `scanline ARGUMENTS` prints; fails where it fails."""
+    ran = scanline(*arguments)
+    assert (ran.status, ran.err) == (0, ""), ran.err
+    return ran.out

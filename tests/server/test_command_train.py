@@ -1,0 +1,88 @@
+"""scanline train and evaluate: from published files to a model directory, and its measure."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from model import checkpoint
+from model.checkpoint import load_model
+from model.presets import PRESETS, Preset
+from model.scoring import score
+from model.training import TrainingConfig
+from tests.model import small
+from tests.server import blobs
+from tests.server.commands import done, scanline
+
+TINY = Preset(
+    "mnist",
+    small.config(height=28, width=28, layers=1, neighbours=(28,)),
+    TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def preset() -> Iterator[None]:
+    """A preset that three updates teach nothing, quickly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "tiny", TINY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    blobs.write(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "tiny"
+    done("train", "--preset", "tiny", "--data", data, "--out", directory)
+    return directory
+
+
+def test_what_is_trained_is_a_model(trained: Path) -> None:
+    assert load_model(trained).config == TINY.model
+
+
+def test_a_curve_and_a_sheet_lie_beside_the_model(trained: Path) -> None:
+    assert Image.open(trained / "samples.png").size == (28, 28)
+    assert Image.open(trained / "loss.png").size[0] > 100
+    with (trained / "loss.csv").open() as file:
+        assert [row["update"] for row in csv.DictReader(file)] == ["3"]
+
+
+def test_options_go_before_the_preset(tmp_path: Path, data: Path) -> None:
+    options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
+    told = done("train", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert json.loads(told)["update"] == 2
+
+
+def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
+    train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    done(*train, "--updates", 2)
+    done(*train, "--resume")
+    assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_a_run_of_another_recipe_is_not_resumed(data: Path, trained: Path) -> None:
+    ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3)
+    assert ran.status == 2
+    assert ran.err == f"scanline: {trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here\n"
+
+
+def test_a_model_is_evaluated_on_the_test_images(data: Path, trained: Path) -> None:
+    told = json.loads(done("evaluate", trained, "--data", data, "--json"))
+    alone = score(load_model(trained), blobs.images(16, seed=1).reshape(16, 784))
+    assert (told["dataset"], told["split"], told["images"]) == ("mnist", "test", 16)
+    assert told["bits_per_dim"] == pytest.approx(alone.bits_per_dim)
+
+
+def test_an_evaluation_can_be_kept(data: Path, trained: Path) -> None:
+    told = done("evaluate", trained, "--data", data, "--images", 4, "--save")
+    assert f"{checkpoint.tested_bits_per_dim(trained):.4f} +- " in told
