@@ -44,4 +44,5 @@ class Tiles:
 
 def _one_threaded(barrier: Barrier) -> None:
     torch.set_num_threads(1)
+    assert torch.get_num_threads() == 1  # and settled by asking: at its first use a thread takes the last one's number
     barrier.wait()
