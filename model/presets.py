@@ -23,7 +23,7 @@ PRESETS = {
     "mnist-small": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
-        TrainingConfig(updates=9_000, learning_rate=2e-3, warm_up=200),
+        TrainingConfig(updates=7_500, learning_rate=2e-3, warm_up=200, decay=1.0),
     ),
     "mnist": Preset(
         "mnist",
