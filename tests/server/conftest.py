@@ -12,7 +12,7 @@ from model.generator import Generator
 from model.transformer import Transformer
 from server.engine.loop import Engine
 from tests.model import small
-from tests.server.running import Server, serve
+from tests.server.running import PATIENCE, Server, serve
 from tests.server.tiny import COLOUR, GREY
 
 settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
@@ -67,11 +67,11 @@ def colour_server(colour_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=60) as client:
+    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
         yield client
 
 
 @pytest.fixture
 def colour_client(colour_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=colour_server.url, timeout=60) as client:
+    with httpx.Client(base_url=colour_server.url, timeout=PATIENCE) as client:
         yield client

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from websockets.sync.client import ClientConnection, connect
 
+from tests.server.running import PATIENCE
+
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 LAST = ("done", "error")
 
@@ -54,7 +56,7 @@ class Painter:
 
     def hear(self) -> Told:
         """The job that the next message is about, with that message."""
-        message = self.socket.recv(timeout=60)
+        message = self.socket.recv(timeout=PATIENCE)
         if isinstance(message, bytes):
             number, index, first = FRAME.unpack_from(message)
             job = self.numbers[number]
@@ -86,5 +88,6 @@ class Painter:
 @contextmanager
 def connected(url: str, **options: Any) -> Iterator[Painter]:
     """A connection to the server at `url` for as long as the context lasts."""
-    with connect(f"{url.replace('http', 'ws')}/v1/images/stream", proxy=None, **options) as socket:
+    quiet = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None}
+    with connect(f"{url.replace('http', 'ws')}/v1/images/stream", **quiet, **options) as socket:
         yield Painter(socket)

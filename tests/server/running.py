@@ -13,7 +13,7 @@ import httpx
 
 SCANLINE = Path(sys.executable).with_name("scanline")
 LISTENS = re.compile(r"Uvicorn running on (http://\S+)")
-PATIENCE = 60  # seconds, for what takes few on an idle machine
+PATIENCE = 300  # seconds, for what takes few on an idle machine
 
 
 class Server:

@@ -14,9 +14,9 @@ from model.transformer import Transformer
 from server.engine.client import EngineClient, EngineFailedError, EngineUnavailableError
 from server.engine.messages import CannotLoad, Event, Finished, Pixels, Ready
 from server.engine.process import EngineOptions
+from tests.server.running import PATIENCE
 
 ENDLESS = 100_000  # images: minutes of work
-PATIENCE = 60  # seconds, for what takes few on an idle machine
 
 
 class Listener(EngineClient):

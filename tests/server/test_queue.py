@@ -11,7 +11,7 @@ import pytest
 from tests.server.files import encode, noise, text
 from tests.server.painter import connected
 from tests.server.refusals import assert_refused
-from tests.server.running import Server, serve
+from tests.server.running import PATIENCE, Server, serve
 
 FULL = 100_000  # images: minutes of work in one slot
 URL = "/v1/images/generations"
@@ -27,7 +27,7 @@ def narrow(grey_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def client(narrow: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=narrow.url, timeout=60) as client:
+    with httpx.Client(base_url=narrow.url, timeout=PATIENCE) as client:
         yield client
 
 

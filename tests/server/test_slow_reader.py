@@ -15,6 +15,7 @@ from server.app import build, served_model
 from server.settings import Settings
 from tests.server.files import painted
 from tests.server.painter import Told, connected
+from tests.server.running import PATIENCE
 
 IMAGES = 1000
 
@@ -24,8 +25,8 @@ def url(grey_directory: Path) -> Iterator[str]:
     """A server in this process, over a socket that holds little, so that what is not read stays with the server."""
     settings = Settings(model=str(grey_directory), slots=64, threads=2, max_images_per_request=IMAGES)
     model = served_model(settings)
-    config = uvicorn.Config(build(settings, model), log_level="warning", ws_per_message_deflate=False)
-    server = uvicorn.Server(config)
+    options = {"log_level": "warning", "ws_per_message_deflate": False, "ws_ping_interval": None}
+    server = uvicorn.Server(uvicorn.Config(build(settings, model), **options))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -46,7 +47,7 @@ def missed(url: str) -> tuple[Told, np.ndarray]:
 
     The two take turns, so that by then all of the first are painted too.
     """
-    with socket.socket() as narrow, httpx.Client(base_url=url, timeout=60) as client:
+    with socket.socket() as narrow, httpx.Client(base_url=url, timeout=PATIENCE) as client:
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         narrow.connect((client.base_url.host, client.base_url.port))
         with connected(url, sock=narrow) as sleeper:
