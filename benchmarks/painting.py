@@ -34,7 +34,8 @@ from torch import nn
 from model import zoo
 from model.checkpoint import load_model
 from model.config import ModelConfig
-from model.generator import Canvas, Generator, Painted, paint
+from model.generator import Canvas, Generator
+from model.painting import Painted, paint
 from model.presets import PRESETS
 from model.scoring import bits
 from model.transformer import Transformer

@@ -24,7 +24,8 @@ from rich.table import Table
 
 from model import zoo
 from model.checkpoint import load_model
-from model.generator import Canvas, Generator, paint
+from model.generator import Canvas, Generator
+from model.painting import paint
 from model.presets import PRESETS
 from model.scoring import bits
 from model.transformer import Transformer

@@ -4,7 +4,6 @@ Images join (`place`) and leave (`clear`) between any two calls of `advance`; wh
 changes its bytes. Owns weights and states; which slot is free and whose turn it is, somebody else decides.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from kernels.philox import uniforms
 from model import mixture
 from model.scoring import LN2, bits, first_byte_bits
 from model.state import State
-from model.tiles import TILE, Tiles
+from model.tiles import Tiles
 from model.transformer import Transformer
 
 
@@ -177,62 +176,3 @@ class Generator:
                 images.scatter_(1, place, value)
                 cost = -mixture.log_prob(parameters, value.squeeze(1), scale).double() / LN2
                 bits.add_(cost.masked_fill(done, 0.0))
-
-
-@dataclass(frozen=True)
-class Painted:
-    """Finished images, in the order of their canvases."""
-
-    images: np.ndarray  # [n, N] uint8
-    bits_per_dim: np.ndarray  # [n] float64
-
-
-def paint(
-    model: Transformer,
-    count: int,
-    *,
-    seed: int,
-    temperature: float = 1.0,
-    known: np.ndarray | None = None,
-    mask: np.ndarray | None = None,
-    steps: int = 16,
-    progress: Callable[[int], None] = lambda bytes_painted: None,
-) -> Painted:
-    """`count` images of one seed, without a server; the same bytes that a server would paint.
-
-    known [N] uint8 and mask [N] bool (True = known) make them completions. `progress` gets the bytes painted
-    so far, known ones included.
-    """
-    canvases = (Canvas(seed, index, temperature, known, mask) for index in range(count))
-    tiles = 4 * torch.get_num_threads() if model.device.type == "cpu" else 4
-    generator = Generator(model, min(count, tiles * TILE[model.device.type]))
-    try:
-        return _paint_all(generator, canvases, count, steps, progress)
-    finally:
-        generator.close()
-
-
-def _paint_all(
-    generator: Generator, canvases: Iterator[Canvas], count: int, steps: int, progress: Callable[[int], None]
-) -> Painted:
-    length = generator.config.bytes
-    result = Painted(np.empty((count, length), np.uint8), np.empty(count))
-    prefix: Prefix | None = None
-    seated: dict[int, Canvas] = {}
-    finished = 0
-    while finished < count:
-        for slot in range(generator.slots):
-            if slot not in seated and (canvas := next(canvases, None)):
-                if canvas.prefix and prefix is None:
-                    prefix = generator.prefill(canvas)
-                generator.place(slot, canvas, prefix)
-                seated[slot] = canvas
-        generator.advance(steps)
-        positions = generator.positions()
-        for slot in [slot for slot in seated if positions[slot] == length]:
-            canvas = seated.pop(slot)
-            result.images[canvas.index] = generator.image(slot)
-            result.bits_per_dim[canvas.index] = generator.bits_per_dim(slot)
-            finished += 1
-        progress(finished * length + int(positions[list(seated)].sum()))
-    return result

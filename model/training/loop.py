@@ -16,7 +16,7 @@ import torch
 from model import contact_sheet, mixture
 from model.checkpoint import save_model
 from model.config import ModelConfig
-from model.generator import paint
+from model.painting import paint
 from model.scoring import LN2, score
 from model.training.average import Average
 from model.training.batches import batch_at

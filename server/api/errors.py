@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from server.api.departure import ClientGoneError
-from server.engine.client import EngineFailedError, EngineUnavailableError, QueueFullError
+from server.engine.client import EngineUnavailableError, QueueFullError
+from server.engine.job import EngineFailedError
 from server.refusal import Refusal
 
 log = logging.getLogger("scanline.server")

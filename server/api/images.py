@@ -25,7 +25,7 @@ from server.api.schemas import (
     Usage,
 )
 from server.api.uploads import read_fields
-from server.engine.client import Job
+from server.engine.job import Job
 
 NPY = "application/x-npy"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.generator import Painted, paint
+from model.painting import Painted, paint
 from model.transformer import Transformer
 from server.cli.progress import progress_bar
 

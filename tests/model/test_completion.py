@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.generator import Canvas, Generator, paint
+from model.generator import Canvas, Generator
+from model.painting import paint
 from tests.close import assert_close
 from tests.model import small
 

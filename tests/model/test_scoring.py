@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.generator import Generator, paint
+from model.generator import Generator
+from model.painting import paint
 from model.scoring import bits, score
 from tests.close import assert_close
 from tests.model import small

@@ -6,7 +6,7 @@ import torch
 
 from kernels.philox import uniforms
 from model import mixture
-from model.generator import paint
+from model.painting import paint
 from tests.model import small
 
 

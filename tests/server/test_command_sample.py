@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from model.generator import paint
+from model.painting import paint
 from model.transformer import Transformer
 from tests.server.commands import done
 

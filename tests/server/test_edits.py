@@ -4,7 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
-from model.generator import paint
+from model.painting import paint
 from model.transformer import Transformer
 from tests.server.files import encode, noise, painted, text
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from server.engine.client import EngineClient, EngineFailedError, EngineUnavailableError, Job, News, QueueFullError
+from server.engine.client import EngineClient, EngineUnavailableError, QueueFullError
+from server.engine.job import EngineFailedError, Job, News
 from server.engine.messages import Event, Failed, Finished, Pixels, Ready
 from server.engine.process import EngineOptions
 

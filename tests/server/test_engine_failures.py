@@ -2,7 +2,8 @@
 
 import pytest
 
-from model.generator import Canvas, Prefix, paint
+from model.generator import Canvas, Prefix
+from model.painting import paint
 from model.transformer import Transformer
 from server.engine.loop import Engine
 from server.engine.messages import Failed, Finished, Paint, Score, Scored

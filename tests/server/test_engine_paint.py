@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from model.generator import paint
+from model.painting import paint
 from model.transformer import Transformer
 from server.engine.loop import Engine
 from server.engine.messages import Cancel, Event, Finished, Paint, Pixels

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.generator import paint
+from model.painting import paint
 from model.transformer import Transformer
-from server.engine.client import EngineClient, EngineFailedError, EngineUnavailableError
+from server.engine.client import EngineClient, EngineUnavailableError
+from server.engine.job import EngineFailedError
 from server.engine.messages import CannotLoad, Event, Finished, Pixels, Ready
 from server.engine.process import EngineOptions
 from tests.server.running import PATIENCE

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -12,16 +13,17 @@ import pytest
 import uvicorn
 
 from server.app import build, served_model
+from server.engine.client import EngineClient
 from server.settings import Settings
 from tests.server.files import painted
-from tests.server.painter import Told, connected
+from tests.server.painter import Painter, Told, connected
 from tests.server.running import PATIENCE
 
 IMAGES = 1000
 
 
 @pytest.fixture(scope="module")
-def url(grey_directory: Path) -> Iterator[str]:
+def served(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
     """A server in this process, over a socket that holds little, so that what is not read stays with the server."""
     settings = Settings(model=str(grey_directory), slots=64, threads=2, max_images_per_request=IMAGES)
     model = served_model(settings)
@@ -35,15 +37,15 @@ def url(grey_directory: Path) -> Iterator[str]:
             while not model.engine.is_ready:
                 thread.join(0.05)
                 assert thread.is_alive()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", model.engine
         finally:
             server.should_exit = True
             thread.join()
 
 
-@pytest.fixture(scope="module")
-def missed(url: str) -> tuple[Told, np.ndarray]:
-    """What a reader hears who reads only when another client has had as many images, asked for later; and those.
+@contextmanager
+def asleep(url: str) -> Iterator[tuple[Painter, np.ndarray]]:
+    """A reader who sleeps while another client is given as many images, asked for later; and those.
 
     The two take turns, so that by then all of the first are painted too.
     """
@@ -54,7 +56,14 @@ def missed(url: str) -> tuple[Told, np.ndarray]:
             sleeper.send(type="generate", n=IMAGES, seed=7)
             sleeper.hear()
             posted = client.post("/v1/images/generations", json={"n": IMAGES, "seed": 7})
-            return sleeper.hear_ends(1)[0], painted(posted.json()).reshape(IMAGES, 35)
+            yield sleeper, painted(posted.json()).reshape(IMAGES, 35)
+
+
+@pytest.fixture(scope="module")
+def missed(served: tuple[str, EngineClient]) -> tuple[Told, np.ndarray]:
+    """What a slow reader hears when it wakes, and what the other client was given."""
+    with asleep(served[0]) as (sleeper, posted):
+        return sleeper.hear_ends(1)[0], posted
 
 
 def test_a_slow_reader_delays_nobody_and_misses_nothing(missed: tuple[Told, np.ndarray]) -> None:
@@ -67,3 +76,14 @@ def test_what_a_slow_reader_has_not_read_is_merged(missed: tuple[Told, np.ndarra
     told, _ = missed
     frames = Counter(index for index, _, _ in told.frames)
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
+
+
+def test_a_slow_reader_who_leaves_is_forgotten(served: tuple[str, EngineClient]) -> None:
+    url, engine = served
+    with asleep(url) as (sleeper, _):
+        assert engine.reserved == IMAGES
+        sleeper.socket.socket.shutdown(socket.SHUT_RDWR)
+        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+            while engine.reserved:
+                client.get("/healthz")
+    assert engine.jobs == {}
