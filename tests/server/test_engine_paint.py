@@ -60,6 +60,12 @@ def test_streamed_pixels_concatenate_to_the_finished_images(engine: Engine) -> N
     assert all(len(image) == 35 for image in told.values())
 
 
+def test_an_image_is_told_piece_by_piece(engine: Engine) -> None:
+    """A tick is at most 32 steps, and an image is 35 bytes."""
+    events = run(engine, Paint(0, 1, seed=3, stream=True))
+    assert sum(isinstance(event, Pixels) for event in events) > 1
+
+
 def test_pixels_are_told_only_to_who_asked_for_them(engine: Engine) -> None:
     events = run(engine, Paint(0, 2, seed=3, stream=True), Paint(1, 2, seed=3))
     assert {event.request for event in events if isinstance(event, Pixels)} == {0}

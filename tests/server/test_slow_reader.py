@@ -82,7 +82,7 @@ def test_a_slow_reader_who_leaves_is_forgotten(served: tuple[str, EngineClient])
     url, engine = served
     with asleep(url) as (sleeper, _):
         assert engine.reserved == IMAGES
-        sleeper.socket.socket.shutdown(socket.SHUT_RDWR)
+        sleeper.socket.socket.close()
         with httpx.Client(base_url=url, timeout=PATIENCE) as client:
             while engine.reserved:
                 client.get("/healthz")

@@ -72,13 +72,6 @@ def test_bits_per_dim_are_those_of_a_post(painter: Painter, client: httpx.Client
     }
 
 
-def test_an_image_comes_in_several_frames(painter: Painter) -> None:
-    """A tick is at most 32 bytes, and an image is 35."""
-    frames = painter.paint(type="generate", seed=7).frames
-    assert len(frames) > 1
-    assert all(len(data) <= 32 for _, _, data in frames)
-
-
 def test_a_completion_tells_its_known_bytes_too(painter: Painter) -> None:
     images = painter.paint(type="complete", image=text(encode(IMAGE)), keep_rows=4, n=3, seed=7).images()
     np.testing.assert_array_equal(images.reshape(3, 7, 5)[:, :4], np.stack([IMAGE[:4]] * 3))
