@@ -19,7 +19,7 @@ class Score:
     """Mean bits per dimension over a set of images, with the standard error of that mean."""
 
     bits_per_dim: float
-    standard_error: float
+    standard_error: float | None  # None of a single image
     images: int
 
 
@@ -50,5 +50,5 @@ def score(
         each.append(bits(model, part).mean(dim=1).cpu())
         progress(start + len(part))
     per_image = torch.cat(each)
-    error = per_image.std().item() / sqrt(len(per_image)) if len(per_image) > 1 else float("nan")
+    error = per_image.std().item() / sqrt(len(per_image)) if len(per_image) > 1 else None
     return Score(per_image.mean().item(), error, len(per_image))

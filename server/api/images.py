@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from server import pictures
 from server.api.departure import unless_gone
@@ -89,7 +88,7 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
         each = bits.reshape(config.image_shape).tolist() if fields.per_pixel else None
         data.append(Likelihood(index=index, bits_per_dim=bits.mean(), per_pixel=each))
     answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=data)
-    return JSONResponse(answer.model_dump(exclude_none=True))
+    return _json(answer.model_dump_json(exclude_none=True))
 
 
 def _wanted(request: Request, output_format: str) -> str:
@@ -132,7 +131,12 @@ def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_forma
             total_tokens=images.size,
         ),
     )
-    return JSONResponse(answer.model_dump(), headers=headers)
+    return _json(answer.model_dump_json(), headers)
+
+
+def _json(text: str, headers: dict[str, str] | None = None) -> Response:
+    """pydantic's own JSON, in which the infinite bits of a byte that a model rules out are null."""
+    return Response(text, media_type="application/json", headers=headers)
 
 
 def _data(images: np.ndarray, bits_per_dim: Sequence[float], output_format: str) -> list[ImageData]:

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 import struct
+from math import isfinite
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
@@ -118,7 +119,8 @@ class Connection:
                         async with self.sending:
                             await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
                     for index, bits in news.ended:
-                        await self._tell({"type": "image", "id": name, "index": index, "bits_per_dim": bits})
+                        told = bits if isfinite(bits) else None  # infinite: known bytes that the model rules out
+                        await self._tell({"type": "image", "id": name, "index": index, "bits_per_dim": told})
         await self._tell({"type": "done", "id": name})
 
     async def _tell(self, message: dict[str, Any]) -> None:

@@ -40,5 +40,5 @@ def evaluate(
     if as_json:
         print(json.dumps(found))
     else:
-        error = f"{result.bits_per_dim:.4f} +- {result.standard_error:.4f} bits/dim"
-        print(f"{error} on {result.images} test images of {dataset}")
+        error = "" if result.standard_error is None else f" +- {result.standard_error:.4f}"
+        print(f"{result.bits_per_dim:.4f}{error} bits/dim on {result.images} test images of {dataset}")

@@ -1,6 +1,7 @@
 """scanline serve: the server, until it is stopped or its engine is gone."""
 
 import asyncio
+import socket
 import sys
 from typing import Annotated, Any
 
@@ -38,17 +39,16 @@ async def _serve(given: dict[str, Any]) -> int:
 
     settings = _settings(given)
     model = served_model(settings)
+    listening = _listen(settings.host, settings.port)
     config = uvicorn.Config(
         build(settings, model),
-        host=settings.host,
-        port=settings.port,
         ws_per_message_deflate=False,
         ws_max_size=settings.max_body_bytes,
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
     watch = asyncio.create_task(_stop_without_engine(server, model.engine.gone))
-    await server.serve()
+    await server.serve(sockets=[listening])
     engine_died = watch.done()
     watch.cancel()
     if model.engine.load_error:
@@ -62,6 +62,15 @@ async def _stop_without_engine(server: Any, gone: asyncio.Event) -> None:
     server.should_exit = True
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket to listen on; ValueError where it is taken or cannot be."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ValueError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
+
 def _settings(given: dict[str, Any]) -> Settings:
     """Settings with what was given; ValueError that names the option where a value is wrong."""
     from pydantic import ValidationError
@@ -70,7 +79,9 @@ def _settings(given: dict[str, Any]) -> Settings:
         return Settings(**{name: _number(value) for name, value in given.items()})
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from None
+        name, *branch = first["loc"]
+        reason = "must be auto or a whole number from 1" if branch else first["msg"]
+        raise ValueError(f"--{str(name).replace('_', '-')}: {reason}") from None
 
 
 def _number(value: Any) -> Any:
