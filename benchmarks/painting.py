@@ -32,7 +32,7 @@ from rich.table import Table
 from torch import nn
 
 from model import zoo
-from model.checkpoint import load_model
+from model.checkpoint import load_model, store_by_columns
 from model.config import ModelConfig
 from model.generator import Canvas, Generator
 from model.painting import Painted, paint
@@ -143,7 +143,9 @@ def show(
 
 def load(options: argparse.Namespace) -> Transformer:
     if options.random:
-        return Transformer(PRESETS[options.random].model).to(options.device).eval().requires_grad_(False)
+        model = Transformer(PRESETS[options.random].model).eval().requires_grad_(False)
+        store_by_columns(model)  # as a loaded model's weights lie
+        return model.to(options.device)
     return load_model(zoo.find(options.model), options.device)
 
 

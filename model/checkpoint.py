@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from model.config import ModelConfig
 from model.transformer import Transformer
@@ -48,13 +48,13 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
     shards = _shards(tensors)
     if len(shards) == 1:
-        write_atomically(directory / WEIGHTS, partial(save_file, tensors))
+        write_atomically(directory / WEIGHTS, partial(_write_tensors, tensors))
         (directory / INDEX).unlink(missing_ok=True)
     else:
         places = {}
         for i, shard in enumerate(shards, 1):
             file = f"model-{i:05}-of-{len(shards):05}.safetensors"
-            write_atomically(directory / file, partial(save_file, shard))
+            write_atomically(directory / file, partial(_write_tensors, shard))
             places.update(dict.fromkeys(shard, file))
         index = json.dumps({"weight_map": places}, indent=1)
         write_atomically(directory / INDEX, lambda path: path.write_text(index))
@@ -84,11 +84,11 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
     if missing := sorted(set(expected) - set(found)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model.load_state_dict(found)
-    _store_by_columns(model)
+    store_by_columns(model)
     return model.to(device).eval().requires_grad_(False)
 
 
-def _store_by_columns(model: Transformer) -> None:
+def store_by_columns(model: Transformer) -> None:
     """Lays each matrix out as x W^T reads it: at the 32 rows of a tile a CPU step is 1.25 times faster."""
     for module in model.modules():
         if isinstance(module, torch.nn.Linear):
@@ -108,6 +108,11 @@ def tested_bits_per_dim(directory: Path) -> float | None:
 def weight_bytes(directory: Path) -> int:
     """Size of the weights on disk."""
     return sum((directory / file).stat().st_size for file in _weight_files(directory))
+
+
+def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """As plain bytes: safetensors' own save_file would make a file that only its owner can read."""
+    path.write_bytes(save(tensors))
 
 
 def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from kernels.philox import uniforms
 from model import mixture
+from model.byte_step import byte_step
 from model.scoring import LN2, bits, first_byte_bits
 from model.state import State
 from model.tiles import Tiles
@@ -49,6 +50,7 @@ class Generator:
     def __init__(self, model: Transformer, slots: int, threads: int | None = None) -> None:
         self.model, self.config, self.slots = model, model.config, slots
         self.tiles = Tiles(model.device, threads)
+        self.byte_step = byte_step(model, self.tiles.rows)
         rows = -(-slots // self.tiles.rows) * self.tiles.rows
         self.state = State.zeros(self.config, rows, model.device)
         self.state.position.fill_(self.config.bytes)  # nobody there: as if done
@@ -163,16 +165,6 @@ class Generator:
         """All steps of one tile; draws [rows, steps, 2] are everybody's."""
         rows = slice(first, first + self.tiles.rows)
         state = self.state.rows(rows.start, rows.stop)
-        images, known, bits, temperature = (x[rows] for x in (self.images, self.known, self.bits, self.temperature))
-        scale, last = self.config.scale, self.config.bytes - 1
-        with torch.inference_mode():
-            for step in range(draws.shape[1]):
-                done = state.position > last
-                place = state.position.clamp(max=last).unsqueeze(1)
-                parameters = self.model.step(images, state)
-                painted = mixture.sample(parameters, draws[rows, step], temperature, scale).unsqueeze(1)
-                kept = known.gather(1, place) | done.unsqueeze(1)
-                value = torch.where(kept, images.gather(1, place), painted)
-                images.scatter_(1, place, value)
-                cost = -mixture.log_prob(parameters, value.squeeze(1), scale).double() / LN2
-                bits.add_(cost.masked_fill(done, 0.0))
+        tile = [x[rows] for x in (self.images, self.known, self.bits, self.temperature)]
+        for step in range(draws.shape[1]):
+            self.byte_step(*tile, state.s, state.z, state.position, draws[rows, step])

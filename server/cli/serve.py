@@ -40,6 +40,8 @@ async def _serve(given: dict[str, Any]) -> int:
     settings = _settings(given)
     model = served_model(settings)
     listening = _listen(settings.host, settings.port)
+    address = f"http://{settings.host}:{listening.getsockname()[1]}"
+    print(f"Scanline paints with {model.id} at {address}, described at {address}/docs", file=sys.stderr)
     config = uvicorn.Config(
         build(settings, model),
         ws_per_message_deflate=False,

@@ -20,14 +20,14 @@ def full_disk(tensors: object, path: Path) -> None:
 def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_model(small.model(small.config()), tmp_path)
     before = load_model(tmp_path)
-    monkeypatch.setattr(checkpoint, "save_file", full_disk)
+    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_model(small.model(small.config(), seed=1), tmp_path)
     assert_same_weights(before.state_dict(), load_model(tmp_path).state_dict())
 
 
 def test_a_full_disk_leaves_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "save_file", full_disk)
+    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_model(small.model(small.config()), tmp_path)
     assert files(tmp_path) == []

@@ -59,7 +59,7 @@ def dies(*_: Any) -> None:
 
 
 SAVES = {
-    "model": ("model.checkpoint.save_file", dies),
+    "model": ("model.checkpoint.save", dies),
     "state": ("torch.save", dies),
     "curve": ("model.training.curve.Curve.save", dies),
     "samples": ("model.contact_sheet.save", dies),
