@@ -8,7 +8,7 @@ from server.cli.options import Json
 def list_models(as_json: Json = False) -> None:
     """The shipped models, with size, test bits/dim and where they came from."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from model import zoo
     from model.checkpoint import load_config, tested_bits_per_dim, weight_bytes
@@ -33,7 +33,8 @@ def list_models(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps({"data": rows}))
         return
-    table = Table("model", "image", "layers x width", "weights", "state/image", "test bits/dim", "directory")
+    kept = [Column(name, no_wrap=True) for name in ("model", "image", "layers x width", "weights")]
+    table = Table(*kept, "state/image", "test bits/dim", Column("directory", overflow="fold"))
     for row in rows:
         bits = row["bits_per_dim"]
         table.add_row(
