@@ -1,6 +1,7 @@
 """scanline models: what is at hand."""
 
 import json
+from typing import Any
 
 from server.cli.options import Json
 
@@ -13,7 +14,7 @@ def list_models(as_json: Json = False) -> None:
     from model import zoo
     from model.checkpoint import load_config, tested_bits_per_dim, weight_bytes
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in zoo.names():
         directory = zoo.find(name)
         config = load_config(directory)
@@ -33,17 +34,16 @@ def list_models(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps({"data": rows}))
         return
-    kept = [Column(name, no_wrap=True) for name in ("model", "image", "layers x width", "weights")]
-    table = Table(*kept, "state/image", "test bits/dim", Column("directory", overflow="fold"))
+    headings = ("model", "image", "network", "weights", "state/image", "test bits/dim")
+    table = Table(*(Column(heading, no_wrap=True) for heading in headings), caption=f"in {zoo.HERE}")
     for row in rows:
         bits = row["bits_per_dim"]
         table.add_row(
             str(row["id"]),
             f"{row['size']} {'grey' if row['channels'] == 1 else 'RGB'}",
             f"{row['layers']} x {row['width']}",
-            f"{row['weight_bytes']:,} B",
+            f"{row['weight_bytes'] / 1e6:.1f} MB",
             f"{row['state_bytes_per_image']:,} B",
             "not measured" if bits is None else f"{bits:.3f}",
-            str(row["directory"]),
         )
     Console().print(table)
