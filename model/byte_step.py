@@ -2,7 +2,7 @@
 
 On a CPU the step is traced once into a TorchScript graph and run by its plain interpreter, op for op the same
 arithmetic: a Python loop holds the interpreter's lock between its 200 small operations, and two tiles side by
-side then wait for each other (measured: 2.6 to 3.6 times slower in bulk, benchmarks/LOG.md).
+side then wait for each other (measured: 2.0 to 3.6 times slower in bulk, benchmarks/LOG.md).
 """
 
 import warnings
