@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import log, sqrt
 
 import numpy as np
@@ -35,19 +36,32 @@ def bits(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     config = model.config
     painted = images[:, config.first :]
     result = -mixture.log_prob(model.parallel(images), painted, config.scale).double() / LN2
-    if config.first:
-        result = torch.cat((first_byte_bits(config, images[:, 0]).unsqueeze(1), result), dim=1)
-    return result
+    return with_first_byte(config, images, result)
+
+
+def with_first_byte(config: ModelConfig, images: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """Bits [B, N] of all bytes from those that the network predicts."""
+    if not config.first:
+        return found
+    return torch.cat((first_byte_bits(config, images[:, 0]).unsqueeze(1), found), dim=1)
 
 
 def score(
-    model: Transformer, images: np.ndarray, batch: int = 50, progress: Callable[[int], None] = lambda done: None
+    model: Transformer,
+    images: np.ndarray,
+    batch: int = 50,
+    progress: Callable[[int], None] = lambda done: None,
+    bits_of: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> Score:
-    """The test measure of the paper on images [n, N] uint8, `batch` at a time; `progress` gets images done."""
+    """The test measure of the paper on images [n, N] uint8, `batch` at a time; `progress` gets images done.
+
+    `bits_of` gives the bits [B, N] of images [B, N]; the parallel view where it is not given.
+    """
+    bits_of = bits_of or partial(bits, model)
     each: list[torch.Tensor] = []
     for start in range(0, len(images), batch):
         part = torch.tensor(images[start : start + batch]).to(model.device)
-        each.append(bits(model, part).mean(dim=1).cpu())
+        each.append(bits_of(part).mean(dim=1).cpu())
         progress(start + len(part))
     per_image = torch.cat(each)
     error = per_image.std().item() / sqrt(len(per_image)) if len(per_image) > 1 else None

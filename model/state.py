@@ -12,18 +12,24 @@ from model.config import ModelConfig
 
 @dataclass
 class State:
-    """(s, z) of every layer (eq. 16-19), float32, and each image's position."""
+    """(s, z) of every layer (eq. 16-19) and each image's position; s may rest in 16 bits, sums are float32."""
 
     s: torch.Tensor  # [L, B, H, C, M]
     z: torch.Tensor  # [L, B, H, C]
     position: torch.Tensor  # [B] int64: the byte that comes next
 
     @classmethod
-    def zeros(cls, config: ModelConfig, batch: int, device: torch.device | str = "cpu") -> "State":
-        """s_0 = 0, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts."""
+    def zeros(
+        cls,
+        config: ModelConfig,
+        batch: int,
+        device: torch.device | str = "cpu",
+        resting: torch.dtype = torch.float32,
+    ) -> "State":
+        """s_0 = 0, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts; s in `resting`."""
         shape = (config.layers, batch, config.heads, config.key_width)
         return cls(
-            s=torch.zeros(*shape, config.value_width, device=device),
+            s=torch.zeros(*shape, config.value_width, device=device, dtype=resting),
             z=torch.zeros(*shape, device=device),
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
         )

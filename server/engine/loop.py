@@ -141,7 +141,7 @@ class Engine:
             return
         request, index, image = self.to_score.popleft()
         try:
-            bits = self.generator.score(np.frombuffer(image, np.uint8))
+            bits = self.generator.score(np.frombuffer(image, np.uint8)[None])[0]
             events.append(Scored(request, index, bits.tobytes()))
         except Exception:
             log.exception("scoring failed; its request fails")

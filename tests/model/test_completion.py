@@ -52,8 +52,8 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) ->
     generator.close()
     assert_close("bits", bits[1], bits[0])
     if prefix > config.first:
-        assert_close("s", generator.state.s[:, 1], generator.state.s[:, 0])
-        assert_close("z", generator.state.z[:, 1], generator.state.z[:, 0])
+        assert_close("s", generator.seats.state.s[:, 1], generator.seats.state.s[:, 0])
+        assert_close("z", generator.seats.state.z[:, 1], generator.seats.state.z[:, 0])
 
 
 def test_one_prefix_serves_many_slots() -> None:

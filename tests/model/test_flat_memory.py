@@ -39,7 +39,7 @@ def test_nothing_that_the_generator_holds_grows_from_the_first_byte_to_the_last(
 def test_state_costs_what_the_configuration_says(variant: str) -> None:
     config = small.config(**small.VARIANTS[variant])
     generator = Generator(small.model(config), 64)
-    rows = len(generator.state.position)
+    rows = len(generator.seats.state.position)
     generator.close()
     assert rows == 64
-    assert generator.state.s.nbytes + generator.state.z.nbytes == rows * config.state_bytes_per_image
+    assert generator.seats.state.s.nbytes + generator.seats.state.z.nbytes == rows * config.state_bytes_per_image

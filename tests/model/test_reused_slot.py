@@ -9,9 +9,9 @@ from tests.model import small
 
 def poison(generator: Generator, slot: int) -> None:
     """What no image may ever read: NaN as state, noise as bytes."""
-    generator.state.s[:, slot] = float("nan")
-    generator.state.z[:, slot] = float("nan")
-    generator.images[slot] = 173
+    generator.seats.state.s[:, slot] = float("nan")
+    generator.seats.state.z[:, slot] = float("nan")
+    generator.seats.images[slot] = 173
 
 
 def painted(generator: Generator, slot: int, canvas: Canvas) -> tuple[list[int], float]:

@@ -46,7 +46,7 @@ def test_the_generator_scores_an_image_beside_its_slots() -> None:
     model = small.model(small.config())
     image = small.images(model.config, 1)
     generator = Generator(model, 1)
-    result = generator.score(image[0])
+    result = generator.score(image)[0]
     generator.close()
     assert_close("bits", bits(model, torch.from_numpy(image))[0], torch.from_numpy(result))
 
