@@ -11,6 +11,7 @@ import torch
 
 from kernels.philox import uniforms
 from model.backends import choose
+from model.precision import DEFAULT
 from model.scoring import first_byte_bits, with_first_byte
 from model.slots import Slots
 from model.state import State
@@ -46,9 +47,9 @@ class Prefix:
 class Generator:
     """`slots` images in flight, each at its own position; memory is taken once, here."""
 
-    def __init__(self, model: Transformer, slots: int, threads: int | None = None) -> None:
+    def __init__(self, model: Transformer, slots: int, threads: int | None = None, precision: str = DEFAULT) -> None:
         self.model, self.config, self.slots = model, model.config, slots
-        self.backend = choose(model, threads)
+        self.backend = choose(model, threads, precision)
         rows = -(-slots // self.backend.rows) * self.backend.rows
         self.seats = Slots.empty(self.config, rows, model.device, self.backend.resting)
 
@@ -57,7 +58,7 @@ class Generator:
         """Runs the known front of an image at once, alone: its company cannot matter."""
         assert canvas.known is not None
         first, stop = self.config.first, canvas.prefix
-        state = State.zeros(self.config, 1, self.model.device)
+        state = self._fresh(1)
         images = torch.tensor(canvas.known, device=self.model.device).unsqueeze(0)
         bits = first_byte_bits(self.config, images[:, 0]).item() if first and stop else 0.0
         if stop > first:
@@ -72,7 +73,7 @@ class Generator:
     @torch.inference_mode()
     def bits(self, images: torch.Tensor) -> torch.Tensor:
         """As `score`, on tensors."""
-        state = State.zeros(self.config, len(images), self.model.device)
+        state = self._fresh(len(images))
         return with_first_byte(self.config, images, self.backend.read(images, state, self.config.bytes))
 
     @torch.inference_mode()
@@ -120,6 +121,9 @@ class Generator:
 
     def close(self) -> None:
         self.backend.close()
+
+    def _fresh(self, count: int) -> State:
+        return State.zeros(self.config, count, self.model.device, self.backend.resting)
 
     def _first_byte(self, slot: int) -> None:
         """Draws byte 0 from the histogram of a model without a start token, or takes the known one."""

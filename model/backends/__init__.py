@@ -1,12 +1,16 @@
-"""Ways to run a network, one class a file: `native` (a CPU's own library), `eager` (torch, anywhere),
-`cuda` (Triton). The way is chosen once, told once, and may be forced.
+"""Ways to run a network, one class a file: `native` (a CPU's own library), `cuda` (Triton), `eager` (torch, anywhere).
+
+The way is chosen once and told once; a test may force it.
 """
 
 import logging
+from functools import cache
 from typing import Protocol
 
 import torch
 
+from kernels import native
+from model.precision import DEFAULT, Precision, precision
 from model.slots import Slots
 from model.state import State
 from model.transformer import Transformer
@@ -19,7 +23,7 @@ class Backend(Protocol):
 
     name: str  # for people: what computes, and how
     rows: int  # seats are taken in multiples of this
-    resting: torch.dtype  # of states between steps
+    resting: torch.dtype  # of s between steps
 
     def advance(self, slots: Slots, steps: int) -> None:
         """Paints up to `steps` bytes of every image that is not done, IN PLACE."""
@@ -34,10 +38,42 @@ class Backend(Protocol):
         """Ends its threads."""
 
 
-def choose(model: Transformer, threads: int | None = None, name: str | None = None) -> Backend:
-    """The fastest way for the model's device, or the one of that name."""
+def choose(
+    model: Transformer, threads: int | None = None, precision_name: str = DEFAULT, way: str | None = None
+) -> Backend:
+    """The fastest way for the model's device, or `way`; ValueError where it cannot run in that precision."""
+    wanted = precision(precision_name)
+    way = way or best_way(model.device.type)
+    if way == "native":
+        from model.backends.native import NativeBackend
+
+        return _told(NativeBackend(model, threads, wanted))
     from model.backends.eager import EagerBackend
 
-    backend = EagerBackend(model, threads)
-    log.info("steps run by %s", backend.name)
+    _refuse_all_but_exact(wanted, precision_name, way)
+    return _told(EagerBackend(model, threads))
+
+
+@cache
+def best_way(device: str) -> str:
+    """native, or torch where there is no library; of a GPU, torch."""
+    if device == "cpu" and native.available():
+        return "native"
+    if device == "cpu":
+        log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")
+    return "torch"
+
+
+def _refuse_all_but_exact(wanted: Precision, name: str, way: str) -> None:
+    if wanted != Precision():
+        raise ValueError(f"precision {name!r} needs the native step on a CPU; the {way} path runs 'exact' only")
+
+
+@cache
+def _tell(name: str) -> None:
+    log.info("steps are run by %s", name)
+
+
+def _told(backend: Backend) -> Backend:
+    _tell(backend.name)
     return backend

@@ -1,0 +1,38 @@
+// The C interface: which ways this processor can run, and the one that was asked for.
+#include <cstring>
+
+#include "way.h"
+
+const char* scanline_ways() {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (avx512 && __builtin_cpu_supports("avx512vnni")) return "avx512vnni avx512 avx2 portable";
+    if (avx512) return "avx512 avx2 portable";
+    if (avx2) return "avx2 portable";
+#endif
+    return "portable";
+}
+
+void* scanline_create(const Shape* shape, const float* const* tensors, Precision precision, int64_t threads,
+                      const char* way) {
+#if defined(__x86_64__)
+    if (!strcmp(way, "avx512vnni")) return avx512vnni::create(*shape, tensors, precision, threads);
+    if (!strcmp(way, "avx512")) return avx512::create(*shape, tensors, precision, threads);
+    if (!strcmp(way, "avx2")) return avx2::create(*shape, tensors, precision, threads);
+#endif
+    if (!strcmp(way, "portable")) return portable::create(*shape, tensors, precision, threads);
+    return nullptr;
+}
+
+void scanline_destroy(void* network) { delete static_cast<Native*>(network); }
+
+void scanline_advance(void* network, const Seats* seats, int64_t steps) {
+    static_cast<Native*>(network)->advance(*seats, steps);
+}
+
+void scanline_read(void* network, const Seats* seats, int64_t start, int64_t stop, double* bits, float* parameters) {
+    static_cast<Native*>(network)->read(*seats, start, stop, bits, parameters);
+}

@@ -1,0 +1,166 @@
+// x W^T + b for a few rows of x. Every number of the result is one chain of fused multiply-adds over k = 0, 1, 2, ...,
+// whatever the number of rows, so that an image's arithmetic cannot depend on its company; int8 sums are whole numbers.
+//
+// A block keeps R rows x P panels of sums in registers and reads every weight once for its R rows.
+#pragma once
+#include "functions.h"
+#include "packed.h"
+
+namespace WAY {
+
+constexpr int VECTORS = PANEL / W;  // of a panel's row
+#if defined(__AVX512F__)
+constexpr int MOST_ROWS = 14;  // 28 of 32 registers hold sums
+#elif defined(__AVX2__)
+constexpr int MOST_ROWS = 3;  // 12 of 16
+#else
+constexpr int MOST_ROWS = 2;
+#endif
+
+enum Activation { NONE, RELU, GELU };
+
+// What becomes of a sum: bias, activation, the residual that it is added to, and where it goes.
+struct Finish {
+    Activation activation = NONE;
+    const float* residual = nullptr;
+    int64_t residual_stride = 0;
+    float* out = nullptr;
+    int64_t out_stride = 0;
+
+    inline void operator()(int64_t row, int64_t column, V v, const Packed& w) const {
+        v = v + load(w.bias.data + column);
+        if (activation == GELU) v = gelu(v);
+        if (activation == RELU) v = relu(v);
+        if (residual) v = load(residual + row * residual_stride + column) + v;
+        store(out + row * out_stride + column, v);
+    }
+};
+
+// Rows of activations: float32, and in 8 bits with a scale each where the product wants them so.
+struct Rows {
+    const float* numbers = nullptr;
+    int64_t stride = 0;
+    const uint8_t* bytes = nullptr;  // round(x / scale) + 128
+    int64_t byte_stride = 0;
+    const float* scale = nullptr;
+};
+
+template <class Weight, int R, int P>
+static void block(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
+    const Weight* weights = w.panel<Weight>(panel);
+    const int64_t step = PANEL * round_up(w.inner, 4);
+    const float* rows = x.numbers + row * x.stride;
+    V sum[R][P * VECTORS] = {};
+    for (int64_t k = 0; k < w.inner; k++) {
+        V column[P * VECTORS];
+        UNROLL for (int p = 0; p < P; p++)
+            UNROLL for (int v = 0; v < VECTORS; v++)
+                column[p * VECTORS + v] = load(weights + p * step + k * PANEL + v * W);
+        UNROLL for (int r = 0; r < R; r++) {
+            const V factor = all(rows[r * x.stride + k]);
+            UNROLL for (int c = 0; c < P * VECTORS; c++) sum[r][c] = fma(factor, column[c], sum[r][c]);
+        }
+    }
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < P * VECTORS; c++) finish(row + r, panel * PANEL + c * W, sum[r][c], w);
+}
+
+// sum += a . b over four pairs in every lane
+static inline VI dot(VI sum, const uint8_t* four, const int8_t* weights) {
+#if defined(__AVX512VNNI__)
+    int32_t a;
+    memcpy(&a, four, 4);
+    return (VI)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(a), _mm512_loadu_si512(weights));
+#else
+    for (int i = 0; i < W; i++)
+        sum[i] += four[0] * weights[4 * i] + four[1] * weights[4 * i + 1] + four[2] * weights[4 * i + 2] +
+                  four[3] * weights[4 * i + 3];
+    return sum;
+#endif
+}
+
+template <int R, int P>
+static void block8(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
+    const int8_t* weights = w.panel<int8_t>(panel);
+    const int64_t step = PANEL * round_up(w.inner, 4);
+    const uint8_t* rows = x.bytes + row * x.byte_stride;
+    VI sum[R][P * VECTORS] = {};
+    for (int64_t k = 0; k < w.inner; k += 4)
+        UNROLL for (int r = 0; r < R; r++)
+            UNROLL for (int p = 0; p < P; p++)
+                UNROLL for (int v = 0; v < VECTORS; v++)
+                    sum[r][p * VECTORS + v] = dot(sum[r][p * VECTORS + v], rows + r * x.byte_stride + k,
+                                                  weights + p * step + k * PANEL + v * W * 4);
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < P * VECTORS; c++) {
+            const int64_t column = panel * PANEL + c * W;
+            VI correction;
+            memcpy(&correction, w.correction.data + column, sizeof correction);
+            const V whole = __builtin_convertvector(sum[r][c] - correction, V);
+            finish(row + r, column, whole * (load(w.scale.data + column) * x.scale[row + r]), w);
+        }
+}
+
+template <int R, int P>
+static inline void held(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
+    if (w.held == FLOAT16)
+        block<half, R, P>(x, w, row, panel, finish);
+    else if (w.held == FLOAT32)
+        block<float, R, P>(x, w, row, panel, finish);
+    else
+        block8<R, P>(x, w, row, panel, finish);
+}
+
+// The block with `count` rows, as many panels as its sums leave registers for; how many it did.
+template <int R>
+static inline int64_t panels(int64_t count, const Rows& x, const Packed& w, int64_t row, int64_t panel, int64_t stop,
+                             const Finish& finish) {
+    if constexpr (R > 1)
+        if (count < R) return panels<R - 1>(count, x, w, row, panel, stop, finish);
+    constexpr int MOST = MOST_ROWS / R >= 4 ? 4 : MOST_ROWS / R >= 2 ? 2 : 1;
+    if constexpr (MOST == 4)
+        if (stop - panel >= 4) return held<R, 4>(x, w, row, panel, finish), 4;
+    if constexpr (MOST >= 2)
+        if (stop - panel >= 2) return held<R, 2>(x, w, row, panel, finish), 2;
+    return held<R, 1>(x, w, row, panel, finish), 1;
+}
+
+// Columns of panels begin .. end - 1, for `count` rows.
+static inline void matmul(const Rows& x, int64_t count, const Packed& w, int64_t begin, int64_t end,
+                          const Finish& finish) {
+    const int64_t blocks = (count + MOST_ROWS - 1) / MOST_ROWS;
+    for (int64_t panel = begin, done = 1; panel < end; panel += done)
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t row = count * b / blocks, rows = count * (b + 1) / blocks - row;
+            if (blocks > 1)  // 8 to 14 rows each: one panel at a time
+                panels<MOST_ROWS>(rows, x, w, row, panel, panel + 1, finish);
+            else
+                done = panels<MOST_ROWS>(rows, x, w, row, panel, end, finish);
+        }
+}
+
+// Rows in 8 bits: round(x / scale) + 128 with scale = max |x| / 127, padded with 128 (zero) to a multiple of four.
+static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* scale) {
+    typedef uint8_t VB __attribute__((vector_size(W)));
+    V most{};
+    int64_t i = 0;
+    for (; i + W <= n; i += W) {
+        const V v = load(x + i), size = v < 0.0f ? -v : v;
+        most = size > most ? size : most;
+    }
+    if (i < n) {
+        const V v = load_some(x + i, n - i), size = v < 0.0f ? -v : v;
+        most = size > most ? size : most;
+    }
+    const float top = largest(most), factor = top > 0 ? 127 / top : 0;
+    *scale = top / 127;
+    for (i = 0; i + W <= n; i += W) {
+        const V shifted = fma(load(x + i), all(factor), all(12582912.0f + 128));  // round to nearest even in the low bits
+        const VB narrow = __builtin_convertvector((VI)shifted, VB);
+        memcpy(bytes + i, &narrow, sizeof narrow);
+    }
+    for (; i < n; i++) bytes[i] = uint8_t(int(std::nearbyint(x[i] * factor)) + 128);
+    for (; i % 4; i++) bytes[i] = 128;
+}
+
+}  // namespace WAY

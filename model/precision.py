@@ -1,0 +1,34 @@
+"""How exactly a network is run: what its weights are held as, and its states between two bytes.
+
+`exact` loses nothing: weights as they are stored, float32 arithmetic, float32 states. The others move fewer bytes; what
+each costs in bits/dim is measured per model (`scanline evaluate --precision`). Same seed, same image holds within one.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Precision:
+    """One way to hold numbers."""
+
+    int8_weights: bool = False  # and activations, in all products but the last one
+    resting: torch.dtype = torch.float32  # of s between steps; z stays float32
+
+
+PRECISIONS = {
+    "exact": Precision(),
+    "float16-state": Precision(resting=torch.float16),
+    "int8": Precision(int8_weights=True),
+    "int8-float16-state": Precision(int8_weights=True, resting=torch.float16),
+}
+DEFAULT = "exact"
+
+
+def precision(name: str) -> Precision:
+    """The precision of that name; ValueError with the known names otherwise."""
+    try:
+        return PRECISIONS[name]
+    except KeyError:
+        raise ValueError(f"unknown precision {name!r}; known: {', '.join(PRECISIONS)}") from None
