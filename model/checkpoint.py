@@ -97,12 +97,18 @@ def store_by_columns(model: Transformer) -> None:
 
 def tested_bits_per_dim(directory: Path) -> float | None:
     """What `scanline evaluate --save` found for a model; None where it has not been run."""
-    if not (directory / EVALUATION).exists():
+    found = read_evaluation(directory)
+    if not found:
         return None
-    value = _read_object(directory, EVALUATION).get("bits_per_dim")
+    value = found.get("bits_per_dim")
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
     return float(value)
+
+
+def read_evaluation(directory: Path) -> dict[str, Any]:
+    """What `scanline evaluate --save` wrote; nothing where it has not been run."""
+    return _read_object(directory, EVALUATION) if (directory / EVALUATION).exists() else {}
 
 
 def weight_bytes(directory: Path) -> int:

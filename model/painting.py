@@ -1,4 +1,4 @@
-"""Painting without a server: as many images as are wanted, through a generator of a few tiles, seat by seat."""
+"""Painting without a server: as many images as are wanted, through a generator, seat by seat."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from model.generator import Canvas, Generator, Prefix
-from model.tiles import TILE
+from model.precision import DEFAULT
 from model.transformer import Transformer
 
 
@@ -28,6 +28,7 @@ def paint(
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
     steps: int = 16,
+    precision: str = DEFAULT,
     progress: Callable[[int], None] = lambda bytes_painted: None,
 ) -> Painted:
     """`count` images of one seed, without a server; the same bytes that a server would paint.
@@ -36,8 +37,8 @@ def paint(
     so far, known ones included.
     """
     canvases = (Canvas(seed, index, temperature, known, mask) for index in range(count))
-    tiles = 4 * torch.get_num_threads() if model.device.type == "cpu" else 4
-    generator = Generator(model, min(count, tiles * TILE[model.device.type]))
+    most = 128 * torch.get_num_threads() if model.device.type == "cpu" else 4096  # more seats paint no faster
+    generator = Generator(model, min(count, most), precision=precision)
     try:
         return _paint_all(generator, canvases, count, steps, progress)
     finally:

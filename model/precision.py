@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from model.config import ModelConfig
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -15,6 +17,10 @@ class Precision:
 
     int8_weights: bool = False  # and activations, in all products but the last one
     resting: torch.dtype = torch.float32  # of s between steps; z stays float32
+
+    def state_bytes(self, config: ModelConfig) -> int:
+        """Of (s, z) of one image in flight."""
+        return config.layers * config.heads * config.key_width * (self.resting.itemsize * config.value_width + 4)
 
 
 PRECISIONS = {

@@ -27,6 +27,7 @@ def served_model(settings: Settings) -> ServedModel:
         settings.device,
         None if settings.slots == "auto" else settings.slots,
         None if settings.threads == "auto" else settings.threads,
+        settings.precision,
     )
     return ServedModel(
         id=directory.name,

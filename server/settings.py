@@ -21,6 +21,7 @@ class Settings(BaseSettings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     slots: Literal["auto"] | Positive = "auto"
     threads: Literal["auto"] | Positive = "auto"
+    precision: Literal["exact", "float16-state", "int8", "int8-float16-state"] = "exact"
     max_images_per_request: Positive = 1024
     max_waiting_images: Positive = 10_000
     max_body_bytes: Positive = 16_000_000

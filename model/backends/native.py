@@ -45,8 +45,9 @@ class NativeBackend:
 
     def read_parameters(self, images: torch.Tensor, state: State, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Bits [B, n] as `read`, and the mixture's parameters [B, n, 3K]."""
-        assert state.s.dtype == self.resting
-        start = int(state.position[0])
+        start, length = int(state.position[0]), self.config.bytes
+        if images.shape[1] != length or not start < stop <= length:  # beyond them lies other memory
+            raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
         parameters = torch.empty(len(images), stop - start, 3 * self.config.components)
         seats = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}

@@ -35,5 +35,7 @@ def _card(model: ServedModel) -> ModelCard:
         channels=model.config.channels,
         parameters=model.engine.ready.parameters,
         bits_per_dim=model.bits_per_dim,
-        state_bytes_per_image=model.config.state_bytes_per_image,
+        state_bytes_per_image=model.engine.ready.state_bytes,
+        precision=model.engine.options.precision,
+        backend=model.engine.ready.backend,
     )

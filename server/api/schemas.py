@@ -178,6 +178,8 @@ class ModelCard(BaseModel):
     parameters: int
     bits_per_dim: float | None
     state_bytes_per_image: int
+    precision: str
+    backend: str  # what runs its steps
 
 
 class ModelList(BaseModel):

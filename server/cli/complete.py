@@ -8,7 +8,8 @@ import typer
 
 from model import zoo
 from model.config import ModelConfig
-from server.cli.options import Device, Json, Model, Seed, Temperature
+from model.precision import DEFAULT
+from server.cli.options import Device, Json, Model, Precision, Seed, Temperature
 
 OCCLUDED = 128  # grey that stands for a byte to paint
 
@@ -25,6 +26,7 @@ def complete(
     temperature: Temperature = 1.0,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
+    precision: Precision = DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Completes a picture; a sheet shows it occluded, then the completions, then the original."""
@@ -39,7 +41,7 @@ def complete(
     network = load_model(zoo.find(model), resolve_device(device))
     config = network.config
     original, known = _read(picture, keep_rows, mask, config)
-    painted = paint_with_bar(network, n, seed, temperature, original, known)
+    painted = paint_with_bar(network, n, seed, temperature, original, known, precision)
     images = painted.images
     if out.suffix.lower() in SHEETS:
         occluded = np.where(known, original, np.uint8(OCCLUDED))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from model.painting import Painted, paint
+from model.precision import DEFAULT
 from model.transformer import Transformer
 from server.cli.progress import progress_bar
 
@@ -29,6 +30,7 @@ def paint_with_bar(
     temperature: float,
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
+    precision: str = DEFAULT,
 ) -> Painted:
     """`n` images under a progress bar; known [N] uint8 and mask [N] bool make them completions."""
     with progress_bar() as bar:
@@ -40,6 +42,7 @@ def paint_with_bar(
             temperature=temperature,
             known=known,
             mask=mask,
+            precision=precision,
             progress=lambda done: bar.update(task, completed=done),
         )
 

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from model import zoo
-from server.cli.options import Device, Json, Model, Seed, Temperature
+from model.precision import DEFAULT
+from server.cli.options import Device, Json, Model, Precision, Seed, Temperature
 
 
 def sample(
@@ -16,6 +17,7 @@ def sample(
     temperature: Temperature = 1.0,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
+    precision: Precision = DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Paints images and writes them where a person would want a picture."""
@@ -28,6 +30,6 @@ def sample(
     check_out(out)
     seed = drawn_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
-    painted = paint_with_bar(network, n, seed, temperature)
+    painted = paint_with_bar(network, n, seed, temperature, precision=precision)
     write_images(painted.images.reshape(-1, *network.config.image_shape), out)
     tell(painted, "images", out, seed, as_json)

@@ -18,16 +18,16 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Bits per dimension of each picture."""
-    import torch
-
     from model.checkpoint import load_model
     from model.device import resolve_device
-    from model.scoring import bits
+    from model.generator import Generator
     from server.cli.input import read_picture
 
     network = load_model(zoo.find(model), resolve_device(device))
     images = np.stack([read_picture(path, network.config)[1] for path in pictures])
-    each = [bits(network, torch.tensor(image[None]).to(network.device)).mean().item() for image in images]
+    generator = Generator(network, 1)
+    each = generator.score(images).mean(axis=1).tolist()
+    generator.close()
     if as_json:
         rows = [{"picture": str(path), "bits_per_dim": value} for path, value in zip(pictures, each, strict=True)]
         print(json.dumps({"data": rows}))

@@ -22,6 +22,7 @@ def serve(
     device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
     slots: Annotated[str | None, _option("slots", "Images in flight at once: auto or a number.")] = None,
     threads: Annotated[str | None, _option("threads", "Of the CPU: auto or a number.")] = None,
+    precision: Annotated[str | None, _option("precision", "exact, float16-state, int8 or int8-float16-state.")] = None,
     max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
     max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
     max_body_bytes: Annotated[int | None, _option("max_body_bytes", "Of a request or message; then 413.")] = None,

@@ -54,6 +54,8 @@ class Ready:
     parameters: int
     slots: int
     device: str
+    state_bytes: int  # of an image in flight
+    backend: str  # what runs its steps, for people
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 from model.checkpoint import load_model
-from model.config import ModelConfig
 from model.device import resolve_device
 from model.generator import Generator
+from model.precision import DEFAULT, precision
 from server.engine.loop import Engine
 from server.engine.messages import CannotLoad, Ready, Stop
 
@@ -34,6 +34,7 @@ class EngineOptions:
     device: str = "auto"  # or cpu, cuda
     slots: int | None = None  # None: from free memory
     threads: int | None = None  # None: all cores
+    precision: str = DEFAULT
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -46,13 +47,13 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
     return process, ours
 
 
-def auto_slots(config: ModelConfig, device: str) -> int:
+def auto_slots(state_bytes: int, device: str) -> int:
     """Slots for the free memory: a quarter of it in states, at most what still makes painting faster."""
     if device == "cuda":
         free, _ = torch.cuda.mem_get_info()
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * free) // config.state_bytes_per_image))
+    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * free) // state_bytes))
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
@@ -61,12 +62,11 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     try:
         device = resolve_device(options.device)
         model = load_model(options.directory, device)
-        slots = options.slots or auto_slots(model.config, device)
-        generator = Generator(model, slots, options.threads)
-        log.info(
-            "%s on %s: %s slots of %s bytes", options.directory.name, device, slots, model.config.state_bytes_per_image
-        )
-        connection.send([Ready(model.parameter_count, slots, device)])
+        state_bytes = precision(options.precision).state_bytes(model.config)
+        slots = options.slots or auto_slots(state_bytes, device)
+        generator = Generator(model, slots, options.threads, options.precision)
+        log.info("%s on %s: %s slots of %s bytes", options.directory.name, device, slots, state_bytes)
+        connection.send([Ready(model.parameter_count, slots, device, state_bytes, generator.backend.name)])
         _run(Engine(generator), connection)
     except ValueError as error:
         connection.send([CannotLoad(str(error))])

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
-from model.scoring import bits
+from model.generator import Generator
 from model.transformer import Transformer
 from tests.server.commands import done
 from tests.server.files import encode, noise
@@ -24,7 +23,8 @@ def pictures(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def alone(grey: Transformer) -> list[float]:
-    return [bits(grey, torch.from_numpy(image.reshape(1, 35))).mean().item() for image in IMAGES]
+    found: list[float] = Generator(grey, 1).score(IMAGES.reshape(2, 35)).mean(axis=1).tolist()
+    return found
 
 
 def test_a_program_reads_the_models_bits(grey_directory: Path, pictures: list[Path], alone: list[float]) -> None:

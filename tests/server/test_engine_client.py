@@ -14,7 +14,7 @@ from server.engine.process import EngineOptions
 def engine() -> EngineClient:
     """Not started; room for 4 images in slots and 6 that wait."""
     engine = EngineClient(EngineOptions(Path("nowhere")), max_waiting_images=6, length=35)
-    engine.ready = Ready(parameters=1, slots=4, device="cpu")
+    engine.ready = Ready(parameters=1, slots=4, device="cpu", state_bytes=1, backend="none")
     return engine
 
 

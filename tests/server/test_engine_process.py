@@ -61,7 +61,9 @@ def engine(loop: asyncio.Runner, grey_directory: Path) -> Iterator[Listener]:
 
 
 def test_a_started_engine_says_what_it_has(engine: Listener, grey: Transformer) -> None:
-    assert engine.ready == Ready(grey.parameter_count, 1, "cpu")
+    assert engine.ready is not None
+    backend = engine.ready.backend
+    assert engine.ready == Ready(grey.parameter_count, 1, "cpu", grey.config.state_bytes_per_image, backend)
 
 
 def test_bytes_are_those_of_this_process(loop: asyncio.Runner, engine: Listener, grey: Transformer) -> None:

@@ -1,9 +1,8 @@
 """The engine scores images beside those that it paints."""
 
 import numpy as np
-import torch
 
-from model.scoring import bits
+from model.generator import Generator
 from model.transformer import Transformer
 from server.engine.loop import Engine
 from server.engine.messages import Cancel, Finished, Paint, Score, Scored
@@ -15,7 +14,7 @@ SCORE = Score(1, tuple(image.tobytes() for image in IMAGES))
 
 def test_bits_are_those_of_the_model(engine: Engine, grey: Transformer) -> None:
     scored = [np.frombuffer(event.bits) for event in run(engine, SCORE) if isinstance(event, Scored)]
-    alone = [bits(grey, torch.from_numpy(image).unsqueeze(0))[0].numpy() for image in IMAGES]
+    alone = [Generator(grey, 1).score(image[None])[0] for image in IMAGES]
     np.testing.assert_array_equal(scored, alone)
 
 

@@ -8,6 +8,8 @@ from model.transformer import Transformer
 def test_a_model_is_told_with_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
     card = colour_client.get("/v1/models/colour").json()
     assert isinstance(card.pop("created"), int)
+    assert "step" in card["backend"] or "torch" in card["backend"]
+    del card["backend"]
     assert card == {
         "id": "colour",
         "object": "model",
@@ -18,6 +20,7 @@ def test_a_model_is_told_with_its_sizes(colour_client: httpx.Client, colour: Tra
         "parameters": colour.parameter_count,
         "bits_per_dim": None,
         "state_bytes_per_image": colour.config.state_bytes_per_image,
+        "precision": "exact",
     }
 
 
