@@ -1,6 +1,43 @@
 """Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring
-and prefill. `reference.py` is the law, `chunked.py` the working way; one signature."""
+and prefill. `reference.py` is the law, `chunked.py` the way that works anywhere, `triton.py` the way of a GPU; one
+signature. The way is chosen by where the tensors are, and told once.
+"""
 
-from kernels.attention.chunked import causal_linear_attention
+import logging
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+from kernels.attention import chunked
+
+log = logging.getLogger("scanline.kernels")
+
+Attention = Callable[..., tuple[torch.Tensor, ...]]
 
 __all__ = ["causal_linear_attention"]
+
+
+def causal_linear_attention(
+    phi_q: torch.Tensor,  # [B, H, N, C]
+    phi_k: torch.Tensor,  # [B, H, N, C]
+    v: torch.Tensor,  # [B, H, N, M]
+    s: torch.Tensor | None = None,  # [B, H, C, M]
+    z: torch.Tensor | None = None,  # [B, H, C]
+) -> tuple[torch.Tensor, ...]:
+    """As `chunked.causal_linear_attention`: y [B, H, N, M] and the state s, z after the last position."""
+    plain = phi_q.dtype == phi_k.dtype == v.dtype != torch.float64
+    return _way(phi_q.is_cuda and plain)(phi_q, phi_k, v, s, z)
+
+
+@cache
+def _way(on_gpu: bool) -> Attention:
+    if on_gpu and find_spec("triton"):
+        from kernels.attention.triton import causal_linear_attention as attention
+
+        log.info("causal attention on the GPU by Triton")
+        return attention
+    if on_gpu:
+        log.info("causal attention on the GPU by torch: Triton is not installed")
+    return chunked.causal_linear_attention

@@ -104,7 +104,7 @@ class CudaBackend:
                 step()
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
-        """Through the parallel view, image by image, so that each is computed in the same shapes: company cannot matter."""
+        """Through the parallel view, each image alone, in shapes of its own: company cannot matter."""
         start = int(state.position[0])
         with torch.inference_mode():
             found = []

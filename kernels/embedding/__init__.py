@@ -1,0 +1,1 @@
+"""Bytes and places to vectors: sums of rows of tables."""
