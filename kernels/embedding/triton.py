@@ -57,7 +57,7 @@ def _embed(
     live = place < length
     tl.store(rows + image, tl.where(live, seat, -1))
     d = tl.arange(0, block)
-    inside = live & (d < width)
+    inside = d < tl.where(live, width, 0)
     total = tl.zeros((block,), tl.float32)
     for table in tl.static_range(tables):
         back = place - tl.load(offsets + table)

@@ -95,7 +95,7 @@ def _moments(first, inside, depth: tl.constexpr, epsilon: tl.constexpr, side: tl
     return mean, 1.0 / tl.sqrt(squares / depth + epsilon)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _linear(
     x,
     high,

@@ -24,7 +24,7 @@ def layer_norm(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _layer_norm(
     x,
     gain,

@@ -75,7 +75,7 @@ def _log_sum_exp(x):
     return safe + tl.log(tl.sum(tl.exp(x - safe[:, None]), axis=1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
     parameters,
     rows,
