@@ -47,9 +47,16 @@ class Prefix:
 class Generator:
     """`slots` images in flight, each at its own position; memory is taken once, here."""
 
-    def __init__(self, model: Transformer, slots: int, threads: int | None = None, precision: str = DEFAULT) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        slots: int,
+        threads: int | None = None,
+        precision: str = DEFAULT,
+        way: str | None = None,
+    ) -> None:
         self.model, self.config, self.slots = model, model.config, slots
-        self.backend = choose(model, threads, precision)
+        self.backend = choose(model, threads, precision, way)
         rows = -(-slots // self.backend.rows) * self.backend.rows
         self.seats = Slots.empty(self.config, rows, model.device, self.backend.resting)
 

@@ -29,6 +29,7 @@ def paint(
     mask: np.ndarray | None = None,
     steps: int = 16,
     precision: str = DEFAULT,
+    way: str | None = None,
     progress: Callable[[int], None] = lambda bytes_painted: None,
 ) -> Painted:
     """`count` images of one seed, without a server; the same bytes that a server would paint.
@@ -38,7 +39,7 @@ def paint(
     """
     canvases = (Canvas(seed, index, temperature, known, mask) for index in range(count))
     most = 128 * torch.get_num_threads() if model.device.type == "cpu" else 4096  # more seats paint no faster
-    generator = Generator(model, min(count, most), precision=precision)
+    generator = Generator(model, min(count, most), precision=precision, way=way)
     try:
         return _paint_all(generator, canvases, count, steps, progress)
     finally:

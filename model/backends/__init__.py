@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from kernels import native
+import kernels.native
 from model.precision import DEFAULT, Precision, precision
 from model.slots import Slots
 from model.state import State
@@ -57,7 +57,7 @@ def choose(
 @cache
 def best_way(device: str) -> str:
     """native, or torch where there is no library; of a GPU, torch."""
-    if device == "cpu" and native.available():
+    if device == "cpu" and kernels.native.available():
         return "native"
     if device == "cpu":
         log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")

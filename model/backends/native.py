@@ -24,11 +24,14 @@ class NativeBackend:
         threads: int | None = None,
         precision: Precision = PRECISIONS[DEFAULT],
         instructions: str | None = None,
+        weights: str | None = None,
     ) -> None:
-        """instructions: one of native.ways(), the best where not given."""
+        """instructions: one of native.ways(), the best where not given. weights: how they are held; where not given,
+        as narrow as the precision allows."""
         self.config, self.resting = model.config, precision.resting
         threads = threads or torch.get_num_threads()
-        weights = "int8" if precision.int8_weights else "float16" if _fits_float16(model) else "float32"
+        if weights is None:
+            weights = "int8" if precision.int8_weights else "float16" if _fits_float16(model) else "float32"
         self.network = native.Network(
             _shape(model.config), _tensors(model), weights, self.resting, threads, instructions
         )

@@ -1,13 +1,16 @@
-"""Alone == in a full batch with arrivals and departures, byte for byte, on any number of threads."""
+"""Alone == in a full batch with arrivals and departures, byte for byte, on any number of threads, in every way of
+running a network and at every precision."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
 
+from kernels import native
 from model.generator import Canvas, Generator
+from model.precision import PRECISIONS
 from model.transformer import Transformer
 from tests.model import small
 
@@ -19,9 +22,24 @@ STRANGER = 999  # their image index
 Finished = tuple[list[int], float]  # bytes, and bits per dimension, which show a difference in any last bit
 
 
-@pytest.fixture(scope="module")
-def model() -> Transformer:
-    return small.model(CONFIG)
+@dataclass(frozen=True)
+class Painter:
+    """A model and how it is run."""
+
+    model: Transformer
+    way: str
+    precision: str
+
+    def generator(self, slots: int, threads: int | None = None) -> Generator:
+        return Generator(self.model, slots, threads, self.precision, self.way)
+
+
+@pytest.fixture(scope="module", params=[("torch", "exact"), *(("native", name) for name in PRECISIONS)], ids="-".join)
+def painter(request: pytest.FixtureRequest) -> Painter:
+    way, precision = request.param
+    if way == "native" and not native.available():
+        pytest.skip("the native step was not compiled")
+    return Painter(small.model(CONFIG), way, precision)
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +73,10 @@ def finished(generator: Generator, slot: int) -> Finished:
 
 
 @pytest.fixture(scope="module")
-def alone(model: Transformer) -> list[Finished]:
+def alone(painter: Painter) -> list[Finished]:
     result = []
     for canvas in watched():
-        generator = Generator(model, slots=1, threads=1)
+        generator = painter.generator(slots=1, threads=1)
         start(generator, 0, canvas)
         generator.advance(LENGTH)
         result.append(finished(generator, 0))
@@ -94,16 +112,16 @@ def in_company(generator: Generator, canvases: list[Canvas]) -> list[Finished]:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("slots", [1, 2, 7, 64, 300])
-def test_alone_is_in_company(model: Transformer, alone: list[Finished], slots: int, threads: int) -> None:
-    generator = Generator(model, slots, threads)
+@pytest.mark.parametrize("slots", [1, 2, 7, 64, 1000])
+def test_alone_is_in_company(painter: Painter, alone: list[Finished], slots: int, threads: int) -> None:
+    generator = painter.generator(slots, threads)
     together = in_company(generator, watched())
     generator.close()
     assert together == alone
 
 
-def test_every_slot_paints_the_same(model: Transformer, alone: list[Finished]) -> None:
-    generator = Generator(model, slots=70)
+def test_every_slot_paints_the_same(painter: Painter, alone: list[Finished]) -> None:
+    generator = painter.generator(slots=70)
     for slot in range(70):
         generator.place(slot, watched()[0])
     generator.advance(LENGTH)
@@ -112,10 +130,10 @@ def test_every_slot_paints_the_same(model: Transformer, alone: list[Finished]) -
     assert everywhere == [alone[0]] * 70
 
 
-def test_known_bytes_that_were_painted_so_anyway_change_nothing(model: Transformer, alone: list[Finished]) -> None:
+def test_known_bytes_that_were_painted_so_anyway_change_nothing(painter: Painter, alone: list[Finished]) -> None:
     painted, bits = alone[0]
     canvas = replace(watched()[0], known=np.array(painted, np.uint8), mask=np.arange(LENGTH) % 2 == 1)
-    generator = Generator(model, slots=1)
+    generator = painter.generator(slots=1)
     generator.place(0, canvas)
     generator.advance(LENGTH)
     assert finished(generator, 0) == (painted, bits)
