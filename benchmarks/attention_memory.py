@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import copy_rate, durations, print_json
 from rich.console import Console
 from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -36,6 +35,8 @@ from torch.utils._pytree import tree_iter
 
 from kernels.attention import causal_linear_attention, reference
 from kernels.feature_maps import elu_plus_one
+from model.bench.ceilings import copy_rate
+from model.bench.machine import durations, print_json
 
 HEADS, WIDTH = 8, 32
 WAYS: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from machine import print_json
 from rich.console import Console
 
 from model import zoo
+from model.bench.machine import print_json
 
 SEED = 1
 CHECKED = 8
