@@ -8,12 +8,14 @@
 namespace WAY {
 
 constexpr int64_t ROWS_OF_A_TEAM = 16;  // fewer rows than this for each thread, and threads share a tile instead
+constexpr auto APART = std::chrono::milliseconds(100);  // how long threads work apart after one was kept from its work
 
 class Runner final : public Native {
     const Network network;
     Threads threads;
     std::vector<std::unique_ptr<Tile>> tiles;
     std::vector<Scratch> scratches;
+    std::chrono::steady_clock::time_point apart_until{};
 
   public:
     Runner(const Shape& shape, const float* const* tensors, Precision precision, int64_t count)
@@ -31,7 +33,8 @@ class Runner final : public Native {
             if (seats.position[b] < network.bytes) busy.push_back(b);
         const int64_t count = int64_t(busy.size());
         if (!count) return;
-        const int64_t teams = std::clamp<int64_t>((count + ROWS_OF_A_TEAM - 1) / ROWS_OF_A_TEAM, 1, threads.count);
+        const int64_t wanted = apart() ? count : (count + ROWS_OF_A_TEAM - 1) / ROWS_OF_A_TEAM;
+        const int64_t teams = std::min<int64_t>(wanted, threads.count);
         const int64_t rounds = (count + teams * TILE - 1) / (teams * TILE), pieces = std::min(count, rounds * teams);
         in_teams(teams, pieces, [&](int64_t piece, Tile& tile, Scratch& mine, const Member& me) {
             const int64_t begin = count * piece / pieces, end = count * (piece + 1) / pieces;
@@ -84,7 +87,7 @@ class Runner final : public Native {
     template <class Work>
     void in_teams(int64_t teams, int64_t pieces, const Work& work) {
         const int64_t most = std::max<int64_t>(1, network.shape.heads);  // more threads than heads find nothing to do
-        const int64_t size = std::min(threads.count / teams, most);
+        const int64_t size = apart() ? 1 : std::min(threads.count / teams, most);
         std::atomic<int64_t> next{0};
         std::vector<int64_t> taken(teams);
         for (int64_t team = 0; team < teams; team++) tiles[team]->barrier.size = int(size);
@@ -102,7 +105,12 @@ class Runner final : public Native {
                 me.barrier->wait();
             }
         });
+        for (int64_t team = 0; team < teams; team++)
+            if (tiles[team]->barrier.disturbed.exchange(false)) apart_until = std::chrono::steady_clock::now() + APART;
     }
+
+    // Whether other programs have lately taken processors from us: a team would wait for them at every meeting.
+    bool apart() const { return std::chrono::steady_clock::now() < apart_until; }
 
     void embed(Tile& tile, const Member& me, const Seats& seats) const {
         for (int64_t r = me.rank; r < tile.rows; r += me.size())
