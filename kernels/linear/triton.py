@@ -4,8 +4,9 @@ A float32 number is a float16 and 2^-11 times another, to 22 bits. Products of f
 float32 sums of tensor cores, so high x high + 2^-11 (low x high + high x low) is what a float32 product is, up to
 the last bits; weights that are float16 already have no low part and spare a product. |x| must stay below 65,504.
 
-Every program is SIDE rows by some columns and runs through all of K in steps of DEPTH, whatever the batch, so that
-a row's sums are the same sequence of operations in any company. The number of columns decides no sum.
+Every program is SIDE rows by some columns and runs through all of K in the same order, whatever the batch, so that a
+row's sums are the same sequence of operations in any company. How many columns, and how much of K at a time, decides
+no sum: a tensor core adds 16 products at a time either way.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,27 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.handover.triton import options, wait
 from kernels.norm import EPSILON
 
-SIDE, DEPTH, WARPS = 64, 64, 4
-WIDE, NARROW = 128, 32  # columns of a program: wide reads x less often, narrow has programs for every multiprocessor
-ENOUGH = 128  # programs that fill a GPU
+SIDE, WARPS = 64, 4
+ENOUGH = 64  # programs that keep a GPU of 132 multiprocessors busy, beside another branch
+MOMENTS = 64  # of K at a time in the mean and variance of a row, in every shape
 LOW = 2048.0
 ACTIVATIONS = ("none", "relu", "gelu")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the programs: WIDE reads x the fewest times, NARROW has more of them and starts fetching weights early."""
+
+    columns: int
+    depth: int  # of K at a time
+    stages: int  # fetched ahead
+    early: bool  # the first weights before everything else
+
+
+WIDE, NARROW = Shape(128, 64, 3, False), Shape(32, 256, 2, True)
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,8 @@ def linear(
     norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # scale and shift [K] of a LayerNorm of x
     activation: str = "none",
     residual: torch.Tensor | None = None,  # [B, O], added at the end
-    columns: int | None = None,  # of a program; by the number of rows if not given
+    shape: Shape | None = None,  # of the programs; by the number of rows if not given
+    chained: bool = False,  # to the launches around it: see kernels/handover
 ) -> torch.Tensor:
     """Writes `out` and returns it."""
     batch, depth = x.shape
@@ -59,11 +75,12 @@ def linear(
     assert x.is_contiguous()
     assert out.is_contiguous()
     tall = triton.cdiv(batch, SIDE)
-    columns = columns or (WIDE if tall * triton.cdiv(width, WIDE) >= ENOUGH else NARROW)
+    shape = shape or (WIDE if tall * triton.cdiv(width, WIDE.columns) >= ENOUGH else NARROW)
     gain, shift = norm or (None, None)
-    _linear[(triton.cdiv(width, columns), tall)](
+    _linear[(triton.cdiv(width, shape.columns), tall)](
         x, weight.high, weight.low, bias, out, gain, shift, residual, batch, width, depth, EPSILON, activation,
-        SIDE, columns, DEPTH, LOW, num_warps=WARPS, num_stages=3,
+        SIDE, shape.columns, min(shape.depth, max(16, triton.next_power_of_2(depth))), shape.early, MOMENTS, LOW,
+        num_warps=WARPS, num_stages=shape.stages, **options(chained),
     )  # fmt: skip
     return out
 
@@ -82,7 +99,7 @@ def _moments(first, inside, depth: tl.constexpr, epsilon: tl.constexpr, side: tl
     """Mean and 1 / deviation of each row, block by block (Chan, Golub, LeVeque 1983), in one pass."""
     mean = tl.zeros((side,), tl.float32)
     squares = tl.zeros((side,), tl.float32)
-    for start in tl.range(0, depth, step, num_stages=4):  # several loads on their way at once
+    for start in tl.range(0, depth, step, num_stages=4):  # several blocks on their way at once
         k = start + tl.arange(0, step)
         count = tl.minimum(depth - start, step).to(tl.float32)
         x = tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
@@ -93,6 +110,31 @@ def _moments(first, inside, depth: tl.constexpr, epsilon: tl.constexpr, side: tl
         mean += difference * share
         squares += tl.sum(centred * centred, axis=1) + difference * difference * (start * share)
     return mean, 1.0 / tl.sqrt(squares / depth + epsilon)
+
+
+@triton.jit
+def _weights(weight, o, k, width, depth: tl.constexpr):
+    """[k, o] of a weight [O, K]."""
+    inside = (o[None, :] < width) & (k[:, None] < depth)
+    return tl.load(weight + o[None, :] * depth + k[:, None], mask=inside, other=0.0)
+
+
+@triton.jit
+def _added(sums, rest, first, inside, k, gain, shift, mean, sharpness, high, low, depth: tl.constexpr, scale):
+    """The sums and their low parts with one more block of K."""
+    in_depth = k < depth
+    value = tl.load(first + k[None, :], mask=inside & in_depth[None, :], other=0.0)
+    if gain is not None:
+        factor = tl.load(gain + k, mask=in_depth, other=0.0)
+        value = (value - mean[:, None]) * sharpness[:, None] * factor[None, :]
+        value += tl.load(shift + k, mask=in_depth, other=0.0)[None, :]
+    above = value.to(tl.float16)
+    below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
+    sums = tl.dot(above, high, sums)
+    rest = tl.dot(below, high, rest)
+    if low is not None:
+        rest = tl.dot(above, low, rest)
+    return sums, rest
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -113,32 +155,35 @@ def _linear(
     side: tl.constexpr,
     columns: tl.constexpr,
     step: tl.constexpr,
+    early: tl.constexpr,
+    moments: tl.constexpr,
     scale: tl.constexpr,
+    chained: tl.constexpr,
 ):
     b = tl.program_id(1) * side + tl.arange(0, side)
     o = tl.program_id(0) * columns + tl.arange(0, columns)
     inside = (b < batch)[:, None]
     first = x + b[:, None].to(tl.int64) * depth
+    k = tl.arange(0, step)
+    if early:
+        first_high = _weights(high, o, k, width, depth)
+        first_low = _weights(low, o, k, width, depth) if low is not None else None
+    wait(chained)
+    mean, sharpness = None, None
     if gain is not None:
-        mean, sharpness = _moments(first, inside, depth, epsilon, side, step)
+        mean, sharpness = _moments(first, inside, depth, epsilon, side, moments)
     sums = tl.zeros((side, columns), tl.float32)
     rest = tl.zeros((side, columns), tl.float32)
-    for start in range(0, depth, step):
+    if early:
+        sums, rest = _added(
+            sums, rest, first, inside, k, gain, shift, mean, sharpness, first_high, first_low, depth, scale
+        )  # fmt: skip
+    for start in range(step if early else 0, depth, step):
         k = start + tl.arange(0, step)
-        value = tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
-        if gain is not None:
-            factor = tl.load(gain + k, mask=k < depth, other=0.0)
-            value = (value - mean[:, None]) * sharpness[:, None] * factor[None, :]
-            value += tl.load(shift + k, mask=k < depth, other=0.0)[None, :]
-        weights = o[None, :] * depth + k[:, None]
-        in_weights = (o[None, :] < width) & (k[:, None] < depth)
-        above = value.to(tl.float16)
-        below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
-        weight = tl.load(high + weights, mask=in_weights, other=0.0)
-        sums = tl.dot(above, weight, sums)
-        rest = tl.dot(below, weight, rest)
-        if low is not None:
-            rest = tl.dot(above, tl.load(low + weights, mask=in_weights, other=0.0), rest)
+        sums, rest = _added(
+            sums, rest, first, inside, k, gain, shift, mean, sharpness, _weights(high, o, k, width, depth),
+            _weights(low, o, k, width, depth) if low is not None else None, depth, scale,
+        )  # fmt: skip
     result = sums + rest * (1.0 / scale) + tl.load(bias + o, mask=o < width, other=0.0)[None, :]
     result = _activated(result, activation)
     places = b[:, None].to(tl.int64) * width + o[None, :]

@@ -4,6 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.handover.triton import options, wait
 from kernels.norm import EPSILON
 
 ROWS = 4  # of a program
@@ -13,6 +14,7 @@ def layer_norm(
     x: torch.Tensor,  # [B, D] float32, changed in place
     gain: torch.Tensor,  # [D]
     shift: torch.Tensor,  # [D]
+    chained: bool = False,  # to the launches around it: see kernels/handover
 ) -> None:
     """x = (x - mean) / sqrt(variance + 1e-5) gain + shift, row by row, IN PLACE."""
     batch, width = x.shape
@@ -20,7 +22,7 @@ def layer_norm(
         raise ValueError(f"x {list(x.shape)}, gain {list(gain.shape)} and shift {list(shift.shape)} do not fit")
     assert x.is_contiguous()
     _layer_norm[(triton.cdiv(batch, ROWS),)](
-        x, gain, shift, batch, width, EPSILON, ROWS, triton.next_power_of_2(width), num_warps=ROWS
+        x, gain, shift, batch, width, EPSILON, ROWS, triton.next_power_of_2(width), num_warps=ROWS, **options(chained)
     )
 
 
@@ -34,7 +36,9 @@ def _layer_norm(
     epsilon: tl.constexpr,
     rows: tl.constexpr,
     block: tl.constexpr,
+    chained: tl.constexpr,
 ):
+    wait(chained)
     b = tl.program_id(0).to(tl.int64) * rows + tl.arange(0, rows)
     d = tl.arange(0, block)
     inside = (b[:, None] < batch) & (d[None, :] < width)

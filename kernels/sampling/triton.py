@@ -11,6 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.handover.triton import options, wait
+
 IMAGES = 4  # of a program of one warp: nothing here is long but the wait for memory
 SCALES = ("exp", "elu")
 
@@ -26,6 +28,7 @@ def sample(
     index: torch.Tensor,  # [R] int64
     position: torch.Tensor,  # [R] int64, changed in place
     scale: str,
+    chained: bool = False,  # to the launches around it: see kernels/handover
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen rows, unless it is known, adds its cost at temperature
     1 to `bits` and 1 to `position`, all IN PLACE."""
@@ -42,6 +45,7 @@ def sample(
     _sample[(triton.cdiv(batch, IMAGES),)](
         parameters, rows, images, known.view(torch.uint8), bits, temperature, seed, index, position, batch,
         images.shape[1], components, triton.next_power_of_2(components), scale, math.log(2), IMAGES, num_warps=1,
+        **options(chained),
     )  # fmt: skip
 
 
@@ -93,7 +97,9 @@ def _sample(
     scale: tl.constexpr,
     ln2: tl.constexpr,
     block: tl.constexpr,
+    chained: tl.constexpr,
 ):
+    wait(chained)
     b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     row = tl.load(rows + b, mask=b < batch, other=-1)
     live = row >= 0

@@ -11,6 +11,7 @@ import triton.language as tl
 
 from kernels.attention.reference import EPSILON
 from kernels.feature_maps import feature_map as known_map
+from kernels.handover.triton import options, wait
 
 ELEMENTS = 4096  # of s in one program: 16 KB of float32 in flight, 8 loads of 16 bytes for each of 128 threads
 WARPS = 4
@@ -23,6 +24,7 @@ def recurrent_step(
     rows: torch.Tensor,  # [B] int64, all different: the row of s and z each one steps; nothing is done where negative
     feature_map: str = "elu",
     y: torch.Tensor | None = None,  # [B, H M] float32, where to put the result
+    chained: bool = False,  # to the launches around it: see kernels/handover
 ) -> torch.Tensor:
     """As `reference.recurrent_step` for the chosen rows: s and z are updated IN PLACE; returns y [B, H M], whose
     rows of negative `rows` hold what they held."""
@@ -38,7 +40,8 @@ def recurrent_step(
     h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
     grid = (len(rows), triton.cdiv(heads, h))
     _step[grid](
-        projected, s, z, rows, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=WARPS
+        projected, s, z, rows, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=WARPS,
+        **options(chained),
     )  # fmt: skip
     return y
 
@@ -65,7 +68,9 @@ def _step(
     block_h: tl.constexpr,
     block_c: tl.constexpr,
     block_m: tl.constexpr,
+    chained: tl.constexpr,
 ):
+    wait(chained)
     image = tl.program_id(0).to(tl.int64)
     row = tl.load(rows + image)
     if row < 0:

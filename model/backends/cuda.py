@@ -8,79 +8,43 @@ Where there is no GPU the same launches run one by one in Triton's interpreter, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
-from torch import nn
 
-from kernels.embedding.triton import embed
-from kernels.linear.triton import Halves, linear
-from kernels.norm.triton import layer_norm
-from kernels.sampling.triton import sample
-from kernels.step.triton import recurrent_step
 from model import mixture
-from model.config import ModelConfig
+from model.backends.launches import Launches, Work
 from model.scoring import LN2
 from model.slots import Slots
 from model.state import State
-from model.transformer import Layer, Transformer
+from model.transformer import Transformer
 
 SIZES = (1, 8, 64, 128, 256, 512, 1024, 2048, 4096)  # images of a graph; the activations of 4,096 stay in the L2
-
-Norm = tuple[torch.Tensor, torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Product:
-    """A linear layer as the kernels take it."""
-
-    weight: Halves
-    bias: torch.Tensor
-
-    @classmethod
-    def of(cls, layer: nn.Linear) -> "Product":
-        return cls(Halves.of(layer.weight), layer.bias)
-
-
-@dataclass(frozen=True)
-class Work:
-    """Memory of one byte's step on its way through the network, for B images."""
-
-    seats: torch.Tensor  # [B] int64: whose turn it is; -1: nobody's
-    rows: torch.Tensor  # [B] int64: of those, who is not done
-    x: torch.Tensor  # [B, D]
-    projected: torch.Tensor  # [B, 2 H C + D]
-    attended: torch.Tensor  # [B, D]
-    hidden: torch.Tensor  # [B, feed-forward]
-    parameters: torch.Tensor  # [B, 3K]
-
-    @classmethod
-    def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Work":
-        width = config.model_width
-        widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, 3 * config.components)
-        numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
-        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
-
-    def first(self, batch: int) -> "Work":
-        """A view of the first rows."""
-        return Work(*(tensor[:batch] for tensor in vars(self).values()))
+BRANCHES = 2  # side by side in a graph, so that one multiplies while the other waits for its states
+BRANCH = 1024  # images that are worth a branch
+HOPPER = (9, 0)  # the first GPUs whose launches can be chained
 
 
 class CudaBackend:
-    """Triton kernels in CUDA graphs; states rest in `resting` (float32, float16 or bfloat16) between bytes."""
+    """Triton kernels in CUDA graphs; s rests in `resting` (float32, float16 or bfloat16) between bytes."""
 
     rows = 1
 
     def __init__(
-        self, model: Transformer, resting: torch.dtype = torch.float32, sizes: tuple[int, ...] = SIZES
+        self,
+        model: Transformer,
+        resting: torch.dtype = torch.float32,
+        sizes: tuple[int, ...] = SIZES,
+        branches: int = BRANCHES,
+        chained: bool = True,
     ) -> None:
-        self.model, self.config, self.resting, self.sizes = model, model.config, resting, sizes
-        device = model.device
-        self.name = f"triton ({torch.cuda.get_device_name(device) if device.type == 'cuda' else 'interpreter'})"
+        self.model, self.config, self.resting = model, model.config, resting
+        self.sizes, self.branches = sizes, branches
+        self.device = device = model.device
+        self.on_gpu = device.type == "cuda"
+        self.name = f"triton ({torch.cuda.get_device_name(device) if self.on_gpu else 'interpreter'})"
         with torch.inference_mode():
-            self.layers = [_Layer(layer) for layer in model.layers]
-            self.head = Product.of(model.head)
-            self.places = model.embedding._place(torch.arange(self.config.first, self.config.bytes, device=device))
+            chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
+            self.launches = Launches(model, chained and chainable)
             self.work = Work.of(self.config, sizes[-1], device)
         self.slots: Slots | None = None  # those that the graphs were recorded for
         self.graphs: dict[int, Callable[[], None]] = {}
@@ -97,11 +61,12 @@ class CudaBackend:
             self.slots, self.graphs = slots, {}
         for seats in busy.split(self.sizes[-1]):
             size = next(size for size in self.sizes if size >= len(seats))
-            step = self._step(slots, size)
+            if size not in self.graphs:
+                self.graphs[size] = self._ready(slots, size)
             self.work.seats[:size] = -1
-            self.work.seats[: len(seats)] = seats.to(self.work.seats.device)
+            self.work.seats[: len(seats)] = seats.to(self.device)
             for _ in range(steps):
-                step()
+                self.graphs[size]()
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
         """Through the parallel view, each image alone, in shapes of its own: company cannot matter."""
@@ -117,72 +82,33 @@ class CudaBackend:
     def close(self) -> None:
         self.slots, self.graphs = None, {}
 
-    def _step(self, slots: Slots, size: int) -> Callable[[], None]:
-        """One byte of the images in the first `size` seats of the work, ready to be played."""
-        work = self.work.first(size)
-        if self.model.device.type != "cuda":
-            return lambda: self._launch(slots, work)
-        if size not in self.graphs:
-            work.seats.fill_(-1)  # so that what is run for warmth and for the record touches nobody
-            self._launch(slots, work)
-            torch.cuda.synchronize(self.model.device)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._launch(slots, work)
-            self.graphs[size] = graph.replay
-        return self.graphs[size]
+    def _ready(self, slots: Slots, size: int) -> Callable[[], None]:
+        """One byte of the images in the first `size` seats of the work, to be played any number of times."""
+        branches = max(1, min(self.branches, size // BRANCH))
+        parts = [self.work.part(i * size // branches, (i + 1) * size // branches) for i in range(branches)]
 
-    def _launch(self, slots: Slots, work: Work) -> None:
-        """Every kernel of one byte, in order; nothing is allocated and nothing asked."""
-        model, embedding, state = self.model, self.model.embedding, slots.state
-        embed(
-            work.seats, slots.images, state.position, embedding.offsets, embedding.value, self.places, work.x, work.rows
-        )
-        for i, layer in enumerate(self.layers):
-            layer.launch(work, state.s[i], state.z[i])
-        linear(work.x, self.head.weight, self.head.bias, work.parameters, norm=_norm(model.norm))
-        sample(
-            work.parameters, work.rows, slots.images, slots.known, slots.bits, slots.temperature, slots.seed,
-            slots.index, state.position, self.config.scale,
-        )  # fmt: skip
+        def one_by_one() -> None:
+            for part in parts:
+                self.launches.run(slots, part)
 
+        if not self.on_gpu:
+            return one_by_one
+        self.work.seats[:size] = -1  # nobody is touched by the run that compiles the kernels before they are recorded
+        one_by_one()
+        torch.cuda.synchronize(self.device)
+        return self._record(slots, parts)
 
-class _Layer:
-    """One layer's weights as its launches take them."""
-
-    def __init__(self, layer: Layer) -> None:
-        self.config = layer.config
-        self.query_key_value = Product.of(layer.query_key_value)
-        self.attention_out = Product.of(layer.attention_out)
-        self.feed_forward_in = Product.of(layer.feed_forward_in)
-        self.feed_forward_out = Product.of(layer.feed_forward_out)
-        self.attention_norm, self.feed_forward_norm = _norm(layer.attention_norm), _norm(layer.feed_forward_norm)
-
-    def launch(self, work: Work, s: torch.Tensor, z: torch.Tensor) -> None:
-        """work.x -> work.x; s [R, H, C, M] and z [R, H, C] are updated IN PLACE."""
-        post = self.config.norm == "post"
-        before_attention, before_feed_forward = (None, None) if post else (self.attention_norm, self.feed_forward_norm)
-        self._product(self.query_key_value, work.x, work.projected, before_attention)
-        recurrent_step(work.projected, s, z, work.rows, self.config.feature_map, work.attended)
-        self._product(self.attention_out, work.attended, work.x, residual=work.x)
-        if post:
-            layer_norm(work.x, *self.attention_norm)
-        self._product(self.feed_forward_in, work.x, work.hidden, before_feed_forward, self.config.activation)
-        self._product(self.feed_forward_out, work.hidden, work.x, residual=work.x)
-        if post:
-            layer_norm(work.x, *self.feed_forward_norm)
-
-    @staticmethod
-    def _product(
-        product: Product,
-        x: torch.Tensor,
-        out: torch.Tensor,
-        norm: Norm | None = None,
-        activation: str = "none",
-        residual: torch.Tensor | None = None,
-    ) -> None:
-        linear(x, product.weight, product.bias, out, norm, activation, residual)
-
-
-def _norm(norm: nn.LayerNorm) -> Norm:
-    return norm.weight, norm.bias
+    def _record(self, slots: Slots, parts: list[Work]) -> Callable[[], None]:
+        """The launches of all parts, side by side, as a graph."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            trunk = torch.cuda.current_stream(self.device)
+            others = [(torch.cuda.Stream(self.device), part) for part in parts[1:]]
+            for stream, part in others:
+                stream.wait_stream(trunk)
+                with torch.cuda.stream(stream):
+                    self.launches.run(slots, part)
+            self.launches.run(slots, parts[0])
+            for stream, _ in others:
+                trunk.wait_stream(stream)
+        return graph.replay

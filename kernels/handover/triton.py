@@ -1,0 +1,25 @@
+"""Handing a GPU over from kernel to kernel (Hopper's programmatic dependent launch): in a chain, a kernel is started
+while the one before it still runs, may fetch what nobody writes, such as weights, and waits for the rest.
+
+Every kernel of a chain calls `wait` before it touches anything that another kernel writes, or reads before it is
+written again; so each finds its forerunners ended, as if they had been launched one after the other. The first of a
+chain is an ordinary launch.
+"""
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+
+def options(chained: bool) -> dict[str, Any]:
+    """What a launch takes beside its arguments; not chained in Triton's interpreter, which knows nothing of it."""
+    return {"chained": True, "launch_pdl": True} if chained else {"chained": False}
+
+
+@triton.jit
+def wait(chained: tl.constexpr):
+    """Until all launches before this one have ended; from here on the next one may come."""
+    if chained:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
