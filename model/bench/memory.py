@@ -19,11 +19,15 @@ def owned(owner: object) -> int:
 
 
 def resident(device: str) -> int | None:
-    """Bytes of this process in memory now, or of torch's tensors on the GPU; None where the system does not say."""
+    """Bytes of this process in memory now, program code read from files apart, or of torch's tensors on the GPU; None
+    where the system does not say."""
     if device == "cuda":
         return torch.cuda.memory_allocated()
     statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else None
+    if not statm.exists():
+        return None
+    _, pages, from_files = map(int, statm.read_text().split()[:3])
+    return (pages - from_files) * os.sysconf("SC_PAGE_SIZE")
 
 
 def give_back() -> None:
