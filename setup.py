@@ -7,6 +7,7 @@ import platform
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
 FLAGS += ["-Wno-maybe-uninitialized"]  # of gcc 12's own intrinsics
@@ -22,12 +23,17 @@ class BuildNative(build_ext):
     """way.cpp with the flags of every instruction set, and dispatch.cpp."""
 
     def build_extension(self, ext: Extension) -> None:
-        objects = []
+        objects, known = [], []
         for way, flags in WAYS.items():
-            objects += self.compiler.compile(
-                ["kernels/native/way.cpp"], f"{self.build_temp}/{way}", [("WAY", way)], extra_postargs=[*FLAGS, *flags]
-            )
-        objects += self.compiler.compile(["kernels/native/dispatch.cpp"], self.build_temp, extra_postargs=FLAGS)
+            try:
+                objects += self.compiler.compile(
+                    ["kernels/native/way.cpp"], f"{self.build_temp}/{way}", [("WAY", way)], extra_postargs=FLAGS + flags
+                )
+                known.append((f"WITH_{way}", "1"))
+            except CompileError:  # an older compiler, which does not know the newest instructions
+                if way == "portable":
+                    raise
+        objects += self.compiler.compile(["kernels/native/dispatch.cpp"], self.build_temp, known, extra_postargs=FLAGS)
         self.compiler.link_shared_object(
             objects, self.get_ext_fullpath(ext.name), extra_postargs=["-pthread"], target_lang="c++"
         )

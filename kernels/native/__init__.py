@@ -5,6 +5,6 @@ It is compiled at install, once for each instruction set, and the best one is pi
 no compiler, `available()` is false and torch does the work.
 """
 
-from kernels.native.library import Network, available, ways
+from kernels.native.library import INT8_WAYS, Network, available, ways
 
-__all__ = ["Network", "available", "ways"]
+__all__ = ["INT8_WAYS", "Network", "available", "ways"]

@@ -10,6 +10,7 @@ import torch
 
 _i64, _pointer = ctypes.c_int64, ctypes.c_void_p
 WEIGHTS = {"float32": 0, "float16": 1, "int8": 2}
+INT8_WAYS = ("avx512vnni",)
 STATE = {torch.float32: 0, torch.float16: 1}
 
 
@@ -56,6 +57,8 @@ class Network:
         """
         library, self.way = _library(), way or ways()[0]
         self._state = state
+        if weights == "int8" and self.way not in INT8_WAYS:
+            raise ValueError(f"int8 weights need a processor with AVX-512 VNNI; this one runs {self.way}")
         held = [tensor.detach().float().contiguous() for tensor in tensors]
         pointers = (_pointer * len(held))(*(tensor.data_ptr() for tensor in held))
         precision = _Precision(WEIGHTS[weights], STATE[state])

@@ -46,8 +46,8 @@ struct Rows {
 };
 
 template <class Weight, int R, int P>
-static void block(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
-    const Weight* weights = w.panel<Weight>(panel);
+static void block(const Rows& x, const Packed& w, const Weight* weights, int64_t row, int64_t panel,
+                  const Finish& finish) {
     const int64_t step = PANEL * round_up(w.inner, 4);
     const float* rows = x.numbers + row * x.stride;
     V sum[R][P * VECTORS] = {};
@@ -65,18 +65,12 @@ static void block(const Rows& x, const Packed& w, int64_t row, int64_t panel, co
         for (int c = 0; c < P * VECTORS; c++) finish(row + r, panel * PANEL + c * W, sum[r][c], w);
 }
 
+#if defined(__AVX512VNNI__)
 // sum += a . b over four pairs in every lane
 static inline VI dot(VI sum, const uint8_t* four, const int8_t* weights) {
-#if defined(__AVX512VNNI__)
     int32_t a;
     memcpy(&a, four, 4);
     return (VI)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(a), _mm512_loadu_si512(weights));
-#else
-    for (int i = 0; i < W; i++)
-        sum[i] += four[0] * weights[4 * i] + four[1] * weights[4 * i + 1] + four[2] * weights[4 * i + 2] +
-                  four[3] * weights[4 * i + 3];
-    return sum;
-#endif
 }
 
 template <int R, int P>
@@ -100,15 +94,17 @@ static void block8(const Rows& x, const Packed& w, int64_t row, int64_t panel, c
             finish(row + r, column, whole * (load(w.scale.data + column) * x.scale[row + r]), w);
         }
 }
+#endif
 
 template <int R, int P>
 static inline void held(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
+#if defined(__AVX512VNNI__)
+    if (w.held == INT8) return block8<R, P>(x, w, row, panel, finish);
+#endif
     if (w.held == FLOAT16)
-        block<half, R, P>(x, w, row, panel, finish);
-    else if (w.held == FLOAT32)
-        block<float, R, P>(x, w, row, panel, finish);
+        block<half, R, P>(x, w, w.panel<half>(panel), row, panel, finish);
     else
-        block8<R, P>(x, w, row, panel, finish);
+        block<float, R, P>(x, w, w.panel<float>(panel), row, panel, finish);
 }
 
 // The block with `count` rows, as many panels as its sums leave registers for; how many it did.
@@ -125,18 +121,39 @@ static inline int64_t panels(int64_t count, const Rows& x, const Packed& w, int6
     return held<R, 1>(x, w, row, panel, finish), 1;
 }
 
-// Columns of panels begin .. end - 1, for `count` rows.
+// A panel of float16 as float32, for many small blocks: where few registers are, widening it anew for each costs half
+// of the time.
+static inline const float* widen(const Packed& w, int64_t panel, float* wide) {
+    const half* weights = w.panel<half>(panel);
+    for (int64_t i = 0; i < w.inner * PANEL; i += W) store(wide + i, load(weights + i));
+    return wide;
+}
+
+template <int R>
+static inline void wide_panel(int64_t count, const Rows& x, const Packed& w, const float* wide, int64_t row,
+                              int64_t panel, const Finish& finish) {
+    if constexpr (R > 1)
+        if (count < R) return wide_panel<R - 1>(count, x, w, wide, row, panel, finish);
+    block<float, R, 1>(x, w, wide, row, panel, finish);
+}
+
+// Columns of panels begin .. end - 1, for `count` rows; `wide` [inner, 32] is room to work in.
 static inline void matmul(const Rows& x, int64_t count, const Packed& w, int64_t begin, int64_t end,
-                          const Finish& finish) {
+                          const Finish& finish, float* wide) {
     const int64_t blocks = (count + MOST_ROWS - 1) / MOST_ROWS;
-    for (int64_t panel = begin, done = 1; panel < end; panel += done)
+    const bool widens = MOST_ROWS < 8 && blocks > 2 && w.held == FLOAT16;
+    for (int64_t panel = begin, done = 1; panel < end; panel += done) {
+        if (widens) widen(w, panel, wide);
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t row = count * b / blocks, rows = count * (b + 1) / blocks - row;
-            if (blocks > 1)  // 8 to 14 rows each: one panel at a time
+            if (widens)
+                wide_panel<MOST_ROWS>(rows, x, w, wide, row, panel, finish);
+            else if (blocks > 1)
                 panels<MOST_ROWS>(rows, x, w, row, panel, panel + 1, finish);
             else
                 done = panels<MOST_ROWS>(rows, x, w, row, panel, end, finish);
         }
+    }
 }
 
 // Rows in 8 bits: round(x / scale) + 128 with scale = max |x| / 127, padded with 128 (zero) to a multiple of four.

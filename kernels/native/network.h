@@ -37,7 +37,7 @@ struct Tile {
 
 // What each member has for itself.
 struct Scratch {
-    Array<float> normed, residual, heads, head_row;
+    Array<float> normed, residual, heads, head_row, wide;
     Array<uint8_t> bytes;
     float scale[TILE];
 };
@@ -202,6 +202,7 @@ class Network {
         s.residual = Array<float>(TILE * padded_width);
         s.heads = Array<float>(TILE * shape.heads * head_width);
         s.head_row = Array<float>(padded_width);
+        s.wide = Array<float>(PANEL * std::max(width, shape.feed_forward));
         s.bytes = Array<uint8_t>(TILE * round_up(std::max(width, shape.feed_forward), 64));
         return s;
     }
@@ -262,7 +263,8 @@ class Network {
         }
         layer_norm(x, width, final_norm, mine.head_row.data);
         float* out = t.parameters.data + row * head.width();
-        matmul({mine.head_row.data, padded_width}, 1, head, 0, head.panels, {NONE, nullptr, 0, out, head.width()});
+        matmul({mine.head_row.data, padded_width}, 1, head, 0, head.panels, {NONE, nullptr, 0, out, head.width()},
+               mine.wide.data);
         return out;
     }
 
@@ -307,7 +309,8 @@ class Network {
     // The member's columns of x W^T.
     void multiply(const float* x, int64_t stride, int64_t rows, const Packed& w, const Member& me, Scratch& mine,
                   const Finish& finish) const {
-        matmul(activations(x, stride, rows, w, mine), rows, w, me.begin(w.panels), me.end(w.panels), finish);
+        matmul(activations(x, stride, rows, w, mine), rows, w, me.begin(w.panels), me.end(w.panels), finish,
+               mine.wide.data);
     }
 
     // The member's heads: projections, feature maps, recurrence; y of the tile's rows.
@@ -316,7 +319,7 @@ class Network {
         const int64_t begin = me.begin(shape.heads), end = me.end(shape.heads), stride = shape.heads * head_width;
         const Packed& w = layers[layer].query_key_value;
         matmul(activations(x, padded_width, t.rows, w, mine), t.rows, w, begin * per_head, end * per_head,
-               {NONE, nullptr, 0, mine.heads.data, stride});
+               {NONE, nullptr, 0, mine.heads.data, stride}, mine.wide.data);
         for (int64_t r = 0; r < t.rows; r++)
             for (int64_t h = begin; h < end; h++) {
                 float* q = mine.heads.data + r * stride + h * head_width;

@@ -29,9 +29,11 @@ class NativeBackend:
         """instructions: one of native.ways(), the best where not given. weights: how they are held; where not given,
         as narrow as the precision allows."""
         self.config, self.resting = model.config, precision.resting
+        instructions = instructions or native.ways()[0]
         threads = threads or torch.get_num_threads()
         if weights is None:
-            weights = "int8" if precision.int8_weights else "float16" if _fits_float16(model) else "float32"
+            narrow = _fits_float16(model) and instructions != "portable"  # which would widen them in software
+            weights = "int8" if precision.int8_weights else "float16" if narrow else "float32"
         self.network = native.Network(
             _shape(model.config), _tensors(model), weights, self.resting, threads, instructions
         )

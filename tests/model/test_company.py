@@ -39,6 +39,8 @@ def painter(request: pytest.FixtureRequest) -> Painter:
     way, precision = request.param
     if way == "native" and not native.available():
         pytest.skip("the native step was not compiled")
+    if precision.startswith("int8") and native.ways()[0] not in native.INT8_WAYS:
+        pytest.skip("this processor lacks AVX-512 VNNI")
     return Painter(small.model(CONFIG), way, precision)
 
 
