@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from kernels.feature_maps import feature_map
 
 FORMAT = 1  # of a model directory; a later one is refused, not guessed at
+ADDED = ("anchors",)  # since the first models were written; where they are absent, their defaults are meant
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class ModelConfig:
     scale: Literal["exp", "elu"] = "exp"
     start_token: bool = True
     first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0 where no start token is
+    anchors: bool = False  # the mixture's means are offsets from painted neighbours (model/anchors.py)
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -69,6 +71,11 @@ class ModelConfig:
     def model_width(self) -> int:
         """Width of the residual stream, heads x value width."""
         return self.heads * self.value_width
+
+    @property
+    def head_width(self) -> int:
+        """Numbers that the network puts out for a byte."""
+        return 3 * self.components + (4 if self.anchors else 0)
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -111,7 +118,7 @@ class ModelConfig:
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(data) - set(known)):
             raise ValueError(f"unknown key {unknown[0]!r}")
-        if missing := [name for name in known if name not in data]:
+        if missing := [name for name in known if name not in data and name not in ADDED]:
             raise ValueError(f"missing key {missing[0]!r}")
         values: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
         return cls(**values)

@@ -14,6 +14,7 @@ from torch import nn
 from kernels.attention import causal_linear_attention
 from kernels.feature_maps import feature_map
 from kernels.step import recurrent_step
+from model.anchors import anchored, candidates
 from model.config import ModelConfig
 from model.embedding import Embedding
 from model.state import State
@@ -79,7 +80,7 @@ class Transformer(nn.Module):
         self.embedding = Embedding(config)
         self.layers: Sequence[Layer] = nn.ModuleList(Layer(config) for _ in range(config.layers))  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.model_width)
-        self.head = nn.Linear(config.model_width, 3 * config.components)
+        self.head = nn.Linear(config.model_width, config.head_width)
         self._initialise()
 
     @property
@@ -103,14 +104,15 @@ class Transformer(nn.Module):
         if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         carried = State.zeros(self.config, batch, self.device) if state is None else state
-        x = self.embedding(images, torch.arange(start, stop, device=self.device).unsqueeze(0))
+        position = torch.arange(start, stop, device=self.device).unsqueeze(0)
+        x = self.embedding(images, position)
         for i, layer in enumerate(self.layers):
             x, s, z = layer.parallel(x, carried.s[i], carried.z[i])
             if state is not None:
                 state.s[i], state.z[i] = s, z
         if state is not None:
             state.position.fill_(stop)
-        return self._read_out(x)
+        return self._read_out(x, images, position)
 
     def step(self, images: torch.Tensor, state: State) -> torch.Tensor:
         """Parameters [B, 3K] for the byte of images [B, N] uint8 at each image's own position.
@@ -118,17 +120,18 @@ class Transformer(nn.Module):
         Updates `state` IN PLACE: s and z of every layer, and position + 1. A position at N, of an image
         that is done, stays there, and its row means nothing.
         """
-        position = state.position.clamp(max=self.config.bytes - 1)
-        x = self.embedding(images, position.unsqueeze(1)).squeeze(1)
+        position = state.position.clamp(max=self.config.bytes - 1).unsqueeze(1)
+        x = self.embedding(images, position).squeeze(1)
         for i, layer in enumerate(self.layers):
             x = layer.step(x, state.s[i], state.z[i])
         state.position.add_(1).clamp_(max=self.config.bytes)
-        return self._read_out(x)
+        return self._read_out(x.unsqueeze(1), images, position).squeeze(1)
 
-    def _read_out(self, x: torch.Tensor) -> torch.Tensor:
-        """x [..., D] -> [..., 3K], in float32 even under autocast: bfloat16 rounds a mean near 1 to a whole byte."""
+    def _read_out(self, x: torch.Tensor, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """x [B, n, D] -> [B, n, 3K], in float32 even under autocast: bfloat16 rounds a mean near 1 to a whole byte."""
         with torch.autocast(x.device.type, enabled=False):
-            return self.head(self.norm(x.float()))
+            raw = self.head(self.norm(x.float()))
+            return anchored(raw, candidates(images, position, self.config)) if self.config.anchors else raw
 
     def _initialise(self) -> None:
         """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of
@@ -142,4 +145,4 @@ class Transformer(nn.Module):
         with torch.no_grad():
             components = self.config.components
             self.head.bias[components : 2 * components] = torch.linspace(-1, 1, components)
-            self.head.bias[2 * components :] = -2.0
+            self.head.bias[2 * components : 3 * components] = -2.0

@@ -186,7 +186,7 @@ class Network {
         }
         final_norm = norm();
         // the head stays as exact as it was given: a small error of a mean is a whole byte
-        head = product(width, in_order(3 * shape.components), held == INT8 ? FLOAT32 : held);
+        head = product(width, in_order(3 * shape.components + (shape.anchors ? 4 : 0)), held == INT8 ? FLOAT32 : held);
     }
 
     void prepare(Tile& t) const {
@@ -254,8 +254,8 @@ class Network {
         }
     }
 
-    // The mixture's parameters of one row of a tile: [3K].
-    const float* read_out(Tile& t, int64_t row, Scratch& mine) const {
+    // The mixture's parameters of one row of a tile, a byte of `image`: [3K].
+    const float* read_out(Tile& t, int64_t row, const uint8_t* image, Scratch& mine) const {
         const float* x = t.x.data + row * padded_width;
         if (!shape.pre_norm) {
             layer_norm(x, width, layers.back().feed_forward_norm, mine.head_row.data);
@@ -265,6 +265,7 @@ class Network {
         float* out = t.parameters.data + row * head.width();
         matmul({mine.head_row.data, padded_width}, 1, head, 0, head.panels, {NONE, nullptr, 0, out, head.width()},
                mine.wide.data);
+        if (shape.anchors) anchor(image, t.position[row], out);
         return out;
     }
 
@@ -280,6 +281,24 @@ class Network {
         for (int64_t r = 0; r < rows; r++)
             layer_norm(x + r * padded_width, width, norm, mine.normed.data + r * padded_width);
         return mine.normed.data;
+    }
+
+    // Adds to the means what the network's choice among painted neighbours is (model/anchors.py).
+    void anchor(const uint8_t* image, int64_t position, float* parameters) const {
+        const int64_t K = shape.components, row_bytes = shape.width * shape.channels;
+        const bool inner_column = position / shape.channels % shape.width != 0, inner_row = position >= row_bytes;
+        const auto value = [&](bool inside, int64_t back) {
+            return inside ? float(image[position - back]) / 127.5f - 1.0f : 0.0f;
+        };
+        const float left = value(inner_column, shape.channels), above = value(inner_row, row_bytes);
+        const float corner = value(inner_column && inner_row, row_bytes + shape.channels);
+        const float slope = std::fmin(std::fmax(left + above - corner, -1.0f), 1.0f);
+        const float* choice = parameters + 3 * K;
+        const float top = std::fmax(std::fmax(choice[0], choice[1]), std::fmax(choice[2], choice[3]));
+        float weight[4], all = 0;
+        for (int i = 0; i < 4; i++) all += weight[i] = std::exp(choice[i] - top);
+        const float chosen = (weight[0] * left + weight[1] * above + weight[2] * slope) / all;
+        for (int64_t i = K; i < 2 * K; i++) parameters[i] += chosen;
     }
 
     // What a post-norm layer reads and adds to: x, through `norm` where there is one.

@@ -71,9 +71,10 @@ class Runner final : public Native {
                 embed(tile, me, seats);
                 network.run_layers(tile, mine, me, seats);
                 for (int64_t r = me.rank; r < tile.rows; r += me.size()) {
-                    const float* p = network.read_out(tile, r, mine);
+                    const uint8_t* image = seats.images + b * network.bytes;
+                    const float* p = network.read_out(tile, r, image, mine);
                     const int64_t at = b * count + tile.position[r] - start;
-                    bits[at] = bits_of(p, K, seats.images[b * network.bytes + tile.position[r]], network.shape.exp_scale);
+                    bits[at] = bits_of(p, K, image[tile.position[r]], network.shape.exp_scale);
                     if (parameters) memcpy(parameters + at * 3 * K, p, 4 * 3 * K);
                 }
                 me.barrier->wait();
@@ -123,8 +124,9 @@ class Runner final : public Native {
     void paint(Tile& tile, int64_t r, Scratch& mine, const Seats& seats) const {
         const int64_t b = tile.seat[r], position = tile.position[r], K = network.shape.components;
         const bool exp_scale = network.shape.exp_scale;
-        const float* parameters = network.read_out(tile, r, mine);
-        uint8_t& byte = seats.images[b * network.bytes + position];
+        uint8_t* image = seats.images + b * network.bytes;
+        const float* parameters = network.read_out(tile, r, image, mine);
+        uint8_t& byte = image[position];
         if (!seats.known[b * network.bytes + position])
             byte = sample(parameters, K, uniforms(seats.seed[b], seats.index[b], position), seats.temperature[b],
                           exp_scale);

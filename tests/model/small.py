@@ -20,6 +20,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "neighbours": {"neighbours": (2, 4, 5)},
     "colour": {"channels": 3, "neighbours": (3, 12, 15)},
     "elu-scale": {"scale": "elu"},
+    "anchors": {"anchors": True},
+    "anchored colour": {"channels": 3, "neighbours": (3, 12, 15), "anchors": True},
     "authors": {
         "channels": 3,
         "norm": "post",

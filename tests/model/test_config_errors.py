@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model.config import ModelConfig
+from model.config import ADDED, ModelConfig
 from tests.model import small
 
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
@@ -69,12 +69,19 @@ def test_wrong_field(case: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("key", [key for key in small.config().to_dict() if key != "format"])
+@pytest.mark.parametrize("key", [key for key in small.config().to_dict() if key not in ("format", *ADDED)])
 def test_missing_key(key: str) -> None:
     data = small.config().to_dict()
     del data[key]
     with pytest.raises(ValueError, match=f"^missing key '{key}'$"):
         ModelConfig.from_dict(data)
+
+
+@pytest.mark.parametrize("key", ADDED)
+def test_a_model_from_before_a_key_was_there_means_its_default(key: str) -> None:
+    data = small.config().to_dict()
+    del data[key]
+    assert ModelConfig.from_dict(data) == small.config()
 
 
 def test_missing_format() -> None:
