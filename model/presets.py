@@ -25,6 +25,11 @@ PRESETS = {
         ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
         TrainingConfig(updates=7_500, learning_rate=2e-3, warm_up=200, decay=1.0),
     ),
+    "cifar10-small": Preset(
+        "cifar10",
+        ModelConfig(32, 32, 3, 4, 4, 32, 32, 512, neighbours=CIFAR10_NEIGHBOURS, anchors=True),
+        TrainingConfig(updates=3_500, batch=4, learning_rate=2e-3, warm_up=200, decay=1.0, flip=True),
+    ),
     "mnist": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 8, 8, 32, 32, 1024, neighbours=MNIST_NEIGHBOURS),
@@ -32,7 +37,7 @@ PRESETS = {
     ),
     "cifar10": Preset(
         "cifar10",
-        ModelConfig(32, 32, 3, 16, 8, 32, 32, 1024, neighbours=CIFAR10_NEIGHBOURS),
+        ModelConfig(32, 32, 3, 16, 8, 32, 32, 1024, neighbours=CIFAR10_NEIGHBOURS, anchors=True),
         TrainingConfig(updates=60_000, batch=32, learning_rate=1e-3, average=0.9995, flip=True),
     ),
 }

@@ -135,7 +135,7 @@ class Transformer(nn.Module):
 
     def _initialise(self) -> None:
         """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of
-        the mixture spread over the range, so that no component starts where another does."""
+        the mixture spread over the range, half of it around an anchor, so that none starts where another does."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -144,5 +144,7 @@ class Transformer(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers) if residual else 0.02)
         with torch.no_grad():
             components = self.config.components
-            self.head.bias[components : 2 * components] = torch.linspace(-1, 1, components)
+            self.head.bias[components : 2 * components] = torch.linspace(-1, 1, components) * (
+                0.5 if self.config.anchors else 1.0
+            )
             self.head.bias[2 * components : 3 * components] = -2.0

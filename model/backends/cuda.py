@@ -101,9 +101,9 @@ class CudaBackend:
     def _record(self, slots: Slots, parts: list[Work]) -> Callable[[], None]:
         """The launches of all parts, side by side, as a graph."""
         graph = torch.cuda.CUDAGraph()
+        others = [(torch.cuda.Stream(self.device), part) for part in parts[1:]]
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             trunk = torch.cuda.current_stream(self.device)
-            others = [(torch.cuda.Stream(self.device), part) for part in parts[1:]]
             for stream, part in others:
                 stream.wait_stream(trunk)
                 with torch.cuda.stream(stream):

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from model.bench.machine import warning
 from model.checkpoint import write_atomically
 
 COLOURS = {"ours": "tab:blue", "authors": "tab:orange", "softmax": "tab:red"}
@@ -45,7 +46,8 @@ def save_plot(found: dict[str, Any], path: Path) -> None:
             axes.legend(fontsize="small")
     asked = found["configuration"]
     where = found["machine"].get("gpu") if asked["device"] == "cuda" else found["machine"]["cpu"]
-    figure.suptitle(f"scanline bench: {asked['model']} ({asked['precision']}) on {where}, {found['date'][:10]}")
+    title = f"scanline bench: {asked['model']} ({asked['precision']}) on {where}, {found['date'][:10]}"
+    figure.suptitle("\n".join(filter(None, (title, warning(found)))))
     write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
 
 

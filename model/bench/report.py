@@ -71,13 +71,17 @@ def _bulk(rows: list[dict[str, Any]], ceilings: dict[str, Any]) -> Table:
     for row in rows:
         ours = row["ours"]
         cells = [f"{row['batch']}", f"{ours['step_ms_median']:.2f}", f"{ours['step_ms_p99']:.2f}"]
-        cells += [f"{ceilings['products_ms'][str(row['batch'])]:.2f}", f"{ours['images_per_second']:,.2f}"]
+        cells += [f"{ceilings['products_ms'][str(row['batch'])]:.2f}", _rate(ours["images_per_second"])]
         cells += [f"{ours['of_matrix_rate']:.0%}"]
         for other in (row["authors"], row["softmax"]):
             theirs = other and other["images_per_second"]
-            cells += [f"{theirs:,.2f}", f"{ours['images_per_second'] / theirs:.1f}x"] if theirs else ["", ""]
+            cells += [_rate(theirs), f"{ours['images_per_second'] / theirs:.1f}x"] if theirs else ["", ""]
         table.add_row(*cells)
     return table
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
 def _reading(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[str]:

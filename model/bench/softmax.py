@@ -60,7 +60,7 @@ class Softmax:
             seen = slice(model.config.first, position + 1)
             attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
             x = layer._finish(x, attended.flatten(1))
-        return model._read_out(x)
+        return model._read_out(x.unsqueeze(1), self.images, place).squeeze(1)
 
     def paint(self, position: int) -> None:
         """The byte at `position` of every image."""

@@ -12,7 +12,7 @@ from server.cli.progress import progress_bar
 
 
 def train(
-    preset: Annotated[str, typer.Option(help="mnist-small, mnist or cifar10.")],
+    preset: Annotated[str, typer.Option(help="mnist-small, mnist, cifar10-small or cifar10.")],
     data: Data,
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what is in the model directory.")] = False,
