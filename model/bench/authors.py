@@ -1,11 +1,12 @@
 """The same work by the authors' own library in its recurrent form: random weights in the same shape, a value and a
 position embedding side by side, a mixture of logistics sampled in torch.
 
-It needs pytorch-fast-transformers 0.4.0 (the `benchmarks` extra), which has no wheels, needs torch and setuptools to be
-there when it is built, and builds CUDA extensions wherever it finds an nvcc; for a CPU build keep nvcc out of the PATH:
+It needs pytorch-fast-transformers 0.4.0 (the `benchmarks` extra), which has no wheels, wants torch and setuptools there
+before it is built, and builds CUDA extensions wherever it finds an nvcc; for a CPU build keep nvcc out of the PATH:
 
+    pip install torch setuptools
     env PATH="$(dirname "$(which python)"):/usr/bin:/bin" MAX_JOBS=1 \\
-        python -m pip install --no-build-isolation --no-deps pytorch-fast-transformers==0.4.0      (4 minutes)
+        python -m pip install --no-build-isolation -e '.[benchmarks]'      (4 minutes)
 """
 
 import torch

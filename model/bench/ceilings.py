@@ -49,7 +49,7 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     """(inner, outer) of every matrix product of one step."""
     width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
-    return [*(layer * config.layers), (width, 3 * config.components)]
+    return [*(layer * config.layers), (width, config.head_width)]
 
 
 def flop_per_byte(config: ModelConfig) -> int:

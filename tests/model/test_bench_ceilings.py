@@ -8,7 +8,7 @@ from model.bench.machine import durations
 from tests.model import small
 
 
-@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
+@pytest.mark.parametrize("variant", ["plain", "authors", "anchored colour"])
 def test_products_are_those_of_the_network(variant: str) -> None:
     model = small.model(small.config(**small.VARIANTS[variant]))
     shapes = [(part.in_features, part.out_features) for part in model.modules() if isinstance(part, nn.Linear)]

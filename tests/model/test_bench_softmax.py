@@ -14,16 +14,17 @@ from tests.model import small
 def at_once(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     """Parameters [B, N - first, 3K] of every byte by softmax(q k^T / sqrt(C)) v under a causal mask."""
     config = model.config
-    x = model.embedding(images, torch.arange(config.first, config.bytes).unsqueeze(0))
+    places = torch.arange(config.first, config.bytes).unsqueeze(0)
+    x = model.embedding(images, places)
     future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
     for layer in model.layers:
         q, k, v = (part.transpose(1, 2) for part in projected(layer, x))
         weights = (q @ k.mT / config.key_width**0.5).masked_fill(future, -torch.inf).softmax(dim=-1)
         x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2))
-    return model._read_out(x)
+    return model._read_out(x, images, places)
 
 
-@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
+@pytest.mark.parametrize("variant", ["plain", "authors", "anchored colour"])
 def test_cached_steps_are_full_softmax_attention(variant: str) -> None:
     model = small.model(small.config(**small.VARIANTS[variant]))
     images = torch.from_numpy(small.images(model.config, 3))
