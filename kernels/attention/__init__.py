@@ -14,6 +14,8 @@ from kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
 
+WIDEST = 128  # keys or values that the registers and shared memory of a GPU take
+
 Attention = Callable[..., tuple[torch.Tensor, ...]]
 
 __all__ = ["causal_linear_attention"]
@@ -27,8 +29,8 @@ def causal_linear_attention(
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> tuple[torch.Tensor, ...]:
     """As `chunked.causal_linear_attention`: y [B, H, N, M] and the state s, z after the last position."""
-    plain = phi_q.dtype == phi_k.dtype == v.dtype != torch.float64
-    return _way(phi_q.is_cuda and plain)(phi_q, phi_k, v, s, z)
+    one_type = phi_q.dtype == phi_k.dtype == v.dtype != torch.float64
+    return _way(phi_q.is_cuda and one_type and max(phi_q.shape[-1], v.shape[-1]) <= WIDEST)(phi_q, phi_k, v, s, z)
 
 
 @cache

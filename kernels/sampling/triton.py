@@ -18,7 +18,7 @@ SCALES = ("exp", "elu")
 
 
 def sample(
-    parameters: torch.Tensor,  # [B, 3K] float32: logits, means, raw scales
+    parameters: torch.Tensor,  # [B, 3K] float32: logits, means, raw scales; with `grid` four more, the choice of anchor
     rows: torch.Tensor,  # [B] int64, all different: the row below that each belongs to; nothing is done where negative
     images: torch.Tensor,  # [R, N] uint8, changed in place
     known: torch.Tensor,  # [R, N] bool
@@ -28,6 +28,7 @@ def sample(
     index: torch.Tensor,  # [R] int64
     position: torch.Tensor,  # [R] int64, changed in place
     scale: str,
+    grid: tuple[int, int] | None = None,  # pixels of a row and bytes of a pixel, where means are offsets from anchors
     chained: bool = False,  # to the launches around it: see kernels/handover
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen rows, unless it is known, adds its cost at temperature
@@ -41,11 +42,13 @@ def sample(
     assert parameters.is_contiguous()
     assert images.is_contiguous()
     assert known.is_contiguous()
-    batch, components = parameters.shape[0], parameters.shape[1] // 3
+    batch, stride = parameters.shape
+    components = (stride - 4) // 3 if grid else stride // 3
+    width, channels = grid or (1, 1)
     _sample[(triton.cdiv(batch, IMAGES),)](
         parameters, rows, images, known.view(torch.uint8), bits, temperature, seed, index, position, batch,
-        images.shape[1], components, triton.next_power_of_2(components), scale, math.log(2), IMAGES, num_warps=1,
-        **options(chained),
+        images.shape[1], components, stride, width, channels, triton.next_power_of_2(components), grid is not None,
+        scale, math.log(2), IMAGES, num_warps=1, **options(chained),
     )  # fmt: skip
 
 
@@ -79,6 +82,27 @@ def _log_sum_exp(x):
     return safe + tl.log(tl.sum(tl.exp(x - safe[:, None]), axis=1))
 
 
+@triton.jit
+def _beside(images, byte, inside):
+    """A painted byte as the mixture sees it, zero where it is outside."""
+    return tl.where(inside, tl.load(images + byte, mask=inside, other=0).to(tl.float32) / 127.5 - 1, 0.0)
+
+
+@triton.jit
+def _anchor(images, byte, place, choice, live, width, channels):
+    """model/anchors.py: left, above and the slope of both with the corner, mixed by the four numbers at `choice`."""
+    inner_column, inner_row = live & (place // channels % width != 0), live & (place >= width * channels)
+    left = _beside(images, byte - channels, inner_column)
+    above = _beside(images, byte - width * channels, inner_row)
+    corner = _beside(images, byte - width * channels - channels, inner_column & inner_row)
+    slope = tl.minimum(tl.maximum(left + above - corner, -1.0), 1.0)
+    a, b = tl.load(choice, mask=live, other=0.0), tl.load(choice + 1, mask=live, other=0.0)
+    c, d = tl.load(choice + 2, mask=live, other=0.0), tl.load(choice + 3, mask=live, other=0.0)
+    top = tl.maximum(tl.maximum(a, b), tl.maximum(c, d))
+    a, b, c, d = tl.exp(a - top), tl.exp(b - top), tl.exp(c - top), tl.exp(d - top)
+    return (a * left + b * above + c * slope) / (a + b + c + d)
+
+
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
     parameters,
@@ -93,7 +117,11 @@ def _sample(
     batch,
     length,
     components,
+    stride,
+    width,
+    channels,
     block_k: tl.constexpr,
+    anchored: tl.constexpr,
     scale: tl.constexpr,
     ln2: tl.constexpr,
     block: tl.constexpr,
@@ -105,7 +133,8 @@ def _sample(
     live = row >= 0
     k = tl.arange(0, block_k)
     there = k[None, :] < components
-    first = parameters + b[:, None] * 3 * components + k[None, :]
+    head = parameters + b * stride
+    first = head[:, None] + k[None, :]
     inside = live[:, None] & there
     logits = tl.load(first, mask=inside, other=0.0)
     means = tl.load(first + components, mask=inside, other=0.0)
@@ -115,6 +144,9 @@ def _sample(
     scales = tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu
 
     place = tl.load(position + row, mask=live, other=0)
+    pixel = row * length + place
+    if anchored:
+        means += _anchor(images, pixel, place, head + 3 * components, live, width, channels)[:, None]
     heat = tl.load(temperature + row, mask=live, other=1.0)
     u, w = uniforms(tl.load(seed + row, mask=live, other=0), tl.load(index + row, mask=live, other=0), place)
     tempered = logits / heat[:, None]
@@ -129,7 +161,6 @@ def _sample(
     value = tl.minimum(tl.maximum(value, 0.0), 255.0)
     value = (value + 12582912.0) - 12582912.0  # 1.5 * 2^23: the nearest integer, ties to even
 
-    pixel = row * length + place
     given = tl.load(known + pixel, mask=live, other=0) != 0
     value = tl.where(given, tl.load(images + pixel, mask=live, other=0).to(tl.float32), value)
     tl.store(images + pixel, value.to(tl.uint8), mask=live)
@@ -139,8 +170,8 @@ def _sample(
     centred = (value / 127.5 - 1)[:, None] - means
     inner = tl.where(brightest, 0.0, _log_sigmoid((centred + half_bin) / scales))
     outer = tl.where(darkest, 0.0, _log_sigmoid((half_bin - centred) / scales))
-    width = tl.where(darkest | brightest, 0.0, tl.log(_one_less_exp(2 * half_bin / scales)))
-    each = tl.where(there, logits + inner + outer + width, -float("inf"))
+    between = tl.where(darkest | brightest, 0.0, tl.log(_one_less_exp(2 * half_bin / scales)))
+    each = tl.where(there, logits + inner + outer + between, -float("inf"))
     cost = (_log_sum_exp(logits) - _log_sum_exp(each)).to(tl.float64) / ln2
     tl.store(bits + row, tl.load(bits + row, mask=live, other=0.0) + cost, mask=live)
     tl.store(position + row, place + 1, mask=live)

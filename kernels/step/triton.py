@@ -39,8 +39,9 @@ def recurrent_step(
     c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
     h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
     grid = (len(rows), triton.cdiv(heads, h))
+    warps = WARPS * max(1, min(4, c * m // ELEMENTS))
     _step[grid](
-        projected, s, z, rows, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=WARPS,
+        projected, s, z, rows, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=warps,
         **options(chained),
     )  # fmt: skip
     return y

@@ -29,12 +29,12 @@ class Work:
     projected: torch.Tensor  # [B, 2 H C + D]
     attended: torch.Tensor  # [B, D]
     hidden: torch.Tensor  # [B, feed-forward]
-    parameters: torch.Tensor  # [B, 3K]
+    parameters: torch.Tensor  # [B, 3K], or [B, 3K + 4] with anchors, as the head gives them
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Work":
         width = config.model_width
-        widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, 3 * config.components)
+        widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, config.head_width)
         numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
         return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
 
@@ -49,6 +49,7 @@ class Launches:
     def __init__(self, model: Transformer, chained: bool) -> None:
         config, embedding = model.config, model.embedding
         self.scale, self.chained = config.scale, chained
+        self.grid = (config.width, config.channels) if config.anchors else None
         self.offsets, self.values = embedding.offsets, embedding.value
         self.places = embedding._place(torch.arange(config.first, config.bytes, device=model.device))
         self.layers = [_Layer(layer, chained) for layer in model.layers]
@@ -64,7 +65,7 @@ class Launches:
         self.head(work.x, work.parameters, norm=self.norm)
         sample(
             work.parameters, work.rows, slots.images, slots.known, slots.bits, slots.temperature, slots.seed,
-            slots.index, state.position, self.scale, self.chained,
+            slots.index, state.position, self.scale, self.grid, self.chained,
         )  # fmt: skip
 
 

@@ -1,11 +1,15 @@
 """The GPU's way through a network: the parameters of Transformer.step, and the same bytes in any company."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from tests.gpu import DEVICE, ON_GPU, there  # isort: skip
 
+from model.anchors import anchored, candidates
 from model.backends.cuda import CudaBackend
 from model.slots import Slots
 from model.state import State
@@ -39,9 +43,13 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         seat(slots, row, config.first, row)
     law = State.zeros(config, len(rows), DEVICE)
     for _ in range(3):
-        expected = model.step(slots.images[rows], law)
+        images, place = slots.images[rows], law.position[:, None].clone()
+        expected = model.step(images, law)
         backend.advance(slots, 1)
-        assert_close("parameters", expected, backend.work.parameters[: len(rows)])
+        parameters = backend.work.parameters[: len(rows)]
+        if config.anchors:
+            parameters = anchored(parameters.unsqueeze(1), candidates(images, place, config)).squeeze(1)
+        assert_close("parameters", expected, parameters)
     assert_close("s", law.s, slots.state.s[:, rows])
     assert_close("z", law.z, slots.state.z[:, rows])
     assert slots.state.position[rows].tolist() == law.position.tolist()
@@ -114,17 +122,19 @@ def test_states_may_rest_in_16_bits() -> None:
     assert_close("bits", wide.bits, narrow.bits, 1e-2)
 
 
-def test_reading_is_painting_what_is_known() -> None:
-    model = small.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, sizes=(1,)), Slots.empty(TINY, 1, DEVICE)
+@pytest.mark.parametrize("changes", [{}, {"channels": 3, "anchors": True}], ids=["grey", "anchored colour"])
+def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
+    config = replace(TINY, **changes)
+    model = small.model(config).to(DEVICE)
+    backend, slots = CudaBackend(model, sizes=(1,)), Slots.empty(config, 1, DEVICE)
     seat(slots, 0, 0, 0)
     slots.known[:] = True
-    (images,) = there(torch.from_numpy(small.images(TINY, 1)))
+    (images,) = there(torch.from_numpy(small.images(config, 1)))
     slots.images.copy_(images)
-    backend.advance(slots, TINY.bytes)
-    state = State.zeros(TINY, 1, DEVICE)
-    bits = backend.read(images, state, TINY.bytes)
-    assert bits.shape == (1, TINY.bytes)
+    backend.advance(slots, config.bytes)
+    state = State.zeros(config, 1, DEVICE)
+    bits = backend.read(images, state, config.bytes)
+    assert bits.shape == (1, config.bytes)
     assert_close("bits", bits.sum(dim=1), slots.bits)
     assert_close("s", state.s, slots.state.s)
 
