@@ -29,17 +29,25 @@ def causal_linear_attention(
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> tuple[torch.Tensor, ...]:
     """As `chunked.causal_linear_attention`: y [B, H, N, M] and the state s, z after the last position."""
-    one_type = phi_q.dtype == phi_k.dtype == v.dtype != torch.float64
-    return _way(phi_q.is_cuda and one_type and max(phi_q.shape[-1], v.shape[-1]) <= WIDEST)(phi_q, phi_k, v, s, z)
+    if phi_q.is_cuda:
+        return _on_gpu(phi_q, phi_k, v, s, z)
+    return chunked.causal_linear_attention(phi_q, phi_k, v, s, z)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # there is nothing in it for a compiler
+def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    one_type = q.dtype == k.dtype == v.dtype != torch.float64
+    if one_type and max(q.shape[-1], v.shape[-1]) <= WIDEST:
+        return _best_on_gpu()(q, k, v, *state)
+    return chunked.causal_linear_attention(q, k, v, *state)
 
 
 @cache
-def _way(on_gpu: bool) -> Attention:
-    if on_gpu and find_spec("triton"):
+def _best_on_gpu() -> Attention:
+    if find_spec("triton"):
         from kernels.attention.triton import causal_linear_attention as attention
 
         log.info("causal attention on the GPU by Triton")
         return attention
-    if on_gpu:
-        log.info("causal attention on the GPU by torch: Triton is not installed")
+    log.info("causal attention on the GPU by torch: Triton is not installed")
     return chunked.causal_linear_attention
