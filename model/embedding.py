@@ -35,7 +35,7 @@ class Embedding(nn.Module):
             if config.channels > 1:
                 self.channel = nn.Parameter(torch.randn(config.channels, width) * 0.02)
         else:
-            self.register_buffer("waves", _waves(config.bytes, width), persistent=False)
+            self.register_buffer("waves", waves(config.bytes, width), persistent=False)
 
     def forward(self, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """images [B, N] uint8 (bytes from `position` on are not read) and position [B, n] int64, the bytes
@@ -59,7 +59,7 @@ class Embedding(nn.Module):
         return place if self.config.channels == 1 else place + self.channel[position % self.config.channels]
 
 
-def _waves(length: int, width: int) -> torch.Tensor:
+def waves(length: int, width: int) -> torch.Tensor:
     """Sine in even, cosine in odd dimensions, base 10000 (Vaswani et al., 2017): [length, width]."""
     angle = torch.arange(length).unsqueeze(1) * torch.exp(-math.log(10000) / width * torch.arange(0, width, 2))
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :width]

@@ -5,10 +5,12 @@ each costs in bits/dim is measured per model (`scanline evaluate --precision`). 
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # the command line reads the names below before it needs torch
+    import torch
 
-from model.config import ModelConfig
+    from model.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -16,18 +18,25 @@ class Precision:
     """One way to hold numbers."""
 
     int8_weights: bool = False  # and activations, in all products but the last one
-    resting: torch.dtype = torch.float32  # of s between steps; z stays float32
+    float16_state: bool = False  # s between steps; z stays float32
 
-    def state_bytes(self, config: ModelConfig) -> int:
+    @property
+    def resting(self) -> "torch.dtype":
+        """Of s between steps."""
+        import torch
+
+        return torch.float16 if self.float16_state else torch.float32
+
+    def state_bytes(self, config: "ModelConfig") -> int:
         """Of (s, z) of one image in flight."""
         return config.layers * config.heads * config.key_width * (self.resting.itemsize * config.value_width + 4)
 
 
 PRECISIONS = {
     "exact": Precision(),
-    "float16-state": Precision(resting=torch.float16),
+    "float16-state": Precision(float16_state=True),
     "int8": Precision(int8_weights=True),
-    "int8-float16-state": Precision(int8_weights=True, resting=torch.float16),
+    "int8-float16-state": Precision(int8_weights=True, float16_state=True),
 }
 DEFAULT = "exact"
 

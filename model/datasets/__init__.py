@@ -9,7 +9,7 @@ from model.datasets import cifar10, mnist
 from model.datasets.fetch import fetch
 from model.datasets.files import DataError
 
-__all__ = ["DATASETS", "DataError", "fetch", "load", "of_shape"]
+__all__ = ["DATASETS", "DataError", "fetch", "first_byte_histogram", "load", "of_shape"]
 
 DATASETS = {"mnist": mnist.load, "cifar10": cifar10.load}
 SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
@@ -20,6 +20,11 @@ def load(name: str, directory: Path, split: str) -> np.ndarray:
     if not directory.is_dir():
         raise DataError(f"{directory} is not a directory")
     return DATASETS[name](directory, split)
+
+
+def first_byte_histogram(images: np.ndarray) -> tuple[float, ...]:
+    """How often each value is the first byte of images [n, N]: 256 shares of 1."""
+    return tuple((np.bincount(images[:, 0], minlength=256) / len(images)).tolist())
 
 
 def of_shape(height: int, width: int, channels: int) -> str:

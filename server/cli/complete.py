@@ -1,15 +1,17 @@
 """scanline complete: the rest of an occluded picture, several times."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
 from model import zoo
-from model.config import ModelConfig
 from model.precision import DEFAULT
 from server.cli.options import Device, Json, Model, Precision, Seed, Temperature
+
+if TYPE_CHECKING:
+    from model.config import ModelConfig
 
 OCCLUDED = 128  # grey that stands for a byte to paint
 
@@ -51,7 +53,7 @@ def complete(
 
 
 def _read(
-    picture: Path, keep_rows: int | None, mask: Path | None, config: ModelConfig
+    picture: Path, keep_rows: int | None, mask: Path | None, config: "ModelConfig"
 ) -> tuple[np.ndarray, np.ndarray]:
     """The picture's bytes [N] uint8 and which are known, [N] bool; exactly one of three says so."""
     from server.cli.input import read_picture
