@@ -1,8 +1,9 @@
 """Handing a GPU over from kernel to kernel (Hopper's programmatic dependent launch): in a chain, a kernel is started
 while the one before it still runs, may fetch what nobody writes, such as weights, and waits for the rest.
 
-Every kernel of a chain calls `wait` before it touches anything that another kernel writes, or reads before it is
-written again; so each finds its forerunners ended, as if they had been launched one after the other. The first of a
+Every kernel of a chain calls `wait` before it touches what the launch before it writes, or writes what that one reads;
+so each finds its forerunner ended, as if they had been launched one after the other. What was written two launches
+before is there already: the one in between let this one come only when it had seen the other's end. The first of a
 chain is an ordinary launch.
 """
 

@@ -62,7 +62,7 @@ def linear(
     out: torch.Tensor,  # [B, O] float32: where to put the result; may be `residual`
     norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # scale and shift [K] of a LayerNorm of x
     activation: str = "none",
-    residual: torch.Tensor | None = None,  # [B, O], added at the end
+    residual: torch.Tensor | None = None,  # [B, O], added at the end; older than the launch before this one
     shape: Shape | None = None,  # of the programs; by the number of rows if not given
     chained: bool = False,  # to the launches around it: see kernels/handover
 ) -> torch.Tensor:
@@ -120,14 +120,18 @@ def _weights(weight, o, k, width, depth: tl.constexpr):
 
 
 @triton.jit
-def _added(sums, rest, first, inside, k, gain, shift, mean, sharpness, high, low, depth: tl.constexpr, scale):
+def _values(first, inside, k, depth: tl.constexpr):
+    """[b, k] of x, as it is."""
+    return tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
+
+
+@triton.jit
+def _added(sums, rest, value, k, gain, shift, mean, sharpness, high, low, depth: tl.constexpr, scale):
     """The sums and their low parts with one more block of K."""
-    in_depth = k < depth
-    value = tl.load(first + k[None, :], mask=inside & in_depth[None, :], other=0.0)
     if gain is not None:
-        factor = tl.load(gain + k, mask=in_depth, other=0.0)
+        factor = tl.load(gain + k, mask=k < depth, other=0.0)
         value = (value - mean[:, None]) * sharpness[:, None] * factor[None, :]
-        value += tl.load(shift + k, mask=in_depth, other=0.0)[None, :]
+        value += tl.load(shift + k, mask=k < depth, other=0.0)[None, :]
     above = value.to(tl.float16)
     below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
     sums = tl.dot(above, high, sums)
@@ -164,30 +168,34 @@ def _linear(
     o = tl.program_id(0) * columns + tl.arange(0, columns)
     inside = (b < batch)[:, None]
     first = x + b[:, None].to(tl.int64) * depth
+    places = b[:, None].to(tl.int64) * width + o[None, :]
+    in_out = inside & (o[None, :] < width)
     k = tl.arange(0, step)
-    if early:
+    if early:  # what is there before the launch before this one has ended
         first_high = _weights(high, o, k, width, depth)
         first_low = _weights(low, o, k, width, depth) if low is not None else None
+        end = tl.load(bias + o, mask=o < width, other=0.0)
+        added = tl.load(residual + places, mask=in_out, other=0.0) if residual is not None else None
     wait(chained)
+    if early:
+        value = _values(first, inside, k, depth)
     mean, sharpness = None, None
     if gain is not None:
         mean, sharpness = _moments(first, inside, depth, epsilon, side, moments)
     sums = tl.zeros((side, columns), tl.float32)
     rest = tl.zeros((side, columns), tl.float32)
     if early:
-        sums, rest = _added(
-            sums, rest, first, inside, k, gain, shift, mean, sharpness, first_high, first_low, depth, scale
-        )  # fmt: skip
+        sums, rest = _added(sums, rest, value, k, gain, shift, mean, sharpness, first_high, first_low, depth, scale)
     for start in range(step if early else 0, depth, step):
         k = start + tl.arange(0, step)
         sums, rest = _added(
-            sums, rest, first, inside, k, gain, shift, mean, sharpness, _weights(high, o, k, width, depth),
-            _weights(low, o, k, width, depth) if low is not None else None, depth, scale,
+            sums, rest, _values(first, inside, k, depth), k, gain, shift, mean, sharpness,
+            _weights(high, o, k, width, depth), _weights(low, o, k, width, depth) if low is not None else None,
+            depth, scale,
         )  # fmt: skip
-    result = sums + rest * (1.0 / scale) + tl.load(bias + o, mask=o < width, other=0.0)[None, :]
-    result = _activated(result, activation)
-    places = b[:, None].to(tl.int64) * width + o[None, :]
-    in_out = inside & (o[None, :] < width)
+    if not early:
+        end = tl.load(bias + o, mask=o < width, other=0.0)
+    result = _activated(sums + rest * (1.0 / scale) + end[None, :], activation)
     if residual is not None:
-        result += tl.load(residual + places, mask=in_out, other=0.0)
+        result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
     tl.store(out + places, result, mask=in_out)

@@ -71,16 +71,14 @@ def _step(
     block_m: tl.constexpr,
     chained: tl.constexpr,
 ):
-    wait(chained)
     image = tl.program_id(0).to(tl.int64)
     row = tl.load(rows + image)
-    if row < 0:
-        return
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    in_keys = (h[:, None] < heads) & (c[None, :] < key_width)
-    in_values = (h[:, None] < heads) & (m[None, :] < value_width)
+    own_heads = tl.where(row < 0, 0, heads)  # none where the row is nobody's
+    in_keys = (h[:, None] < own_heads) & (c[None, :] < key_width)
+    in_values = (h[:, None] < own_heads) & (m[None, :] < value_width)
     in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
@@ -89,6 +87,9 @@ def _step(
     sums = z + row * heads * key_width + keys
     state = tl.load(states, mask=in_state, other=0.0).to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
+    wait(chained)  # for the projection; the state is this kernel's own, and `rows` older than the launch before
+    if row < 0:
+        return
     first = projected + image * heads * (2 * key_width + value_width)
     q = phi(tl.load(first + keys, mask=in_keys, other=0.0), feature_map)
     k = phi(tl.load(first + heads * key_width + keys, mask=in_keys, other=0.0), feature_map)
