@@ -18,7 +18,7 @@ SCALES = ("exp", "elu")
 
 
 def sample(
-    parameters: torch.Tensor,  # [B, 3K] float32: logits, means, raw scales; with `grid` four more, the choice of anchor
+    parameters: torch.Tensor,  # [B, 3K] float32: logits, means, raw scales; with `grid` what tells their anchor
     rows: torch.Tensor,  # [B] int64, all different: the row below that each belongs to; nothing is done where negative
     images: torch.Tensor,  # [R, N] uint8, changed in place
     known: torch.Tensor,  # [R, N] bool
@@ -43,11 +43,12 @@ def sample(
     assert images.is_contiguous()
     assert known.is_contiguous()
     batch, stride = parameters.shape
-    components = (stride - 4) // 3 if grid else stride // 3
     width, channels = grid or (1, 1)
+    anchors = 0 if grid is None else 4 if channels == 1 else 5  # a choice of four, and for colour a share
+    components = (stride - anchors) // 3
     _sample[(triton.cdiv(batch, IMAGES),)](
         parameters, rows, images, known.view(torch.uint8), bits, temperature, seed, index, position, batch,
-        images.shape[1], components, stride, width, channels, triton.next_power_of_2(components), grid is not None,
+        images.shape[1], components, stride, width, channels, triton.next_power_of_2(components), anchors,
         scale, math.log(2), IMAGES, num_warps=1, **options(chained),
     )  # fmt: skip
 
@@ -89,18 +90,35 @@ def _beside(images, byte, inside):
 
 
 @triton.jit
-def _anchor(images, byte, place, choice, live, width, channels):
-    """model/anchors.py: left, above and the slope of both with the corner, mixed by the four numbers at `choice`."""
+def _around(images, byte, place, live, width, channels):
+    """Left, above, and the slope of both with the corner, of a byte."""
     inner_column, inner_row = live & (place // channels % width != 0), live & (place >= width * channels)
     left = _beside(images, byte - channels, inner_column)
     above = _beside(images, byte - width * channels, inner_row)
     corner = _beside(images, byte - width * channels - channels, inner_column & inner_row)
-    slope = tl.minimum(tl.maximum(left + above - corner, -1.0), 1.0)
+    return left, above, tl.minimum(tl.maximum(left + above - corner, -1.0), 1.0)
+
+
+@triton.jit
+def _anchor(images, byte, place, choice, live, width, channels, anchors: tl.constexpr):
+    """model/anchors.py: four candidates mixed by the first four numbers at `choice`; in colour each of them moves by a
+    share, the fifth, of what it missed in the channel before."""
+    left, above, slope = _around(images, byte, place, live, width, channels)
+    middle = tl.zeros_like(left)
+    if anchors == 5:
+        later = live & (place % channels != 0)
+        before = _beside(images, byte - 1, later)
+        last_left, last_above, last_slope = _around(images, byte - 1, place - 1, later, width, channels)
+        share = 1.0 / (1.0 + tl.exp(-tl.load(choice + 4, mask=live, other=0.0)))
+        left += share * (before - last_left)
+        above += share * (before - last_above)
+        slope += share * (before - last_slope)
+        middle += share * before
     a, b = tl.load(choice, mask=live, other=0.0), tl.load(choice + 1, mask=live, other=0.0)
     c, d = tl.load(choice + 2, mask=live, other=0.0), tl.load(choice + 3, mask=live, other=0.0)
     top = tl.maximum(tl.maximum(a, b), tl.maximum(c, d))
     a, b, c, d = tl.exp(a - top), tl.exp(b - top), tl.exp(c - top), tl.exp(d - top)
-    return (a * left + b * above + c * slope) / (a + b + c + d)
+    return (a * left + b * above + c * slope + d * middle) / (a + b + c + d)
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -121,7 +139,7 @@ def _sample(
     width,
     channels,
     block_k: tl.constexpr,
-    anchored: tl.constexpr,
+    anchors: tl.constexpr,
     scale: tl.constexpr,
     ln2: tl.constexpr,
     block: tl.constexpr,
@@ -145,8 +163,8 @@ def _sample(
 
     place = tl.load(position + row, mask=live, other=0)
     pixel = row * length + place
-    if anchored:
-        means += _anchor(images, pixel, place, head + 3 * components, live, width, channels)[:, None]
+    if anchors > 0:
+        means += _anchor(images, pixel, place, head + 3 * components, live, width, channels, anchors)[:, None]
     heat = tl.load(temperature + row, mask=live, other=1.0)
     u, w = uniforms(tl.load(seed + row, mask=live, other=0), tl.load(index + row, mask=live, other=0), place)
     tempered = logits / heat[:, None]

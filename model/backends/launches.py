@@ -29,7 +29,7 @@ class Work:
     projected: torch.Tensor  # [B, 2 H C + D]
     attended: torch.Tensor  # [B, D]
     hidden: torch.Tensor  # [B, feed-forward]
-    parameters: torch.Tensor  # [B, 3K], or [B, 3K + 4] with anchors, as the head gives them
+    parameters: torch.Tensor  # [B, 3K], and with anchors a few more, as the head gives them
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Work":

@@ -52,7 +52,11 @@ def main() -> None:
     driver.set_active(Hopper())
     JITFunction.run = only_compile
     paper = {"heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 1024, "layers": 1, "components": 10}
-    for changes in ({}, {"norm": "post", "activation": "relu", "embedding_join": "concat"}, {"anchors": True}):
+    for changes in (
+        {},
+        {"norm": "post", "activation": "relu", "embedding_join": "concat"},
+        {"anchors": True, "channels": 3},
+    ):
         for weights in (torch.float32, torch.float16):
             model = Transformer(small.config(**paper, **changes)).requires_grad_(False)
             for parameter in model.parameters():

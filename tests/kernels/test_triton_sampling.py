@@ -17,7 +17,7 @@ from model.anchors import anchored, candidates
 from tests.close import assert_close
 from tests.model import small
 
-POOL, LENGTH, COMPONENTS = 40, 9, 5
+POOL, LENGTH, COMPONENTS = 40, 12, 5
 Pool = dict[str, torch.Tensor]
 
 
@@ -80,15 +80,18 @@ def test_bytes_and_costs_are_those_of_the_mixture(scale: str, offset: float) -> 
     assert torch.equal(after["position"][row], place + 1)
 
 
-def test_means_may_be_offsets_from_painted_neighbours() -> None:
+@pytest.mark.parametrize(("width", "channels"), [(3, 1), (2, 3)])
+def test_means_may_be_offsets_from_painted_neighbours(width: int, channels: int) -> None:
     (parameters, rows), before = case(), pool()
-    config = small.config(height=3, width=3, anchors=True)
+    height = LENGTH // (width * channels)
+    config = small.config(height=height, width=width, channels=channels, anchors=True)
     after = {name: tensor.clone() for name, tensor in before.items()}
-    raw = torch.cat((parameters, torch.randn(len(rows), 4, device=DEVICE) * 3), dim=1)
-    sample(raw, rows, **after, scale="exp", grid=(3, 1))
+    raw = torch.cat((parameters, torch.randn(len(rows), config.anchor_numbers, device=DEVICE) * 3), dim=1)
+    sample(raw, rows, **after, scale="exp", grid=(width, channels))
     row = rows[rows >= 0]
     place = before["position"][row].unsqueeze(1)
-    shifted = anchored(raw[rows >= 0].unsqueeze(1), candidates(before["images"][row], place, config)).squeeze(1)
+    anchors = candidates(before["images"][row], place, config)
+    shifted = anchored(raw[rows >= 0].unsqueeze(1), *anchors, COMPONENTS).squeeze(1)
     values = after["images"][row].gather(1, place).squeeze(1)
     cost = -mixture.log_prob(shifted, values, "exp").double() / math.log(2)
     assert_close("bits", cost, (after["bits"] - before["bits"])[row])

@@ -48,7 +48,8 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         backend.advance(slots, 1)
         parameters = backend.work.parameters[: len(rows)]
         if config.anchors:
-            parameters = anchored(parameters.unsqueeze(1), candidates(images, place, config)).squeeze(1)
+            anchors = candidates(images, place, config)
+            parameters = anchored(parameters.unsqueeze(1), *anchors, config.components).squeeze(1)
         assert_close("parameters", expected, parameters)
     assert_close("s", law.s, slots.state.s[:, rows])
     assert_close("z", law.z, slots.state.z[:, rows])
