@@ -1,8 +1,9 @@
 """Anchors: means of the mixture told as offsets from bytes that are painted already, mixed as the network sees fit.
 
-For colour this is most of the way to a prediction (a channel is close to that of the pixel beside it); the state and
-the cost of a step stay as they are. Four candidates of the same channel: left, above, left + above - above-left
-clipped to the range, and zero, which is the middle of the range.
+For colour this is most of the way to a prediction; the state and the cost of a step stay as they are. Four candidates
+of the same channel: left, above, left + above - above-left clipped to the range, and zero, which is the middle of the
+range. Behind the first channel of a pixel each of them moves by a share, told by the network, of what it missed in the
+channel before: alone, slope and 0 bytes of network, that takes CIFAR-10 from 5.8 to 3.8 bits.
 """
 
 import torch
@@ -12,27 +13,41 @@ from model.config import ModelConfig
 CANDIDATES = 4
 
 
-def candidates(images: torch.Tensor, position: torch.Tensor, config: ModelConfig) -> torch.Tensor:
-    """Values in [-1, 1] that anchor the bytes `position` [B or 1, n] of images [B, N] uint8: [B, n, 4].
+def candidates(images: torch.Tensor, position: torch.Tensor, config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values in [-1, 1] that anchor the bytes `position` [B or 1, n] of images [B, N] uint8, and what each missed in the
+    channel before (zero in the first one): both [B, n, 4].
 
     Only bytes before a position are read; one beyond the image's border counts as zero.
     """
+    values = _around(images, position, config)
+    if config.channels == 1:
+        return values, torch.zeros_like(values)
+    first = position % config.channels == 0
+    before = _value(images, position - 1, first).unsqueeze(-1)
+    missed = before - _around(images, position - 1, config)
+    return values, missed.masked_fill(first.unsqueeze(-1), 0.0)
+
+
+def anchored(raw: torch.Tensor, values: torch.Tensor, missed: torch.Tensor, components: int) -> torch.Tensor:
+    """What the head says, [B, n, 3K + 4], for colour [B, n, 3K + 5], and candidates -> parameters [B, n, 3K]."""
+    logits, means, scales, choice, share = raw.split(
+        (*[components] * 3, CANDIDATES, raw.shape[-1] - 3 * components - 4), -1
+    )
+    if share.shape[-1]:
+        values = values + share.sigmoid() * missed
+    anchor = (choice.softmax(dim=-1) * values).sum(dim=-1, keepdim=True)
+    return torch.cat((logits, means + anchor, scales), dim=-1)
+
+
+def _around(images: torch.Tensor, position: torch.Tensor, config: ModelConfig) -> torch.Tensor:
+    """The four candidates for the bytes `position`: [B, n, 4]."""
     row_bytes = config.width * config.channels
-    column = position // config.channels % config.width
-    first_column, first_row = column == 0, position < row_bytes
+    first_column, first_row = position // config.channels % config.width == 0, position < row_bytes
     left = _value(images, position - config.channels, first_column)
     above = _value(images, position - row_bytes, first_row)
     corner = _value(images, position - row_bytes - config.channels, first_column | first_row)
     slope = (left + above - corner).clamp(-1, 1)
     return torch.stack((left, above, slope, torch.zeros_like(left)), dim=-1)
-
-
-def anchored(raw: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """What the head says [B, n, 3K + 4] and candidates [B, n, 4] -> parameters [B, n, 3K] with anchored means."""
-    parameters, choice = raw[..., :-CANDIDATES], raw[..., -CANDIDATES:]
-    anchor = (choice.softmax(dim=-1) * values).sum(dim=-1, keepdim=True)
-    logits, means, scales = parameters.chunk(3, dim=-1)
-    return torch.cat((logits, means + anchor, scales), dim=-1)
 
 
 def _value(images: torch.Tensor, place: torch.Tensor, outside: torch.Tensor) -> torch.Tensor:

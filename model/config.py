@@ -75,7 +75,12 @@ class ModelConfig:
     @property
     def head_width(self) -> int:
         """Numbers that the network puts out for a byte."""
-        return 3 * self.components + (4 if self.anchors else 0)
+        return 3 * self.components + self.anchor_numbers
+
+    @property
+    def anchor_numbers(self) -> int:
+        """Of them, those that tell the anchor of the means: the choice of four, and for colour a share."""
+        return 0 if not self.anchors else 4 if self.channels == 1 else 5
 
     @property
     def offsets(self) -> tuple[int, ...]:

@@ -131,11 +131,13 @@ class Transformer(nn.Module):
         """x [B, n, D] -> [B, n, 3K], in float32 even under autocast: bfloat16 rounds a mean near 1 to a whole byte."""
         with torch.autocast(x.device.type, enabled=False):
             raw = self.head(self.norm(x.float()))
-            return anchored(raw, candidates(images, position, self.config)) if self.config.anchors else raw
+            if not self.config.anchors:
+                return raw
+            return anchored(raw, *candidates(images, position, self.config), self.config.components)
 
     def _initialise(self) -> None:
         """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of
-        the mixture spread over the range, half of it around an anchor, so that none starts where another does."""
+        the mixture spread over the range, or closely around their anchor, so that none starts where another does."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -144,7 +146,6 @@ class Transformer(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers) if residual else 0.02)
         with torch.no_grad():
             components = self.config.components
-            self.head.bias[components : 2 * components] = torch.linspace(-1, 1, components) * (
-                0.5 if self.config.anchors else 1.0
-            )
-            self.head.bias[2 * components : 3 * components] = -2.0
+            reach, scale = (0.1, -3.0) if self.config.anchors else (1.0, -2.0)
+            self.head.bias[components : 2 * components] = torch.linspace(-reach, reach, components)
+            self.head.bias[2 * components : 3 * components] = scale

@@ -21,7 +21,7 @@ class Shape(ctypes.Structure):
         *((name, _i64) for name in ("height", "width", "channels", "layers", "heads", "key_width", "value_width")),
         *((name, _i64) for name in ("feed_forward", "components", "tables")),
         ("offsets", ctypes.POINTER(_i64)),
-        *((name, _i64) for name in ("first", "pre_norm", "gelu", "concat", "axial", "exp_scale", "anchors")),
+        *((name, _i64) for name in ("first", "pre_norm", "gelu", "concat", "axial", "exp_scale", "anchor_numbers")),
     )
 
 

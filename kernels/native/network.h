@@ -186,7 +186,7 @@ class Network {
         }
         final_norm = norm();
         // the head stays as exact as it was given: a small error of a mean is a whole byte
-        head = product(width, in_order(3 * shape.components + (shape.anchors ? 4 : 0)), held == INT8 ? FLOAT32 : held);
+        head = product(width, in_order(3 * shape.components + shape.anchor_numbers), held == INT8 ? FLOAT32 : held);
     }
 
     void prepare(Tile& t) const {
@@ -265,7 +265,7 @@ class Network {
         float* out = t.parameters.data + row * head.width();
         matmul({mine.head_row.data, padded_width}, 1, head, 0, head.panels, {NONE, nullptr, 0, out, head.width()},
                mine.wide.data);
-        if (shape.anchors) anchor(image, t.position[row], out);
+        if (shape.anchor_numbers) anchor(image, t.position[row], out);
         return out;
     }
 
@@ -283,22 +283,36 @@ class Network {
         return mine.normed.data;
     }
 
-    // Adds to the means what the network's choice among painted neighbours is (model/anchors.py).
-    void anchor(const uint8_t* image, int64_t position, float* parameters) const {
-        const int64_t K = shape.components, row_bytes = shape.width * shape.channels;
+    // The four candidates of model/anchors.py for the byte at `position`.
+    void around(const uint8_t* image, int64_t position, float* four) const {
+        const int64_t row_bytes = shape.width * shape.channels;
         const bool inner_column = position / shape.channels % shape.width != 0, inner_row = position >= row_bytes;
         const auto value = [&](bool inside, int64_t back) {
             return inside ? float(image[position - back]) / 127.5f - 1.0f : 0.0f;
         };
         const float left = value(inner_column, shape.channels), above = value(inner_row, row_bytes);
         const float corner = value(inner_column && inner_row, row_bytes + shape.channels);
-        const float slope = std::fmin(std::fmax(left + above - corner, -1.0f), 1.0f);
+        four[0] = left, four[1] = above, four[3] = 0;
+        four[2] = std::fmin(std::fmax(left + above - corner, -1.0f), 1.0f);
+    }
+
+    // Moves the means to the network's choice among painted neighbours.
+    void anchor(const uint8_t* image, int64_t position, float* parameters) const {
+        const int64_t K = shape.components;
         const float* choice = parameters + 3 * K;
+        float values[4], before[4], all = 0, sum = 0;
+        around(image, position, values);
+        if (position % shape.channels) {
+            around(image, position - 1, before);
+            const float share = 1 / (1 + std::exp(-choice[4])), seen = float(image[position - 1]) / 127.5f - 1.0f;
+            for (int i = 0; i < 4; i++) values[i] += share * (seen - before[i]);
+        }
         const float top = std::fmax(std::fmax(choice[0], choice[1]), std::fmax(choice[2], choice[3]));
-        float weight[4], all = 0;
-        for (int i = 0; i < 4; i++) all += weight[i] = std::exp(choice[i] - top);
-        const float chosen = (weight[0] * left + weight[1] * above + weight[2] * slope) / all;
-        for (int64_t i = K; i < 2 * K; i++) parameters[i] += chosen;
+        for (int i = 0; i < 4; i++) {
+            const float weight = std::exp(choice[i] - top);
+            all += weight, sum += weight * values[i];
+        }
+        for (int64_t i = K; i < 2 * K; i++) parameters[i] += sum / all;
     }
 
     // What a post-norm layer reads and adds to: x, through `norm` where there is one.

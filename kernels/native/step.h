@@ -12,7 +12,7 @@ struct Shape {
     int64_t tables;          // value tables: the previous byte's, and one for every further neighbour
     const int64_t* offsets;  // [tables], how far back each of them looks
     int64_t first;           // 1 where no start token is, else 0
-    int64_t pre_norm, gelu, concat, axial, exp_scale, anchors;
+    int64_t pre_norm, gelu, concat, axial, exp_scale, anchor_numbers;
 };
 
 // How numbers are held: weights as float32 (0), float16 (1) or int8 (2); s at rest as float32 (0) or float16 (1).

@@ -78,7 +78,7 @@ def _shape(config: ModelConfig) -> Shape:
     shape.first = config.first
     shape.pre_norm, shape.gelu = config.norm == "pre", config.activation == "gelu"
     shape.concat, shape.axial = config.embedding_join == "concat", config.position == "axial"
-    shape.exp_scale, shape.anchors = config.scale == "exp", config.anchors
+    shape.exp_scale, shape.anchor_numbers = config.scale == "exp", config.anchor_numbers
     return shape
 
 

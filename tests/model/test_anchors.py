@@ -12,17 +12,28 @@ def value(image: torch.Tensor, row: int, column: int, channel: int) -> float:
     return image[row, column, channel].item() / 127.5 - 1 if row >= 0 and column >= 0 else 0.0
 
 
+def four(image: torch.Tensor, row: int, column: int, channel: int) -> torch.Tensor:
+    left, above = value(image, row, column - 1, channel), value(image, row - 1, column, channel)
+    slope = min(1.0, max(-1.0, left + above - value(image, row - 1, column - 1, channel)))
+    return torch.tensor([left, above, slope, 0.0])
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_candidates_are_left_above_slope_and_zero(channels: int) -> None:
     config = small.config(channels=channels)
     images = torch.from_numpy(small.images(config, 2))
-    result = candidates(images, torch.arange(config.bytes).unsqueeze(0), config)
-    for image, found in zip(images.view(2, 4, 5, channels), result, strict=True):
-        for place, four in enumerate(found):
-            row, column, channel = place // (5 * channels), place // channels % 5, place % channels
-            left, above = value(image, row, column - 1, channel), value(image, row - 1, column, channel)
-            slope = min(1.0, max(-1.0, left + above - value(image, row - 1, column - 1, channel)))
-            assert_close(f"byte {place}", torch.tensor([left, above, slope, 0.0, 1.0]), torch.tensor([*four, 1.0]))
+    values, missed = candidates(images, torch.arange(config.bytes).unsqueeze(0), config)
+    for b, image in enumerate(images.view(2, 4, 5, channels)):
+        for place in range(config.bytes):
+            at = place // (5 * channels), place // channels % 5
+            channel = place % channels
+            expected = torch.zeros(4)
+            if channel:
+                expected = value(image, *at, channel - 1) - four(image, *at, channel - 1)
+            assert_close(f"value of {place}", torch.cat((four(image, *at, channel), torch.ones(1))),
+                         torch.cat((values[b, place], torch.ones(1))))  # fmt: skip
+            assert_close(f"missed by {place}", torch.cat((expected, torch.ones(1))),
+                         torch.cat((missed[b, place], torch.ones(1))))  # fmt: skip
 
 
 def test_later_bytes_are_not_read() -> None:
@@ -31,14 +42,18 @@ def test_later_bytes_are_not_read() -> None:
     place = torch.tensor([[37]])
     before = candidates(images, place, config)
     images[:, 37:] = 0
-    assert torch.equal(candidates(images, place, config), before)
+    assert all(map(torch.equal, candidates(images, place, config), before))
 
 
-def test_a_sure_choice_is_the_anchor_and_all_else_stays() -> None:
-    raw = torch.randn(2, 3, 3 * 5 + 4)
-    raw[..., -4:] = torch.tensor([0.0, 100.0, 0.0, 0.0])
-    values = torch.rand(2, 3, 4) * 2 - 1
-    result = anchored(raw, values)
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_sure_choice_is_the_anchor_and_all_else_stays(colour: bool) -> None:
+    raw = torch.randn(2, 3, 3 * 5 + (5 if colour else 4))
+    raw[..., 15:19] = torch.tensor([0.0, 100.0, 0.0, 0.0])
+    if colour:
+        raw[..., 19] = 100.0
+    values, missed = torch.rand(2, 3, 4) * 2 - 1, torch.rand(2, 3, 4)
+    result = anchored(raw, values, missed, 5)
+    anchor = values[..., 1:2] + (missed[..., 1:2] if colour else 0)
     assert torch.equal(result[..., :5], raw[..., :5])
     assert torch.equal(result[..., 10:], raw[..., 10:15])
-    assert_close("means", raw[..., 5:10] + values[..., 1:2], result[..., 5:10])
+    assert_close("means", raw[..., 5:10] + anchor, result[..., 5:10])
