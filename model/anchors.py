@@ -13,28 +13,29 @@ from model.config import ModelConfig
 CANDIDATES = 4
 
 
-def candidates(images: torch.Tensor, position: torch.Tensor, config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values in [-1, 1] that anchor the bytes `position` [B or 1, n] of images [B, N] uint8, and what each missed in the
-    channel before (zero in the first one): both [B, n, 4].
+def candidates(
+    images: torch.Tensor, position: torch.Tensor, config: ModelConfig
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Values in [-1, 1] that anchor the bytes `position` [B or 1, n] of images [B, N] uint8, and for colour what each
+    missed in the channel before (zero in the first one): both [B, n, 4].
 
     Only bytes before a position are read; one beyond the image's border counts as zero.
     """
     values = _around(images, position, config)
     if config.channels == 1:
-        return values, torch.zeros_like(values)
+        return values, None
     first = position % config.channels == 0
     before = _value(images, position - 1, first).unsqueeze(-1)
     missed = before - _around(images, position - 1, config)
     return values, missed.masked_fill(first.unsqueeze(-1), 0.0)
 
 
-def anchored(raw: torch.Tensor, values: torch.Tensor, missed: torch.Tensor, components: int) -> torch.Tensor:
+def anchored(raw: torch.Tensor, values: torch.Tensor, missed: torch.Tensor | None, components: int) -> torch.Tensor:
     """What the head says, [B, n, 3K + 4], for colour [B, n, 3K + 5], and candidates -> parameters [B, n, 3K]."""
-    logits, means, scales, choice, share = raw.split(
-        (*[components] * 3, CANDIDATES, raw.shape[-1] - 3 * components - 4), -1
-    )
-    if share.shape[-1]:
-        values = values + share.sigmoid() * missed
+    sizes = [components] * 3 + [CANDIDATES] + ([] if missed is None else [1])
+    logits, means, scales, choice, *share = raw.split(sizes, dim=-1)
+    if missed is not None:
+        values = values + share[0].sigmoid() * missed
     anchor = (choice.softmax(dim=-1) * values).sum(dim=-1, keepdim=True)
     return torch.cat((logits, means + anchor, scales), dim=-1)
 

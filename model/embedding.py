@@ -46,12 +46,13 @@ class Embedding(nn.Module):
         values = images.gather(1, read).view(batch, -1, tables).long().masked_fill(back < 0, START)
         values = values + torch.arange(tables, device=back.device) * self.rows
         value = F.embedding_bag(values.flatten(0, 1), self.value, mode="sum").view(batch, position.shape[1], -1)
-        place = self._place(position)
+        place = self.place(position)
         return (
             value + place if self.config.embedding_join == "sum" else torch.cat((value, place.expand_as(value)), dim=-1)
         )
 
-    def _place(self, position: torch.Tensor) -> torch.Tensor:
+    def place(self, position: torch.Tensor) -> torch.Tensor:
+        """What positions [...] add to, or stand beside, the values: [..., D or D/2]."""
         if self.config.position == "sincos":
             return self.waves[position - self.config.first]
         pixel = position // self.config.channels

@@ -107,7 +107,7 @@ class Transformer(nn.Module):
         position = torch.arange(start, stop, device=self.device).unsqueeze(0)
         x = self.embedding(images, position)
         for i, layer in enumerate(self.layers):
-            x, s, z = layer.parallel(x, carried.s[i], carried.z[i])
+            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i])
             if state is not None:
                 state.s[i], state.z[i] = s, z
         if state is not None:

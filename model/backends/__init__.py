@@ -5,15 +5,18 @@ The way is chosen once and told once; a test may force it.
 
 import logging
 from functools import cache
+from importlib.util import find_spec
 from typing import Protocol
 
 import torch
 
 import kernels.native
-from model.precision import DEFAULT, Precision, precision
+from model.precision import DEFAULT, precision
 from model.slots import Slots
 from model.state import State
 from model.transformer import Transformer
+
+LEAST_GPU = (9, 0)  # compute capability; the kernels' programs fill the shared memory of a Hopper
 
 log = logging.getLogger("scanline.model")
 
@@ -48,25 +51,32 @@ def choose(
         from model.backends.native import NativeBackend
 
         return _told(NativeBackend(model, threads, wanted))
+    if wanted.int8_weights:
+        raise ValueError(f"precision {precision_name!r} needs the native step, on a CPU")
+    if way == "cuda":
+        from model.backends.cuda import CudaBackend
+
+        return _told(CudaBackend(model, wanted.resting))
     from model.backends.eager import EagerBackend
 
-    _refuse_all_but_exact(wanted, precision_name, way)
+    if wanted.float16_state:
+        raise ValueError(f"precision {precision_name!r} needs the native step or Triton; the torch path is exact only")
     return _told(EagerBackend(model, threads))
 
 
 @cache
 def best_way(device: str) -> str:
-    """native, or torch where there is no library; of a GPU, torch."""
-    if device == "cpu" and kernels.native.available():
-        return "native"
+    """native on a CPU, cuda on a GPU; torch where the library was not compiled, or the GPU or Triton does not do."""
     if device == "cpu":
+        if kernels.native.available():
+            return "native"
         log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")
+        return "torch"
+    capability = torch.cuda.get_device_capability()
+    if find_spec("triton") and capability >= LEAST_GPU and torch.version.hip is None:
+        return "cuda"
+    log.warning("our GPU kernels need Triton and an NVIDIA GPU from Hopper on: the slower torch path serves")
     return "torch"
-
-
-def _refuse_all_but_exact(wanted: Precision, name: str, way: str) -> None:
-    if wanted != Precision():
-        raise ValueError(f"precision {name!r} needs the native step on a CPU; the {way} path runs 'exact' only")
 
 
 @cache

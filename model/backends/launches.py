@@ -51,7 +51,7 @@ class Launches:
         self.scale, self.chained = config.scale, chained
         self.grid = (config.width, config.channels) if config.anchors else None
         self.offsets, self.values = embedding.offsets, embedding.value
-        self.places = embedding._place(torch.arange(config.first, config.bytes, device=model.device))
+        self.places = embedding.place(torch.arange(config.first, config.bytes, device=model.device))
         self.layers = [_Layer(layer, chained) for layer in model.layers]
         self.head = _Product(model.head, chained)
         self.norm = _norm(model.norm)

@@ -7,19 +7,21 @@ from typing import Annotated
 import typer
 
 from model import zoo
-from server.cli.options import Device, Json
+from model.precision import DEFAULT
+from server.cli.options import Device, Json, Precision
 
 
 def bench(
     model: Annotated[
         str | None, typer.Option(help="A shipped model's name or a model directory.", show_default=zoo.DEFAULT)
     ] = None,
-    random: Annotated[str | None, typer.Option(help="Random weights instead: mnist, cifar10 or mnist-small.")] = None,
+    random: Annotated[str | None, typer.Option(help="Random weights instead: a preset's shape.")] = None,
     batches: Annotated[str, typer.Option(help="Images in flight at once.")] = "1,4,16,64,256",
     seconds: Annotated[float, typer.Option(help="Of measuring, for each number of each program.")] = 3.0,
     skip: Annotated[str, typer.Option(help="Of latency,bulk,reading,position,authors,softmax.")] = "",
     plot: Annotated[Path | None, typer.Option(help="A .png to draw as well.")] = None,
     device: Device = "auto",
+    precision: Precision = DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Checks that painting is right, then measures it: one image, many, reading, memory, and two baselines."""
@@ -33,7 +35,7 @@ def bench(
     from model.device import resolve_device
     from server.cli.progress import progress_bar
 
-    plan = Plan(_whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else ())
+    plan = Plan(_whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision)
     if plot is not None:
         check_plot(plot)
     network = subject(model, random, resolve_device(device))

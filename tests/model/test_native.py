@@ -168,5 +168,7 @@ def test_without_the_library_torch_serves_and_one_line_says_so(
 
 
 def test_torch_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match="precision 'int8' needs the native step on a CPU; the torch path runs"):
+    with pytest.raises(ValueError, match="precision 'int8' needs the native step, on a CPU"):
         Generator(small.model(small.config()), 1, precision="int8", way="torch")
+    with pytest.raises(ValueError, match="precision 'float16-state' needs the native step or Triton"):
+        Generator(small.model(small.config()), 1, precision="float16-state", way="torch")
