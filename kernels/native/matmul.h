@@ -3,6 +3,8 @@
 //
 // A block keeps R rows x P panels of sums in registers and reads every weight once for its R rows.
 #pragma once
+#include <algorithm>
+
 #include "functions.h"
 #include "packed.h"
 
@@ -10,7 +12,7 @@ namespace WAY {
 
 constexpr int VECTORS = PANEL / W;  // of a panel's row
 #if defined(__AVX512F__)
-constexpr int MOST_ROWS = 14;  // 28 of 32 registers hold sums
+constexpr int MOST_ROWS = 7;  // by two panels: 28 of 32 registers hold sums, and 11 loads feed 28 multiply-adds
 #elif defined(__AVX2__)
 constexpr int MOST_ROWS = 3;  // 12 of 16
 #else
@@ -107,13 +109,20 @@ static inline void held(const Rows& x, const Packed& w, int64_t row, int64_t pan
         block<float, R, P>(x, w, w.panel<float>(panel), row, panel, finish);
 }
 
+// Panels for the sums of R rows.
+constexpr int PANELS(int R) {
+    constexpr int REGISTERS = W == 16 ? 28 : W == 8 ? 12 : 8;
+    const int fit = REGISTERS / (R * VECTORS);
+    return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
 // The block with `count` rows, as many panels as its sums leave registers for; how many it did.
 template <int R>
 static inline int64_t panels(int64_t count, const Rows& x, const Packed& w, int64_t row, int64_t panel, int64_t stop,
                              const Finish& finish) {
     if constexpr (R > 1)
         if (count < R) return panels<R - 1>(count, x, w, row, panel, stop, finish);
-    constexpr int MOST = MOST_ROWS / R >= 4 ? 4 : MOST_ROWS / R >= 2 ? 2 : 1;
+    constexpr int MOST = PANELS(R);
     if constexpr (MOST == 4)
         if (stop - panel >= 4) return held<R, 4>(x, w, row, panel, finish), 4;
     if constexpr (MOST >= 2)
@@ -141,17 +150,17 @@ static inline void wide_panel(int64_t count, const Rows& x, const Packed& w, con
 static inline void matmul(const Rows& x, int64_t count, const Packed& w, int64_t begin, int64_t end,
                           const Finish& finish, float* wide) {
     const int64_t blocks = (count + MOST_ROWS - 1) / MOST_ROWS;
-    const bool widens = MOST_ROWS < 8 && blocks > 2 && w.held == FLOAT16;
-    for (int64_t panel = begin, done = 1; panel < end; panel += done) {
+    const bool widens = W < 16 && blocks > 2 && w.held == FLOAT16;
+    const int64_t abreast = widens ? 1 : PANELS(int((count + blocks - 1) / blocks));
+    for (int64_t panel = begin; panel < end; panel += abreast) {
+        const int64_t stop = std::min(panel + abreast, end);
         if (widens) widen(w, panel, wide);
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t row = count * b / blocks, rows = count * (b + 1) / blocks - row;
             if (widens)
                 wide_panel<MOST_ROWS>(rows, x, w, wide, row, panel, finish);
-            else if (blocks > 1)
-                panels<MOST_ROWS>(rows, x, w, row, panel, panel + 1, finish);
             else
-                done = panels<MOST_ROWS>(rows, x, w, row, panel, end, finish);
+                for (int64_t p = panel; p < stop;) p += panels<MOST_ROWS>(rows, x, w, row, p, stop, finish);
         }
     }
 }

@@ -15,7 +15,7 @@
 namespace WAY {
 
 constexpr float LAYER_NORM_EPSILON = 1e-5f, NORMALISER_EPSILON = 1e-6f;
-constexpr int64_t TILE = 3 * 14;  // rows: enough work for each weight that is read, few enough that states stay near
+constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is read, few enough that states stay near
 
 struct Norm {
     std::vector<float> weight, bias;

@@ -16,15 +16,15 @@ namespace WAY {
 
 // A meeting of `size` threads, a few hundred nanoseconds when all of them run. Who waits spins: yielding at once gives a
 // busy neighbour's program its whole time slice at every meeting (measured: steps 20 times slower). Where another program
-// has taken a member's processor, the wait is long whatever one does, and `disturbed` tells.
+// has taken a member's processor, the wait is long whatever one does, and `lost` tells.
 class Barrier {
-    static constexpr auto LONG = std::chrono::microseconds(300), PATIENCE = std::chrono::microseconds(20000);
+    static constexpr auto LONG = std::chrono::microseconds(1500), PATIENCE = std::chrono::microseconds(20000);
     alignas(64) std::atomic<int> arrived{0};
     alignas(64) std::atomic<unsigned> meeting{0};
 
   public:
     int size = 1;
-    std::atomic<bool> disturbed{false};
+    std::atomic<int64_t> lost{0};  // nanoseconds of long waits, all members together
 
     void wait() {
         if (size == 1) return;
@@ -40,10 +40,10 @@ class Barrier {
             _mm_pause();
 #endif
             if (spins % 1024) continue;
-            const auto waited = std::chrono::steady_clock::now() - begun;
-            if (waited > LONG) disturbed.store(true, std::memory_order_relaxed);
-            if (waited > PATIENCE) sched_yield();
+            if (std::chrono::steady_clock::now() - begun > PATIENCE) sched_yield();
         }
+        const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begun;
+        if (waited > LONG) lost.fetch_add(waited.count(), std::memory_order_relaxed);
     }
 };
 
@@ -57,26 +57,44 @@ struct Member {
     int64_t end(int64_t count) const { return count * (rank + 1) / size(); }
 };
 
+// Threads that wait for work: awake for a moment after the last one, as the next call is often near, then asleep.
 class Threads {
+    static constexpr auto AWAKE = std::chrono::microseconds(100);
+
     std::mutex mutex;
     std::condition_variable begun, ended;
     std::function<void(int)> job;
-    uint64_t jobs = 0;
-    int busy = 0;
-    bool closing = false;
+    alignas(64) std::atomic<uint64_t> jobs{0};
+    alignas(64) std::atomic<int> busy{0};
+    std::atomic<bool> closing{false};
     std::vector<std::thread> others;
+
+    // Returns at once when `there()` holds, looking again and again for a moment; else sleeps until told to look.
+    template <class There>
+    void await(std::condition_variable& told, There there) {
+        const auto until = std::chrono::steady_clock::now() + AWAKE;
+        do {
+            for (int i = 0; i < 64; i++) {
+                if (there()) return;
+#if defined(__x86_64__)
+                _mm_pause();
+#endif
+            }
+        } while (std::chrono::steady_clock::now() < until);
+        std::unique_lock lock(mutex);
+        told.wait(lock, there);
+    }
 
     void work(int rank) {
         for (uint64_t seen = 0;;) {
-            {
-                std::unique_lock lock(mutex);
-                begun.wait(lock, [&] { return closing || jobs != seen; });
-                if (closing) return;
-                seen = jobs;
-            }
+            await(begun, [&] { return closing.load() || jobs.load() != seen; });
+            if (closing) return;
+            seen++;
             job(rank);
-            std::lock_guard lock(mutex);
-            if (--busy == 0) ended.notify_one();
+            if (busy.fetch_sub(1) == 1) {
+                std::lock_guard lock(mutex);
+                ended.notify_one();
+            }
         }
     }
 
@@ -105,8 +123,7 @@ class Threads {
         }
         begun.notify_all();
         job(0);
-        std::unique_lock lock(mutex);
-        ended.wait(lock, [&] { return busy == 0; });
+        await(ended, [&] { return busy.load() == 0; });
     }
 };
 

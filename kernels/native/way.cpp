@@ -7,8 +7,9 @@
 
 namespace WAY {
 
-constexpr int64_t ROWS_OF_A_TEAM = 16;  // fewer rows than this for each thread, and threads share a tile instead
-constexpr auto APART = std::chrono::milliseconds(100);  // how long threads work apart after one was kept from its work
+constexpr int64_t ROWS_OF_A_TEAM = 2;  // fewer rows than this for each thread, and threads share a tile instead
+// How long threads work apart after more than half of a call was lost to waiting: at first, and when that goes on.
+constexpr auto APART = std::chrono::milliseconds(5), LONGEST_APART = std::chrono::milliseconds(160);
 
 class Runner final : public Native {
     const Network network;
@@ -16,6 +17,7 @@ class Runner final : public Native {
     std::vector<std::unique_ptr<Tile>> tiles;
     std::vector<Scratch> scratches;
     std::chrono::steady_clock::time_point apart_until{};
+    std::chrono::milliseconds apart_for = APART;
 
   public:
     Runner(const Shape& shape, const float* const* tensors, Precision precision, int64_t count)
@@ -91,6 +93,7 @@ class Runner final : public Native {
         const int64_t size = apart() ? 1 : std::min(threads.count / teams, most);
         std::atomic<int64_t> next{0};
         std::vector<int64_t> taken(teams);
+        const auto begun = std::chrono::steady_clock::now();
         for (int64_t team = 0; team < teams; team++) tiles[team]->barrier.size = int(size);
         threads.run([&](int rank) {
             const int64_t team = rank / size;
@@ -106,8 +109,13 @@ class Runner final : public Native {
                 me.barrier->wait();
             }
         });
-        for (int64_t team = 0; team < teams; team++)
-            if (tiles[team]->barrier.disturbed.exchange(false)) apart_until = std::chrono::steady_clock::now() + APART;
+        if (size == 1) return;
+        int64_t lost = 0;
+        for (int64_t team = 0; team < teams; team++) lost += tiles[team]->barrier.lost.exchange(0);
+        const auto ended = std::chrono::steady_clock::now();
+        const bool disturbed = std::chrono::nanoseconds(lost / (teams * (size - 1))) > (ended - begun) * 6 / 10;
+        if (disturbed) apart_until = ended + apart_for;
+        apart_for = disturbed ? std::min(2 * apart_for, LONGEST_APART) : APART;
     }
 
     // Whether other programs have lately taken processors from us: a team would wait for them at every meeting.
