@@ -16,6 +16,7 @@ import torch
 from model import contact_sheet, mixture
 from model.checkpoint import save_model
 from model.config import ModelConfig
+from model.generator import Generator
 from model.painting import paint
 from model.scoring import LN2, score
 from model.training.average import Average
@@ -80,7 +81,7 @@ def train(
         if at_checkpoint or done % ROW_EVERY == 0:
             bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
             recent.clear()
-            tested = score(average.model, test_images[: config.evaluate_images]).bits_per_dim if at_checkpoint else None
+            tested = _tested(average.model, test_images[: config.evaluate_images]) if at_checkpoint else None
             row = Row(done, bits, learning_rate(config, update), norms, time.monotonic() - started, tested)
             if not np.isfinite(bits):
                 raise FloatingPointError(f"the loss is {bits} after {done} updates; the last checkpoint is whole")
@@ -102,6 +103,15 @@ def train(
             samples = paint(average.model, config.sample_images, seed=config.seed).images
             contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
     return average.model
+
+
+def _tested(model: Transformer, images: np.ndarray) -> float:
+    """Test bits per dimension, by the way that paints."""
+    generator = Generator(model, 1)
+    try:
+        return score(model, images, bits_of=generator.bits).bits_per_dim
+    finally:
+        generator.close()
 
 
 def _loss(model: Transformer, batch: torch.Tensor, precision: str) -> torch.Tensor:
