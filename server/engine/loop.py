@@ -18,7 +18,7 @@ from server.engine.scheduler import Scheduler, Seat
 log = logging.getLogger("scanline.engine")
 
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt departures, long beside a tick's own cost
-MOST_STEPS = 32
+MOST_STEPS = 128
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Engine:
         self.requests: dict[int, Request] = {}
         self.to_score: deque[tuple[int, int, bytes]] = deque()
         self.told: dict[int, int] = {}  # bytes of a streamed image already sent, by slot
-        self.steps = 1
+        self.step_seconds, self.images = TICK_SECONDS, 1  # of the last steps, and how many images they were for
 
     @property
     def idle(self) -> bool:
@@ -101,13 +101,15 @@ class Engine:
         return prefilled
 
     def _step(self) -> None:
-        """As many steps as fit a tick, by how long the last ones took."""
-        if not self.scheduler.seats:
+        """As many steps as fit a tick, by how long the last ones took, and longer where there are more images now."""
+        images = len(self.scheduler.seats)
+        if not images:
             return
+        each = self.step_seconds * max(1.0, images / self.images)
+        steps = max(1, min(MOST_STEPS, int(TICK_SECONDS / each)))
         began = time.perf_counter()
-        self.generator.advance(self.steps)
-        each = (time.perf_counter() - began) / self.steps
-        self.steps = max(1, min(MOST_STEPS, int(TICK_SECONDS / each)))
+        self.generator.advance(steps)
+        self.step_seconds, self.images = (time.perf_counter() - began) / steps, images
 
     def _deliver(self, events: list[Event]) -> None:
         """Tells the bytes painted since, and retires the images that are done."""
