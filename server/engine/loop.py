@@ -18,7 +18,7 @@ from server.engine.scheduler import Scheduler, Seat
 log = logging.getLogger("scanline.engine")
 
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt departures, long beside a tick's own cost
-MOST_STEPS = 128
+MOST_STEPS = 32
 
 
 @dataclass
