@@ -33,7 +33,10 @@ def test_the_loss_falls(finished: tuple[Path, Transformer]) -> None:
 
 def test_the_test_loss_is_that_of_the_averaged_model(finished: tuple[Path, Transformer]) -> None:
     directory, model = finished
-    assert float(rows(directory)[-1]["test_bits_per_dim"]) == pytest.approx(score(model, IMAGES[32:38]).bits_per_dim, rel=1e-6)
+    tested = score(model, IMAGES[32:38]).bits_per_dim
+    assert float(rows(directory)[-1]["test_bits_per_dim"]) == pytest.approx(tested, rel=1e-6)
+        score(model, IMAGES[32:38]).bits_per_dim, rel=1e-6
+    )
 
 
 def test_rows_come_every_few_updates_and_tests_at_checkpoints(finished: tuple[Path, Transformer]) -> None:
