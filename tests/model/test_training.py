@@ -35,8 +35,6 @@ def test_the_test_loss_is_that_of_the_averaged_model(finished: tuple[Path, Trans
     directory, model = finished
     tested = score(model, IMAGES[32:38]).bits_per_dim
     assert float(rows(directory)[-1]["test_bits_per_dim"]) == pytest.approx(tested, rel=1e-6)
-        score(model, IMAGES[32:38]).bits_per_dim, rel=1e-6
-    )
 
 
 def test_rows_come_every_few_updates_and_tests_at_checkpoints(finished: tuple[Path, Transformer]) -> None:
