@@ -111,6 +111,11 @@ def encode_image(image: np.ndarray, output_format: str) -> bytes:
     return _encode(Image.fromarray(image), output_format)
 
 
+def to_base64(image: np.ndarray, output_format: str) -> str:
+    """The same file as base64 text."""
+    return base64.b64encode(encode_image(image, output_format)).decode()
+
+
 def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
     """A lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
     return _encode(sheet(images, columns), output_format)

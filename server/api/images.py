@@ -1,6 +1,5 @@
 """POST /v1/images/generations, /edits, /likelihoods."""
 
-import base64
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from server import pictures
 from server.api.departure import unless_gone
 from server.api.errors import ApiError
+from server.api.events import EventStream
 from server.api.jobs import Models, ServedModel, Work, work_of
 from server.api.schemas import (
     EditRequest,
@@ -25,8 +25,13 @@ from server.api.schemas import (
 )
 from server.api.uploads import read_fields
 from server.engine.job import Job
+from server.refusal import Refusal
 
+JSON = "application/json"
 NPY = "application/x-npy"
+EVENTS: dict[int | str, dict[str, Any]] = {  # how /docs tells of streams
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
 
 
 def _upload_schema(schema: type[EditRequest] | type[LikelihoodRequest]) -> dict[str, Any]:
@@ -45,12 +50,14 @@ def router(models: Models) -> APIRouter:
     """The three routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
 
-    @routes.post("/generations", response_model=ImagesAnswer)
+    @routes.post("/generations", response_model=ImagesAnswer, responses=EVENTS)
     async def generations(request: Request, fields: GenerationRequest) -> Response:
         """Paints images from nothing."""
         return await _paint(models, request, fields)
 
-    @routes.post("/edits", response_model=ImagesAnswer, openapi_extra=_upload_schema(EditRequest))
+    edit_schema = _upload_schema(EditRequest)
+
+    @routes.post("/edits", response_model=ImagesAnswer, responses=EVENTS, openapi_extra=edit_schema)
     async def edits(request: Request) -> Response:
         """Completes images: known pixels come back byte for byte, the others are painted."""
         return await _paint(models, request, await read_fields(request, EditRequest))
@@ -67,6 +74,11 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
     model = models.find(fields.model)
     images = models.count(fields, model)
     wanted = _wanted(request, fields.output_format)
+    if fields.stream:
+        if wanted != JSON:
+            message = f"stream answers with events, not with {wanted}; leave out stream or Accept: {wanted}."
+            raise Refusal(message, "stream")
+        return EventStream(request, model, images, fields)
     with model.engine.reserve(images):
         work = work_of(fields, images, model.config)
         with model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks) as job:
@@ -100,12 +112,12 @@ def _wanted(request: Request, output_format: str) -> str:
         if kind == "image/*":
             return pictures.MEDIA_TYPES[output_format]
         if kind in ("application/json", "application/*", "*/*"):
-            return "application/json"
+            return JSON
     for kind in accepted:
         if kind.startswith("image/"):
             message = f"Accept: {kind} is not painted here; image/png or image/webp is."
             raise ApiError(400, message, code="invalid_value")
-    return "application/json"
+    return JSON
 
 
 def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_format: str) -> Response:
@@ -116,7 +128,6 @@ def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_forma
     for name, kind in pictures.MEDIA_TYPES.items():
         if wanted == kind:
             return Response(pictures.encode_sheet(images, name), media_type=kind, headers=headers)
-    known = work.known_bytes
     answer = ImagesAnswer(
         created=int(time.time()),
         model=model.id,
@@ -124,27 +135,18 @@ def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_forma
         data=_data(images, job.bits_per_dim.tolist(), output_format),
         size=model.config.size,
         output_format=output_format,
-        usage=Usage(
-            input_tokens=known,
-            input_tokens_details={"text_tokens": 0, "image_tokens": known},
-            output_tokens=images.size - known,
-            total_tokens=images.size,
-        ),
+        usage=Usage.of(work.known_bytes, images.size),
     )
     return _json(answer.model_dump_json(), headers)
 
 
 def _json(text: str, headers: dict[str, str] | None = None) -> Response:
     """pydantic's own JSON, in which the infinite bits of a byte that a model rules out are null."""
-    return Response(text, media_type="application/json", headers=headers)
+    return Response(text, media_type=JSON, headers=headers)
 
 
 def _data(images: np.ndarray, bits_per_dim: Sequence[float], output_format: str) -> list[ImageData]:
     return [
-        ImageData(
-            b64_json=base64.b64encode(pictures.encode_image(image, output_format)).decode(),
-            index=index,
-            bits_per_dim=bits,
-        )
+        ImageData(b64_json=pictures.to_base64(image, output_format), index=index, bits_per_dim=bits)
         for index, (image, bits) in enumerate(zip(images, bits_per_dim, strict=True))
     ]

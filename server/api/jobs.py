@@ -40,6 +40,10 @@ class Work:
         copies = self.images // len(self.masks) if self.masks else 0
         return copies * sum(mask.count(1) for mask in self.masks)
 
+    def known_bytes_of(self, index: int) -> int:
+        """Bytes of one image that need no painting."""
+        return self.masks[index * len(self.masks) // self.images].count(1) if self.masks else 0
+
 
 class Models:
     """The models of a server by id; the first is the default."""

@@ -44,7 +44,7 @@ class PaintFields(ModelField):
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"
     stream: bool | None = None
-    partial_images: Annotated[int | None, Field(ge=0)] = None
+    partial_images: Annotated[int | None, Field(ge=0, le=3, description="of each image, when streamed")] = None
     user: str | None = None
     safety_identifier: str | None = None
     background: Any = None
@@ -75,23 +75,11 @@ class PaintFields(ModelField):
             raise Refusal(message, "prompt", "prompt_not_supported")
         return value
 
-    @field_validator("stream")
-    @classmethod
-    def _no_events(cls, value: bool | None) -> bool | None:
-        if value:
-            message = (
-                "stream over HTTP is not supported yet; the websocket /v1/images/stream tells pixels as they come."
-            )
-            raise Refusal(message, "stream", "stream_not_supported")
-        return value
-
-    @field_validator("partial_images")
-    @classmethod
-    def _no_partial_images(cls, value: int | None) -> int | None:
-        if value:
-            message = "partial_images needs stream, which is not supported yet."
-            raise Refusal(message, "partial_images", "unsupported_parameter")
-        return value
+    @model_validator(mode="after")
+    def _only_streams_are_partial(self) -> "PaintFields":
+        if self.partial_images and not self.stream:
+            raise Refusal("partial_images needs stream: true.", "partial_images")
+        return self
 
 
 class GenerationRequest(PaintFields):
@@ -135,6 +123,12 @@ class Usage(BaseModel):
     input_tokens_details: dict[str, int]
     output_tokens: int
     total_tokens: int
+
+    @classmethod
+    def of(cls, known: int, total: int) -> "Usage":
+        """Of `total` bytes, `known` of them not painted."""
+        details = {"text_tokens": 0, "image_tokens": known}
+        return cls(input_tokens=known, input_tokens_details=details, output_tokens=total - known, total_tokens=total)
 
 
 class ImagesAnswer(BaseModel):

@@ -79,6 +79,9 @@ class Connection:
 
     def _begin(self, name: int | str | None, fields: PaintFields) -> None:
         """Starts a job beside the others."""
+        if fields.stream:
+            message = "stream is for POST; a websocket tells pixels as they come, leave it out."
+            raise Refusal(message, "stream", "stream_not_supported")
         if name in self.jobs:
             raise Refusal(f"id {name!r} is of a job that still runs.", "id")
         if name is None:

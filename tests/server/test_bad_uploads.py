@@ -67,7 +67,7 @@ FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the
     "nothing transparent": ({"image": text(encode(np.dstack((IMAGE, MASK | 255))))}, "image", "invalid_mask"),
     "a misspelt field": ({**GIVEN, "keep_row": 3}, "keep_row", "unknown_parameter"),
     "a field of likelihoods": ({**GIVEN, "keep_rows": 3, "per_pixel": True}, "per_pixel", "unknown_parameter"),
-    "a stream": ({**GIVEN, "keep_rows": 3, "stream": True}, "stream", "stream_not_supported"),
+    "a stream of all rows kept": ({**GIVEN, "keep_rows": 7, "stream": True}, "keep_rows", "invalid_value"),
 }
 
 UPLOAD = ("upload", FILE, "application/octet-stream")
@@ -79,7 +79,12 @@ FORMS = {  # label: files, text fields, the parameter that is named, the code
     "no images to paint": ({"image": UPLOAD}, {"n": "0", "keep_rows": "3"}, "n", "invalid_value"),
     "rows that are no number": ({"image": UPLOAD}, {"keep_rows": "half"}, "keep_rows", "invalid_value"),
     "temperature NaN": ({"image": UPLOAD}, {"temperature": "nan", "keep_rows": "3"}, "temperature", "invalid_value"),
-    "a stream": ({"image": UPLOAD}, {"stream": "true", "keep_rows": "3"}, "stream", "stream_not_supported"),
+    "a stream of all rows kept": (
+        {"image": UPLOAD},
+        {"stream": "true", "keep_rows": "7"},
+        "keep_rows",
+        "invalid_value",
+    ),
     "a field twice": ({"image": UPLOAD}, {"n": ["1", "2"], "keep_rows": "3"}, "n", "invalid_value"),
     "a prompt": ({"image": UPLOAD}, {"prompt": "a seven", "keep_rows": "3"}, "prompt", "prompt_not_supported"),
     "a misspelt field": ({"image": UPLOAD}, {"seeds[]": "1", "keep_rows": "3"}, "seeds", "unknown_parameter"),

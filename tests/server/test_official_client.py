@@ -83,9 +83,3 @@ def test_an_unknown_model_is_not_found(official: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as caught:
         official.images.generate(prompt="", model="dall-e-2")
     assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
-
-
-def test_a_stream_is_refused_before_it_begins(official: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
-        official.images.generate(prompt="", stream=True)
-    assert (caught.value.param, caught.value.code) == ("stream", "stream_not_supported")

@@ -1,0 +1,102 @@
+"""The answer to `stream: true`: server-sent events as the official client reads them.
+
+What is wrong before the first byte is an ordinary error; what fails later is an `error` event. A reader that is
+behind misses partial images, never a completed one, and holds up nobody.
+"""
+
+import asyncio
+import json
+import time
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from fastapi import Request, Response
+from starlette.types import Receive, Scope, Send
+
+from server.api.departure import ClientGoneError, unless_gone
+from server.api.errors import from_exception
+from server.api.jobs import ServedModel, Work, work_of
+from server.api.partial import PartialImages
+from server.api.schemas import EditRequest, PaintFields, Usage
+from server.engine.job import Job
+from server.pictures import to_base64
+
+
+class EventStream(Response):
+    """Paints when it is sent; its room in the queue and its job end with it."""
+
+    def __init__(self, request: Request, model: ServedModel, images: int, fields: PaintFields) -> None:
+        super().__init__()
+        self.request, self.model, self.images, self.fields = request, model, images, fields
+        self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        engine, partial = self.model.engine, bool(self.fields.partial_images)
+        with engine.reserve(self.images):
+            work = work_of(self.fields, self.images, self.model.config)
+            with engine.paint(work.images, work.seed, work.temperature, work.known, work.masks, stream=partial) as job:
+                try:
+                    await unless_gone(self.request, self._answer(send, work, job))
+                except ClientGoneError:
+                    return
+
+    async def _answer(self, send: Send, work: Work, job: Job) -> None:
+        """The whole answer, whatever it ends with."""
+        headers = {
+            "content-type": "text/event-stream; charset=utf-8",
+            "cache-control": "no-cache",
+            "x-accel-buffering": "no",
+            "x-scanline-seed": str(work.seed),
+        }
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        try:
+            await self._paint(send, work, job)
+        except Exception as error:
+            await _send(send, "error", from_exception(error).body)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _paint(self, send: Send, work: Work, job: Job) -> None:
+        config = self.model.config
+        partials = PartialImages(job, work, self.fields.partial_images or 0, config)
+        async for news in job.news():
+            for index, _, _ in news.frames:
+                for number, picture in partials.due(index):
+                    event = self._event("partial_image", work, index, picture)
+                    if await _send(send, event["type"], {**event, "partial_image_index": number}):
+                        partials.merge()
+            for index, bits in news.ended:
+                event = self._event("completed", work, index, job.images[index].reshape(config.image_shape))
+                told = bits if isfinite(bits) else None  # infinite: known bytes that the model rules out
+                usage = Usage.of(work.known_bytes_of(index), config.bytes).model_dump()
+                if await _send(send, event["type"], {**event, "bits_per_dim": told, "usage": usage}):
+                    partials.merge()
+
+    def _event(self, name: str, work: Work, index: int, picture: np.ndarray) -> dict[str, Any]:
+        """What events of both names have."""
+        output_format = self.fields.output_format
+        return {
+            "type": f"{self.kind}.{name}",
+            "b64_json": to_base64(picture, output_format),
+            "created_at": int(time.time()),
+            "size": self.model.config.size,
+            "output_format": output_format,
+            "background": "opaque",
+            "quality": "auto",
+            "index": index,
+            "seed": work.seed,
+        }
+
+
+async def _send(send: Send, name: str, data: dict[str, Any]) -> bool:
+    """Sends an event; True where the connection did not take it at once: its reader is behind."""
+    body = f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+    sending = asyncio.ensure_future(send({"type": "http.response.body", "body": body, "more_body": True}))
+    try:
+        await asyncio.sleep(0)  # one turn of the loop: enough for a send that waits for nothing
+        late = not sending.done()
+        await sending
+        return late
+    finally:
+        sending.cancel()
