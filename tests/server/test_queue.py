@@ -77,6 +77,14 @@ def test_a_full_queue_refuses_a_websockets_job_too(narrow: Server, client: httpx
     until(client, 200)
 
 
+def test_a_full_queue_refuses_a_stream_before_it_begins(narrow: Server, client: httpx.Client) -> None:
+    with connected(narrow.url) as painter:
+        painter.send(type="generate", n=FULL)
+        painter.hear()
+        assert_refused(client.post(URL, json={"stream": True}), 429, None, "queue_full")
+    until(client, 200)
+
+
 def test_more_than_the_queue_can_ever_hold_is_refused(client: httpx.Client) -> None:
     response = client.post(URL, json={"n": FULL + 1})
     assert_refused(response, 400, "n", "invalid_value")
@@ -84,6 +92,12 @@ def test_more_than_the_queue_can_ever_hold_is_refused(client: httpx.Client) -> N
 
 def test_a_post_that_is_closed_leaves_its_room(narrow: Server, client: httpx.Client) -> None:
     with closing(post(narrow, b'{"n": %d}' % FULL)):
+        until(client, 429)
+    assert until(client, 200).json()["data"][0]["index"] == 0
+
+
+def test_a_stream_that_is_closed_leaves_its_room(narrow: Server, client: httpx.Client) -> None:
+    with closing(post(narrow, b'{"stream": true, "partial_images": 3, "n": %d}' % FULL)):
         until(client, 429)
     assert until(client, 200).json()["data"][0]["index"] == 0
 

@@ -1,7 +1,6 @@
 """A reader who does not read: nobody waits for it, and what it missed is merged."""
 
 import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +9,11 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 
-from server.app import build, served_model
 from server.engine.client import EngineClient
 from server.settings import Settings
 from tests.server.files import painted
+from tests.server.inside import inside
 from tests.server.painter import Painter, Told, connected
 from tests.server.running import PATIENCE
 
@@ -24,23 +22,9 @@ IMAGES = 1000
 
 @pytest.fixture(scope="module")
 def served(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
-    """A server in this process, over a socket that holds little, so that what is not read stays with the server."""
     settings = Settings(model=str(grey_directory), slots=64, threads=2, max_images_per_request=IMAGES)
-    model = served_model(settings)
-    options = {"log_level": "warning", "ws_per_message_deflate": False, "ws_ping_interval": None}
-    server = uvicorn.Server(uvicorn.Config(build(settings, model), **options))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            while not model.engine.is_ready:
-                thread.join(0.05)
-                assert thread.is_alive()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", model.engine
-        finally:
-            server.should_exit = True
-            thread.join()
+    with inside(settings) as served:
+        yield served
 
 
 @contextmanager
