@@ -8,11 +8,13 @@ from fastapi import FastAPI
 
 from model import zoo
 from model.checkpoint import load_config, tested_bits_per_dim
-from server.api import errors, health, images, models, stream
+from server.api import errors, health, images, metrics, models, stream
 from server.api.body_limit import BodyLimit
+from server.api.http_tally import CountHttp, HttpTally
 from server.api.jobs import Models, ServedModel
 from server.engine.client import EngineClient
 from server.engine.process import EngineOptions
+from server.metrics import registry
 from server.settings import Settings
 
 ABOUT = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
@@ -50,8 +52,11 @@ def build(settings: Settings, model: ServedModel) -> FastAPI:
 
     app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
     app.add_middleware(BodyLimit, most=settings.max_body_bytes)
+    http = HttpTally()
+    app.add_middleware(CountHttp, tally=http)  # the outermost, whatever comes beside it
     errors.install(app)
     for part in (images, models, stream):
         app.include_router(part.router(served))
     app.include_router(health.router(served))
+    app.include_router(metrics.router(registry(served, http)))
     return app

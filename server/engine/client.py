@@ -8,8 +8,10 @@ import asyncio
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from server.engine.job import Job
 from server.engine.messages import (
@@ -21,9 +23,11 @@ from server.engine.messages import (
     Paint,
     Ready,
     Score,
+    Stats,
     Stop,
 )
 from server.engine.process import EngineOptions, start
+from server.engine.tally import Tally
 
 
 class EngineUnavailableError(Exception):
@@ -43,6 +47,9 @@ class EngineClient:
         self.max_waiting_images = max_waiting_images
         self.reserved = 0  # images accepted and not yet answered
         self.ready: Ready | None = None
+        self.load_seconds = 0.0
+        self.stats = Stats()
+        self.tally = Tally()
         self.jobs: dict[int, Job] = {}
         self.numbers = itertools.count()
         self.load_error: str | None = None
@@ -52,13 +59,24 @@ class EngineClient:
     def start(self) -> None:
         """Starts the process, on the running event loop; `ready` tells when the model is loaded."""
         self.loop = asyncio.get_running_loop()
+        self.started = time.monotonic()
         self.process, self.connection = start(self.options)
         threading.Thread(target=self._read, name="engine-events", daemon=True).start()
         threading.Thread(target=self._write, name="engine-commands", daemon=True).start()
 
     @property
+    def slots(self) -> int:
+        """Images in flight at once; 0 while the model loads."""
+        return self.ready.slots if self.ready else 0
+
+    @property
     def is_ready(self) -> bool:
         return self.ready is not None and not self.gone.is_set()
+
+    @property
+    def coalesced(self) -> int:
+        """Pieces of streamed images that were merged into one not yet told, since the server started."""
+        return self.tally.coalesced + sum(job.coalesced for job in self.jobs.values())
 
     @contextmanager
     def reserve(self, images: int) -> Iterator[None]:
@@ -67,8 +85,10 @@ class EngineClient:
         EngineUnavailableError or QueueFullError where there is none.
         """
         if self.ready is None or self.gone.is_set():
+            self.tally.refused["not_ready"] += 1
             raise EngineUnavailableError
         if self.reserved + images > self.ready.slots + self.max_waiting_images:
+            self.tally.refused["queue_full"] += 1
             raise QueueFullError
         self.reserved += images
         try:
@@ -87,14 +107,14 @@ class EngineClient:
         stream: bool = False,
     ) -> Iterator[Job]:
         """A painting job; leaving the context before it is done cancels it."""
-        with self._job(images) as job:
+        with self._job("paint", images) as job:
             self.outbox.put(Paint(job.request, images, seed, temperature, known, masks, stream))
             yield job
 
     @contextmanager
     def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:
         """A scoring job; leaving the context before it is done cancels it."""
-        with self._job(len(images)) as job:
+        with self._job("score", len(images)) as job:
             self.outbox.put(Score(job.request, images))
             yield job
 
@@ -107,13 +127,14 @@ class EngineClient:
             await asyncio.to_thread(self.process.join)
 
     @contextmanager
-    def _job(self, images: int) -> Iterator[Job]:
-        job = Job(next(self.numbers), images, self.length)
+    def _job(self, operation: str, images: int) -> Iterator[Job]:
+        job, began = Job(next(self.numbers), images, self.length), time.monotonic()
         self.jobs[job.request] = job
         try:
             yield job
         finally:
             del self.jobs[job.request]
+            self.tally.end(operation, job, began)
             if job.left and job.failure is None and not self.gone.is_set():
                 self.outbox.put(Cancel(job.request))
 
@@ -143,6 +164,9 @@ class EngineClient:
         for event in events:
             if isinstance(event, Ready):
                 self.ready = event
+                self.load_seconds = time.monotonic() - self.started
+            elif isinstance(event, Stats):
+                self.stats = event
             elif isinstance(event, CannotLoad):
                 self.load_error = event.message
             elif job := self.jobs.get(event.request):
@@ -150,5 +174,6 @@ class EngineClient:
 
     def _lost(self) -> None:
         self.gone.set()
+        self.stats = replace(self.stats, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0)
         for job in self.jobs.values():
             job.receive(Failed(job.request, "The engine stopped while it worked on this request."))

@@ -36,6 +36,7 @@ class Job:
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a Score
         self.ended: list[tuple[int, float]] = []
         self.left = images
+        self.coalesced = 0  # pieces that came while one of the same image was not yet told
         self.failure: str | None = None
         self.changed = asyncio.Event()
 
@@ -44,6 +45,7 @@ class Job:
         match event:
             case Pixels():
                 for index, first, data in event.painted:
+                    self.coalesced += int(self.painted[index] > self.taken[index])
                     self._write(index, first, data)
             case Finished():
                 self._write(event.index, 0, event.image)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from model.generator import Canvas, Generator, Prefix
-from server.engine.messages import Cancel, Event, Failed, Finished, Paint, Pixels, Score, Scored
+from server.engine.messages import Cancel, Event, Failed, Finished, Paint, Pixels, Score, Scored, Stats
+from server.engine.meter import Meter
 from server.engine.scheduler import Scheduler, Seat
 
 log = logging.getLogger("scanline.engine")
@@ -28,6 +29,7 @@ class Request:
     paint: Paint
     left: int
     prefixes: dict[int, Prefix] = field(default_factory=dict)
+    accepted: float = field(default_factory=time.monotonic)
 
 
 class Engine:
@@ -36,6 +38,7 @@ class Engine:
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
         self.scheduler = Scheduler(generator.slots)
+        self.meter = Meter(generator.slots, generator.config.bytes)
         self.requests: dict[int, Request] = {}
         self.to_score: deque[tuple[int, int, bytes]] = deque()
         self.told: dict[int, int] = {}  # bytes of a streamed image already sent, by slot
@@ -55,6 +58,12 @@ class Engine:
                 self.to_score.extend((command.request, i, image) for i, image in enumerate(command.images))
             case Cancel():
                 self._forget(command.request)
+
+    def stats(self) -> Stats:
+        """What is in work now and what has been done."""
+        requests = len(self.requests) + len({request for request, _, _ in self.to_score})
+        running = 0 if self.idle else self.meter.batch
+        return self.meter.report(requests, running, self.scheduler.waiting + len(self.to_score))
 
     def tick(self) -> list[Event]:
         """One turn; whatever fails in it fails its requests, and the engine goes on."""
@@ -97,12 +106,13 @@ class Engine:
                 prefilled = True
             prefix = request.prefixes[source]
         self.generator.place(seat.slot, canvas, prefix)
+        self.meter.seated(seat.request, request.accepted, seat.slot, canvas.prefix)
         self.told[seat.slot] = 0
         return prefilled
 
     def _step(self) -> None:
         """As many steps as fit a tick, by how long the last ones took, and longer where there are more images now."""
-        images = len(self.scheduler.seats)
+        self.meter.batch = images = len(self.scheduler.seats)
         if not images:
             return
         each = self.step_seconds * max(1.0, images / self.images)
@@ -110,10 +120,12 @@ class Engine:
         began = time.perf_counter()
         self.generator.advance(steps)
         self.step_seconds, self.images = (time.perf_counter() - began) / steps, images
+        self.meter.stepped(steps, self.step_seconds, images)
 
     def _deliver(self, events: list[Event]) -> None:
         """Tells the bytes painted since, and retires the images that are done."""
         positions = self.generator.positions()
+        self.meter.painted(positions)
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
         for seat in list(self.scheduler.seats.values()):
             request, position = self.requests[seat.request], int(positions[seat.slot])
@@ -134,9 +146,11 @@ class Engine:
     def _retire(self, seat: Seat, request: Request) -> None:
         self.scheduler.release(seat.slot)
         self.generator.clear(seat.slot)
+        self.meter.cleared(seat.slot)
         request.left -= 1
         if not request.left:
             del self.requests[seat.request]
+            self.meter.ended(seat.request)
 
     def _score_one(self, events: list[Event]) -> None:
         if not self.to_score:
@@ -157,6 +171,8 @@ class Engine:
         """Drops a request wherever it stands and frees its slots; unknown ones are done already."""
         for slot in self.scheduler.cancel(request):
             self.generator.clear(slot)
+            self.meter.cleared(slot)
         self.requests.pop(request, None)
+        self.meter.ended(request)
         if any(waiting[0] == request for waiting in self.to_score):
             self.to_score = deque(waiting for waiting in self.to_score if waiting[0] != request)

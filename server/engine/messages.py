@@ -4,7 +4,9 @@ Every accepted Paint or Score ends in exactly one way: its last Finished or Scor
 after a Cancel.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from server.engine.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
 
 @dataclass(frozen=True)
@@ -100,4 +102,21 @@ class Failed:
     message: str
 
 
-Event = Ready | CannotLoad | Pixels | Finished | Scored | Failed
+@dataclass(frozen=True)
+class Stats:
+    """What the engine does and has done since it started; the newest replaces those before it."""
+
+    requests_running: int = 0  # an image of theirs has been seated
+    requests_waiting: int = 0
+    images_running: int = 0
+    images_waiting: int = 0
+    painted_bytes: int = 0  # one by one, known bytes behind the first unknown one among them
+    known_bytes: int = 0  # at the front of images: read at once
+    steps: int = 0
+    queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first seat
+    first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first byte
+    step_seconds: Histogram = field(default_factory=lambda: Histogram(STEPS))
+    step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
+
+
+Event = Ready | CannotLoad | Pixels | Finished | Scored | Failed | Stats

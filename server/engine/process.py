@@ -77,10 +77,15 @@ def _main(options: EngineOptions, connection: Connection) -> None:
 def _run(engine: Engine, connection: Connection) -> None:
     """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone."""
     while True:
-        while connection.poll(None if engine.idle else 0):
+        if engine.idle:
+            connection.poll(None)
+        while connection.poll():
             command = connection.recv()
             if isinstance(command, Stop):
                 return
             engine.accept(command)
-        if events := engine.tick():
+        events = engine.tick()
+        if engine.meter.due(engine.idle):
+            events.append(engine.stats())
+        if events:
             connection.send(events)

@@ -1,0 +1,52 @@
+"""Counts what is answered over HTTP: pure ASGI, outside all else, so that refusals of other parts are counted too.
+
+Keys are bounded: methods of the standard, the routes' own paths, statuses.
+"""
+
+from collections import Counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+
+class HttpTally:
+    """Answers by method, path and status, and open websockets."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        self.websockets = 0
+
+
+class CountHttp:
+    """Writes what passes into a tally."""
+
+    def __init__(self, app: ASGIApp, tally: HttpTally) -> None:
+        self.app, self.tally = app, tally
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            self.tally.websockets += 1
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                self.tally.websockets -= 1
+        else:
+            await self.app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = 500  # of what breaks before it answers: the framework says so outside of us
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        finally:
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self.tally.answers[method, getattr(scope.get("route"), "path", "other"), status] += 1

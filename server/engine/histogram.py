@@ -1,0 +1,30 @@
+"""How often a value fell into which bucket: Prometheus' kind of histogram as plain numbers, which cross the
+process boundary and cost a bisection to add to.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)  # seconds
+STEPS = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+BATCHES = tuple(2**power for power in range(15))  # images
+
+
+@dataclass
+class Histogram:
+    """Counts of values up to each bound, the last of those above all; changed in place by `add`."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    sum: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
+    def add(self, value: float, times: int = 1) -> None:
+        """Counts a value, or so many that are alike."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.sum += value * times
+
+    def copy(self) -> "Histogram":
+        return Histogram(self.bounds, self.counts.copy(), self.sum)
