@@ -8,10 +8,11 @@ from fastapi import FastAPI
 
 from model import zoo
 from model.checkpoint import load_config, tested_bits_per_dim
-from server.api import errors, health, images, metrics, models, stream
+from server.api import errors, health, images, metrics, models, origins, stream
 from server.api.body_limit import BodyLimit
 from server.api.http_tally import CountHttp, HttpTally
 from server.api.jobs import Models, ServedModel
+from server.api.keys import Keys
 from server.engine.client import EngineClient
 from server.engine.process import EngineOptions
 from server.metrics import registry
@@ -51,7 +52,10 @@ def build(settings: Settings, model: ServedModel) -> FastAPI:
         await model.engine.close()
 
     app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
-    app.add_middleware(BodyLimit, most=settings.max_body_bytes)
+    app.add_middleware(BodyLimit, most=settings.max_body_bytes)  # the innermost: each one added lies around the others
+    if settings.api_keys:
+        app.add_middleware(Keys, keys=settings.api_keys)
+    origins.install(app, settings.allow_origins)  # around the keys: a preflight has none
     http = HttpTally()
     app.add_middleware(CountHttp, tally=http)  # the outermost, whatever comes beside it
     errors.install(app)

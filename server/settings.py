@@ -1,13 +1,16 @@
 """Settings of a server: from `scanline serve`'s options or SCANLINE_* variables, checked once, then fixed."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model import zoo
 
 Positive = Annotated[int, Field(ge=1)]
+KEY = re.compile(r"[!-+\--~]+")  # printable ASCII but space and comma
+ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
 
 
 class Settings(BaseSettings):
@@ -25,3 +28,29 @@ class Settings(BaseSettings):
     max_images_per_request: Positive = 1024
     max_waiting_images: Positive = 10_000
     max_body_bytes: Positive = 16_000_000
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # none: whoever reaches the port may paint
+    allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
+
+    @field_validator("api_keys", "allow_origins", mode="before")
+    @classmethod
+    def _commas(cls, value: Any) -> Any:
+        """A variable's texts stand between commas."""
+        return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("api_keys")
+    @classmethod
+    def _keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        for key in keys:
+            if not key.get_secret_value():
+                raise ValueError("a key must not be empty")
+            if not KEY.fullmatch(key.get_secret_value()):
+                raise ValueError("a key must be printable ASCII without spaces and commas")
+        return keys
+
+    @field_validator("allow_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not ORIGIN.fullmatch(origin):
+                raise ValueError(f"an origin is * or like https://example.com, no path, not {origin!r}")
+        return origins

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from server.api.departure import ClientGoneError
 from server.engine.client import EngineUnavailableError, QueueFullError
@@ -112,6 +113,14 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(error.status_code, message, code=codes.get(error.status_code), headers=headers)
     log.error("a request failed", exc_info=error)
     return ApiError(500, "The server failed on this request; its log says why.", code="internal_error")
+
+
+async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer of a middleware that lets a request, or a websocket not yet accepted, go no further."""
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message})
+        return
+    await JSONResponse(error.body, error.status, error.headers)(scope, receive, send)
 
 
 def install(app: FastAPI) -> None:

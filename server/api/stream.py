@@ -19,6 +19,7 @@ from server.api.schemas import EditRequest, GenerationRequest, PaintFields
 from server.api.uploads import from_json
 from server.refusal import Refusal
 
+SUBPROTOCOL = "scanline"  # browsers that show a key as a second one want one to be taken
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
@@ -28,7 +29,7 @@ def router(models: Models) -> APIRouter:
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
-        await socket.accept()
+        await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         await Connection(socket, models).run()
 
     return routes

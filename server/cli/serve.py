@@ -9,10 +9,17 @@ import typer
 
 from server.settings import Settings
 
+REPEATED = {"api_keys": "--api-key", "allow_origins": "--allow-origin"}  # one a time, many together
+
 
 def _option(name: str, text: str) -> Any:
     """An option without a default of its own: what is not given, Settings decides."""
-    return typer.Option(help=text, show_default=str(Settings.model_fields[name].default))
+    default = Settings.model_fields[name].default
+    return typer.Option(_flag(name), help=text, show_default="none" if default == () else str(default))
+
+
+def _flag(name: str) -> str:
+    return REPEATED.get(name, f"--{name.replace('_', '-')}")
 
 
 def serve(
@@ -26,6 +33,13 @@ def serve(
     max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
     max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
     max_body_bytes: Annotated[int | None, _option("max_body_bytes", "Of a request or message; then 413.")] = None,
+    api_keys: Annotated[
+        list[str] | None,
+        _option("api_keys", "Wanted of all but probes. Repeatable; process lists show it, not SCANLINE_API_KEYS."),
+    ] = None,
+    allow_origins: Annotated[
+        list[str] | None, _option("allow_origins", "Of pages that may use this server, * for all. Repeatable.")
+    ] = None,
 ) -> None:
     """Serves a model over HTTP and websocket. SCANLINE_* variables set what no option does."""
     given = {name: value for name, value in locals().items() if value is not None}
@@ -83,8 +97,8 @@ def _settings(given: dict[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name, *branch = first["loc"]
-        reason = "must be auto or a whole number from 1" if branch else first["msg"]
-        raise ValueError(f"--{str(name).replace('_', '-')}: {reason}") from None
+        reason = "must be auto or a whole number from 1" if branch else first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{_flag(str(name))}: {reason}") from None
 
 
 def _number(value: Any) -> Any:

@@ -86,8 +86,8 @@ class Painter:
 
 
 @contextmanager
-def connected(url: str, **options: Any) -> Iterator[Painter]:
+def connected(url: str, path: str = "/v1/images/stream", **options: Any) -> Iterator[Painter]:
     """A connection to the server at `url` for as long as the context lasts."""
     quiet = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None}
-    with connect(f"{url.replace('http', 'ws')}/v1/images/stream", **quiet, **options) as socket:
+    with connect(f"{url.replace('http', 'ws')}{path}", **quiet, **options) as socket:
         yield Painter(socket)

@@ -3,8 +3,15 @@
 import re
 
 import httpx
+from websockets.exceptions import InvalidStatus
 
 ONE_SENTENCE = re.compile(r"(?:[^.\n]|\.(?! ))*\.")
+
+
+def answer_of(refused: InvalidStatus) -> httpx.Response:
+    """What was answered where a websocket does not open."""
+    answer = refused.response
+    return httpx.Response(answer.status_code, headers=list(answer.headers.raw_items()), content=bytes(answer.body))
 
 
 def assert_refused(response: httpx.Response, status: int, param: str | None, code: str) -> None:
