@@ -49,6 +49,7 @@ def test_the_documentation_is_served(client: httpx.Client) -> None:
 def test_every_route_is_documented(client: httpx.Client) -> None:
     assert set(client.get("/openapi.json").json()["paths"]) == {
         "/healthz",
+        "/metrics",
         "/readyz",
         "/v1/images/edits",
         "/v1/images/generations",
