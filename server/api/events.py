@@ -17,10 +17,13 @@ from starlette.types import Receive, Scope, Send
 from server.api.departure import ClientGoneError, unless_gone
 from server.api.errors import from_exception
 from server.api.jobs import ServedModel, Work, work_of
+from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
 from server.engine.job import Job
 from server.pictures import to_base64
+
+PING_SECONDS = 15.0  # proxies wait for 30 and more
 
 
 class EventStream(Response):
@@ -51,10 +54,11 @@ class EventStream(Response):
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
-        try:
-            await self._paint(send, work, job)
-        except Exception as error:
-            await _send(send, "error", from_exception(error).body)
+        async with kept_alive(send, PING_SECONDS) as tell:
+            try:
+                await self._paint(tell, work, job)
+            except Exception as error:
+                await _send(tell, "error", from_exception(error).body)
         await send({"type": "http.response.body", "body": b""})
 
     async def _paint(self, send: Send, work: Work, job: Job) -> None:

@@ -23,7 +23,7 @@ def read(lines: Iterator[str]) -> list[Event]:
             events.append(json.loads(value))
             assert name == events[-1].get("type", "error")
         else:
-            assert line == ""
+            assert line in ("", ": ping")
     return events
 
 
