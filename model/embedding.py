@@ -62,5 +62,10 @@ class Embedding(nn.Module):
 
 def waves(length: int, width: int) -> torch.Tensor:
     """Sine in even, cosine in odd dimensions, base 10000 (Vaswani et al., 2017): [length, width]."""
-    angle = torch.arange(length).unsqueeze(1) * torch.exp(-math.log(10000) / width * torch.arange(0, width, 2))
+    angle = torch.arange(length).unsqueeze(1) * frequencies(width)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :width]
+
+
+def frequencies(width: int) -> torch.Tensor:
+    """Of the waves, one for each pair of dimensions."""
+    return torch.exp(-math.log(10000) / width * torch.arange(0, width, 2))

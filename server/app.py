@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from model import zoo
 from model.checkpoint import load_config, tested_bits_per_dim
-from server.api import errors, health, images, metrics, models, origins, stream
+from server.api import errors, health, images, metrics, models, onnx, origins, stream
 from server.api.body_limit import BodyLimit
 from server.api.http_tally import CountHttp, HttpTally
 from server.api.jobs import Models, ServedModel
@@ -59,7 +59,7 @@ def build(settings: Settings, model: ServedModel) -> FastAPI:
     http = HttpTally()
     app.add_middleware(CountHttp, tally=http)  # the outermost, whatever comes beside it
     errors.install(app)
-    for part in (images, models, stream):
+    for part in (images, onnx, models, stream):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
     app.include_router(health.router(served))
     app.include_router(metrics.router(registry(served, http)))

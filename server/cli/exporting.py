@@ -1,4 +1,4 @@
-"""scanline export: a model as a checkpoint that the authors' published code reads."""
+"""scanline export: a model as a checkpoint that the authors' published code reads, or as one ONNX step."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +8,30 @@ import typer
 
 def export(
     model: Annotated[str, typer.Argument(help="A shipped model's name or a model directory.")],
-    checkpoint: Annotated[Path, typer.Argument(help="weights.pth to write.")],
+    out: Annotated[Path, typer.Argument(help="weights.pth or step.onnx to write.")],
+    onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX; a file that ends in .onnx is so anyway.")] = False,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the ONNX file: float32, float16 or int8.", show_default="float16 where that loses nothing"
+        ),
+    ] = None,
 ) -> None:
-    """Writes a model that their code can express; what it cannot is told in one sentence."""
+    """Writes a model as a checkpoint that the authors' code reads, or its recurrent step as ONNX."""
     from model import zoo
     from model.authors import write_checkpoint
     from model.checkpoint import load_model, write_atomically
 
+    onnx = onnx or out.suffix == ".onnx"
+    if weights is not None and not onnx:
+        raise ValueError("--weights is for ONNX: add --onnx")
     network = load_model(zoo.find(model))
-    write_atomically(checkpoint, lambda path: write_checkpoint(network, path))
-    print(f"{checkpoint}: {network.parameter_count:,} parameters as the authors' code names them")
+    if onnx:
+        from model.onnx_step import export_step
+
+        file = export_step(network, weights).SerializeToString()
+        write_atomically(out, lambda path: path.write_bytes(file))
+        print(f"{out}: one step of {network.parameter_count:,} parameters in {len(file) / 1e6:.1f} MB")
+        return
+    write_atomically(out, lambda path: write_checkpoint(network, path))
+    print(f"{out}: {network.parameter_count:,} parameters as the authors' code names them")

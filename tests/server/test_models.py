@@ -56,4 +56,5 @@ def test_every_route_is_documented(client: httpx.Client) -> None:
         "/v1/images/likelihoods",
         "/v1/models",
         "/v1/models/{name}",
+        "/v1/models/{name}/onnx",
     }

@@ -1,0 +1,91 @@
+"""A graph of ONNX, put together node by node; what its weights are stored as stands here and nowhere else.
+
+Arithmetic is float32 whatever the weights are: narrower ones are widened by nodes that depend on nothing else, which
+runtimes fold when they load the file.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 20  # the first with Gelu
+IR_VERSION = 9  # the least for that opset: older runtimes read the file too
+TYPES = {"uint8": TensorProto.UINT8, "int32": TensorProto.INT32, "float32": TensorProto.FLOAT}
+WEIGHTS = ("float32", "float16", "int8")
+
+Shape = Sequence[int | str]  # a text is a size that is known when the graph runs
+
+
+class Graph:
+    """Nodes and constants so far. Every method returns names of values, which are inputs of the next ones."""
+
+    def __init__(self, weights: str) -> None:
+        """weights: one of WEIGHTS; int8 holds the rows of matrices with a scale each, the rest in float16."""
+        if weights not in WEIGHTS:
+            raise ValueError(f"unknown weights {weights!r}; known: {', '.join(WEIGHTS)}")
+        self.weights = weights
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+
+    def input(self, name: str, kind: str, shape: Shape) -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
+        return name
+
+    def output(self, name: str, kind: str, shape: Shape, value: str) -> None:
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """The one result of an operator."""
+        return self.nodes(operator, 1, *inputs, **attributes)[0]
+
+    def nodes(self, operator: str, results: int, *inputs: str, **attributes: Any) -> list[str]:
+        """All results of an operator that has several."""
+        names = [f"{operator}_{len(self._nodes)}_{i}" for i in range(results)]
+        self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        return names
+
+    def constant(self, value: Any, kind: str) -> str:
+        """Numbers of a numpy type, stored as they are; the same ones are stored once."""
+        array = np.ascontiguousarray(np.asarray(value, kind))
+        key = (kind, array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = numpy_helper.from_array(array, f"constant_{len(self._constants)}")
+        return str(self._constants[key].name)
+
+    def ints(self, *values: int) -> str:
+        """A shape, sizes or axes."""
+        return self.constant(values, "int64")
+
+    def weight(self, tensor: torch.Tensor) -> str:
+        """A weight [...], float32 where it is used; ValueError where float16 cannot hold it."""
+        array = tensor.detach().cpu().float().numpy()
+        if self.weights == "float32":
+            return self.constant(array, "float32")
+        if np.abs(array).max() > np.finfo(np.float16).max:
+            raise ValueError(f"a weight of {np.abs(array).max():g} is beyond float16; export with --weights float32")
+        return self.node("Cast", self.constant(array, "float16"), to=TensorProto.FLOAT)
+
+    def matrix(self, tensor: torch.Tensor) -> str:
+        """A weight [rows, columns] that may be int8: each row then has a scale, and at most half a step of error."""
+        if self.weights != "int8":
+            return self.weight(tensor)
+        rows = tensor.detach().cpu().float().numpy()
+        scales = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127
+        whole = self.node("Cast", self.constant(np.rint(rows / scales), "int8"), to=TensorProto.FLOAT)
+        return self.node("Mul", whole, self.constant(scales, "float32"))
+
+    def model(self, name: str, about: str, facts: dict[str, str]) -> onnx.ModelProto:
+        """The whole as a file holds it; `facts` are read by whoever runs it."""
+        graph = helper.make_graph(self._nodes, name, self.inputs, self.outputs, list(self._constants.values()), about)
+        model = helper.make_model(
+            graph, producer_name="scanline", ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]
+        )
+        helper.set_model_props(model, facts)
+        return model

@@ -1,0 +1,51 @@
+"""GET /v1/models/{id}/onnx: the model's recurrent step, for whoever wants to paint on their own device."""
+
+import asyncio
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+from model.checkpoint import load_model
+from model.onnx_step import export_step
+from server.api.jobs import Models
+
+TYPE = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file and the tag that is its own."""
+
+    file: bytes
+    tag: str
+
+
+def router(models: Models) -> APIRouter:
+    """The route over `models`, each of which is exported when it is first asked for, and kept."""
+    routes = APIRouter(prefix="/v1/models", tags=["models"])
+    kept: dict[str, Exported] = {}
+    one_at_a_time = asyncio.Lock()
+
+    @routes.head("/{name:path}/onnx", include_in_schema=False)
+    @routes.get("/{name:path}/onnx", response_class=Response, responses={200: {"content": {TYPE: {}}}})
+    async def exported(name: str, request: Request) -> Response:
+        """Gives the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
+        model = models.find(name)
+        async with one_at_a_time:
+            if name not in kept:
+                kept[name] = await asyncio.to_thread(_export, model.engine.options.directory)
+        found = kept[name]
+        headers = {"etag": found.tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == found.tag:
+            return Response(status_code=304, headers=headers)
+        headers["content-disposition"] = f'attachment; filename="{name}.onnx"'
+        return Response(found.file, media_type=TYPE, headers=headers)
+
+    return routes
+
+
+def _export(directory: Path) -> Exported:
+    file = export_step(load_model(directory)).SerializeToString(deterministic=True)
+    return Exported(file, f'"{sha256(file).hexdigest()[:32]}"')
