@@ -10,9 +10,9 @@ class TrainingConfig:
 
     updates: int
     batch: int = 16
-    optimiser: Literal["adamw", "radam"] = "adamw"
+    optimiser: Literal["adamw", "muon", "radam"] = "adamw"
     learning_rate: float = 2e-3
-    second_moment: float = 0.99  # beta_2 of either optimiser
+    second_moment: float = 0.99  # beta_2 of AdamW and RAdam
     weight_decay: float = 0.01  # on matrices only
     warm_up: int = 200  # updates
     schedule: Literal["cosine", "trapezoid", "constant"] = "trapezoid"

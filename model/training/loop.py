@@ -23,7 +23,8 @@ from model.training.average import Average
 from model.training.batches import batch_at
 from model.training.config import TrainingConfig
 from model.training.curve import Curve, Row
-from model.training.schedule import learning_rate, optimiser
+from model.training.optimiser import optimiser
+from model.training.schedule import learning_rate
 from model.training.state import load_state, save_state
 from model.transformer import Transformer
 

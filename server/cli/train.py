@@ -18,7 +18,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what is in the model directory.")] = False,
     updates: Annotated[int | None, typer.Option(min=1)] = None,
     batch: Annotated[int | None, typer.Option(min=1)] = None,
-    optimiser: Annotated[str | None, typer.Option(help="adamw or radam.")] = None,
+    optimiser: Annotated[str | None, typer.Option(help="adamw, muon or radam.")] = None,
     learning_rate: Annotated[float | None, typer.Option()] = None,
     schedule: Annotated[str | None, typer.Option(help="trapezoid, cosine or constant.")] = None,
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16; bfloat16 on a GPU.")] = None,

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from model.training import TrainingConfig, train
@@ -23,6 +24,7 @@ RECIPE: dict[str, Any] = {
     "sample_images": 4,
 }
 IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(np.uint8), (1, 4))
+HAS_MUON = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch 2.9 brought Muon")
 
 
 class StoppedError(Exception):

@@ -12,7 +12,7 @@ from model.training import ResumeError, TrainingConfig
 from model.training.curve import Curve
 from model.training.state import load_state, save_state
 from tests.model import small
-from tests.model.runs import MODEL, RECIPE, StoppedError, curve, run, state
+from tests.model.runs import HAS_MUON, MODEL, RECIPE, StoppedError, curve, run, state
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,11 @@ def test_stopped_twice_and_resumed_twice(whole: Path, tmp_path: Path) -> None:
     assert_same_end(whole, tmp_path)
 
 
-def test_radam_resumes_too(tmp_path: Path) -> None:
-    run(tmp_path / "whole", optimiser="radam", updates=40, schedule="constant")
-    run(tmp_path / "split", optimiser="radam", updates=30, schedule="constant")
-    run(tmp_path / "split", optimiser="radam", updates=40, schedule="constant", resume=True)
+@pytest.mark.parametrize("optimiser", ["radam", pytest.param("muon", marks=HAS_MUON)])
+def test_the_others_resume_too(tmp_path: Path, optimiser: str) -> None:
+    run(tmp_path / "whole", optimiser=optimiser, updates=40, schedule="constant")
+    run(tmp_path / "split", optimiser=optimiser, updates=30, schedule="constant")
+    run(tmp_path / "split", optimiser=optimiser, updates=40, schedule="constant", resume=True)
     weights = [torch.load(tmp_path / name / "training.pt", weights_only=True)["model"] for name in ("whole", "split")]
     assert all(map(torch.equal, weights[0].values(), weights[1].values()))
 

@@ -1,11 +1,9 @@
-"""The learning rate over a run, and which weights decay."""
+"""The learning rate over a run."""
 
 import pytest
-import torch
 
 from model.training import TrainingConfig
-from model.training.schedule import learning_rate, optimiser
-from tests.model import small
+from model.training.schedule import learning_rate
 
 
 def rates(schedule: str, **changes: float) -> list[float]:
@@ -38,22 +36,3 @@ def test_cosine_falls_from_the_full_rate_through_half_to_zero() -> None:
 
 def test_no_warm_up_begins_at_the_full_rate() -> None:
     assert rates("constant", warm_up=0)[0] == 1
-
-
-@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
-def test_every_weight_is_trained_by_the_optimiser_that_was_asked_for(name: str, kind: type) -> None:
-    model = small.model(small.config())
-    found = optimiser(model, TrainingConfig(1, optimiser=name))
-    assert type(found) is kind
-    trained = [parameter for group in found.param_groups for parameter in group["params"]]
-    assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
-    assert len(trained) == len(list(model.parameters()))
-
-
-def test_what_decays_are_matrices_of_the_layers() -> None:
-    model = small.model(small.config())
-    groups = optimiser(model, TrainingConfig(1, weight_decay=0.1)).param_groups
-    decayed = {id(parameter) for group in groups if group["weight_decay"] == 0.1 for parameter in group["params"]}
-    names = {name for name, parameter in model.named_parameters() if id(parameter) in decayed}
-    matrices = {name for name, parameter in model.layers.named_parameters("layers") if parameter.dim() == 2}
-    assert matrices <= names <= matrices | {"head.weight"}

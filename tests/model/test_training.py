@@ -12,7 +12,7 @@ from model.checkpoint import load_model
 from model.scoring import score
 from model.training.loop import ROW_EVERY
 from model.transformer import Transformer
-from tests.model.runs import IMAGES, MODEL, StoppedError, curve, run
+from tests.model.runs import HAS_MUON, IMAGES, MODEL, StoppedError, curve, run
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_pictures_are_pictures(finished: tuple[Path, Transformer]) -> None:
         assert len(np.unique(np.asarray(loss.convert("L")))) > 2
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "radam"])
+@pytest.mark.parametrize("optimiser", ["adamw", "radam", pytest.param("muon", marks=HAS_MUON)])
 def test_same_recipe_same_weights(tmp_path: Path, optimiser: str) -> None:
     first, again = (run(tmp_path / name, optimiser=optimiser, updates=30) for name in ("first", "again"))
     assert all(map(torch.equal, first.state_dict().values(), again.state_dict().values()))

@@ -1,0 +1,51 @@
+"""Which weights each optimiser moves, and which decay."""
+
+import pytest
+import torch
+
+from model.training import TrainingConfig
+from model.training.optimiser import Together, optimiser
+from model.transformer import Transformer
+from tests.model import small
+from tests.model.runs import HAS_MUON
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
+def test_every_weight_is_trained_by_the_optimiser_that_was_asked_for(name: str, kind: type) -> None:
+    model = small.model(small.config())
+    found = optimiser(model, TrainingConfig(1, optimiser=name))
+    assert type(found) is kind
+    assert_trains_everything(found, model)
+
+
+@HAS_MUON
+def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
+    model = small.model(small.config())
+    found = optimiser(model, TrainingConfig(1, optimiser="muon"))
+    assert isinstance(found, Together)
+    assert [type(part) for part in found.parts] == [torch.optim.Muon, torch.optim.AdamW]
+    moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
+    matrices = {id(p) for p in model.layers.parameters() if p.dim() == 2}
+    assert moved == matrices
+    assert_trains_everything(found, model)
+
+
+def test_muon_is_refused_by_an_older_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    with pytest.raises(ValueError, match=r"the optimiser muon needs torch 2\.9 or newer, and this is torch"):
+        optimiser(small.model(small.config()), TrainingConfig(1, optimiser="muon"))
+
+
+def assert_trains_everything(found: torch.optim.Optimizer | Together, model: Transformer) -> None:
+    trained = [parameter for group in found.param_groups for parameter in group["params"]]
+    assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
+    assert len(trained) == len(list(model.parameters()))
+
+
+def test_what_decays_are_matrices_of_the_layers() -> None:
+    model = small.model(small.config())
+    groups = optimiser(model, TrainingConfig(1, weight_decay=0.1)).param_groups
+    decayed = {id(parameter) for group in groups if group["weight_decay"] == 0.1 for parameter in group["params"]}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in decayed}
+    matrices = {name for name, parameter in model.layers.named_parameters("layers") if parameter.dim() == 2}
+    assert matrices <= names <= matrices | {"head.weight"}
