@@ -17,7 +17,7 @@ class TrainingConfig:
     warm_up: int = 200  # updates
     schedule: Literal["cosine", "trapezoid", "constant"] = "trapezoid"
     decay: float = 0.3  # share of the updates in which a trapezoid falls to zero
-    clip: float = 1.0  # global gradient norm
+    clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.999  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
     precision: Literal["float32", "bfloat16"] = "float32"

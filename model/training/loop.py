@@ -23,7 +23,7 @@ from model.training.average import Average
 from model.training.batches import batch_at
 from model.training.config import TrainingConfig
 from model.training.curve import Curve, Row
-from model.training.optimiser import optimiser
+from model.training.optimiser import clip_gradients, optimiser
 from model.training.schedule import learning_rate
 from model.training.state import load_state, save_state
 from model.transformer import Transformer
@@ -72,7 +72,7 @@ def train(
         loss = loss_of(model, batch, config.precision)
         optimise.zero_grad(set_to_none=True)
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        norm = clip_gradients(model, config.clip)
         optimise.step()
         average.follow(model, update)
         recent.append((loss.detach(), norm))

@@ -8,7 +8,8 @@ from torch import nn
 
 from model.training.config import TrainingConfig
 
-HEAD_SCALE = 0.1
+HEAD_SCALE = 0.1  # of what is not a matrix of the layers
+BESIDE_MUON = 0.4  # of the rate of the matrices
 
 
 class Together:
@@ -65,4 +66,17 @@ def optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer
     if not hasattr(torch.optim, "Muon"):
         raise ValueError(f"the optimiser muon needs torch 2.9 or newer, and this is torch {torch.__version__}")
     muon = torch.optim.Muon([decayed], lr=rate, adjust_lr_fn="match_rms_adamw")
+    for group in kept:
+        group["scale"] *= BESIDE_MUON
     return Together(muon, torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True))
+
+
+def clip_gradients(model: nn.Module, most: float) -> torch.Tensor:
+    """Clips the head's norm and that of all else, each to `most`; returns the norm of both together, before.
+
+    Apart, because nearly all of the norm is the head's, in jumps that would silence the layers.
+    """
+    head = [p for name, p in model.named_parameters() if name.startswith("head.")]
+    rest = [p for name, p in model.named_parameters() if not name.startswith("head.")]
+    norms = [torch.nn.utils.clip_grad_norm_(part, most) for part in (head, rest)]
+    return torch.stack(norms).norm()

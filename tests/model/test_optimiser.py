@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.training import TrainingConfig
-from model.training.optimiser import Together, optimiser
+from model.training.optimiser import Together, clip_gradients, optimiser
 from model.transformer import Transformer
 from tests.model import small
 from tests.model.runs import HAS_MUON
@@ -49,3 +49,16 @@ def test_what_decays_are_matrices_of_the_layers() -> None:
     names = {name for name, parameter in model.named_parameters() if id(parameter) in decayed}
     matrices = {name for name, parameter in model.layers.named_parameters("layers") if parameter.dim() == 2}
     assert matrices <= names <= matrices | {"head.weight"}
+
+
+def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
+    model = small.model(small.config())
+    for name, parameter in model.named_parameters():
+        parameter.grad = torch.full_like(parameter, 100.0 if name.startswith("head.") else 1e-4)
+    before = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    whole = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
+    torch.testing.assert_close(clip_gradients(model, 1.0), whole)
+    head = torch.cat([p.grad.flatten() for p in model.head.parameters()])
+    torch.testing.assert_close(head.norm(), torch.tensor(1.0))
+    layers = ((name, p) for name, p in model.named_parameters() if not name.startswith("head."))
+    assert all(torch.equal(p.grad, before[name]) for name, p in layers)
