@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from server.api.http_tally import HttpTally
-from server.api.jobs import Models, ServedModel
+from server.api.served import Models, ServedModel
 from server.engine.histogram import Histogram
 from server.engine.tally import ENDS, OPERATIONS, REFUSALS
 

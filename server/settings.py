@@ -18,7 +18,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SCANLINE_", frozen=True, extra="forbid")
 
-    model: str = zoo.DEFAULT
+    models: Annotated[tuple[str, ...], NoDecode] = (zoo.DEFAULT,)  # the first is for who names none
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -31,11 +31,18 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # none: whoever reaches the port may paint
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
 
-    @field_validator("api_keys", "allow_origins", mode="before")
+    @field_validator("models", "api_keys", "allow_origins", mode="before")
     @classmethod
     def _commas(cls, value: Any) -> Any:
         """A variable's texts stand between commas."""
         return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("models")
+    @classmethod
+    def _models(cls, models: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(models):
+            raise ValueError("a model's name must not be empty")
+        return models
 
     @field_validator("api_keys")
     @classmethod

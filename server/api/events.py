@@ -16,10 +16,11 @@ from starlette.types import Receive, Scope, Send
 
 from server.api.departure import ClientGoneError, unless_gone
 from server.api.errors import from_exception
-from server.api.jobs import ServedModel, Work, work_of
+from server.api.jobs import Work, work_of
 from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
+from server.api.served import ServedModel
 from server.engine.job import Job
 from server.pictures import to_base64
 

@@ -3,11 +3,12 @@
 from fastapi import APIRouter
 
 from server.api.errors import ApiError
-from server.api.jobs import Models
+from server.api.schemas import Readiness
+from server.api.served import Models
 
 
 def router(models: Models) -> APIRouter:
-    """Both probes; neither asks the engine for work."""
+    """Both probes; neither asks an engine for work."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz")
@@ -16,12 +17,13 @@ def router(models: Models) -> APIRouter:
         return {"status": "ok"}
 
     @routes.get("/readyz")
-    async def readyz() -> dict[str, str]:
-        """200 when every model can paint, 503 while one is loading or gone."""
-        for model in models.all.values():
-            if not model.engine.is_ready:
-                message = f"The model {model.id} is loading or gone."
-                raise ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
-        return {"status": "ready"}
+    async def readyz() -> Readiness:
+        """200 when a model can paint and none is loading, 503 otherwise; both tell of each model how it stands."""
+        states = {model.id: model.state for model in models.all.values()}
+        if "loading" in states.values() or "ready" not in states.values():
+            told = ", ".join(f"{name} ({state})" for name, state in states.items())
+            message = f"The server is not ready: {told}."
+            raise ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
+        return Readiness(models=states)
 
     return routes

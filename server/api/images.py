@@ -11,7 +11,7 @@ from server import pictures
 from server.api.departure import unless_gone
 from server.api.errors import ApiError
 from server.api.events import EventStream
-from server.api.jobs import Models, ServedModel, Work, work_of
+from server.api.jobs import Work, work_of
 from server.api.schemas import (
     EditRequest,
     GenerationRequest,
@@ -23,6 +23,7 @@ from server.api.schemas import (
     PaintFields,
     Usage,
 )
+from server.api.served import Models, ServedModel
 from server.api.uploads import read_fields
 from server.engine.job import Job
 from server.refusal import Refusal
@@ -71,7 +72,7 @@ def router(models: Models) -> APIRouter:
 
 
 async def _paint(models: Models, request: Request, fields: PaintFields) -> Response:
-    model = models.find(fields.model)
+    model = models.to_work(fields.model)
     images = models.count(fields, model)
     wanted = _wanted(request, fields.output_format)
     if fields.stream:
@@ -87,7 +88,7 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
 
 
 async def _score(models: Models, request: Request, fields: LikelihoodRequest) -> Response:
-    model = models.find(fields.model)
+    model = models.to_work(fields.model)
     models.check_count(len(fields.image), "image")
     config = model.config
     with model.engine.reserve(len(fields.image)):

@@ -2,9 +2,8 @@
 
 from fastapi import APIRouter
 
-from server.api.errors import ApiError
-from server.api.jobs import Models, ServedModel
 from server.api.schemas import ModelCard, ModelList
+from server.api.served import Models, ServedModel
 
 
 def router(models: Models) -> APIRouter:
@@ -13,7 +12,7 @@ def router(models: Models) -> APIRouter:
 
     @routes.get("")
     async def all_models() -> ModelList:
-        """Lists the models that this server paints with."""
+        """Lists the models of this server, the default first, whatever state they are in."""
         return ModelList(data=[_card(model) for model in models.all.values()])
 
     @routes.get("/{name:path}")
@@ -25,17 +24,18 @@ def router(models: Models) -> APIRouter:
 
 
 def _card(model: ServedModel) -> ModelCard:
-    if model.engine.ready is None:
-        raise ApiError(503, "The model is still loading.", code="not_ready", headers={"retry-after": "2"})
+    ready = model.engine.ready
     return ModelCard(
         id=model.id,
         created=model.created,
         height=model.config.height,
         width=model.config.width,
         channels=model.config.channels,
-        parameters=model.engine.ready.parameters,
+        state=model.state,
+        failure=model.failure,
         bits_per_dim=model.bits_per_dim,
-        state_bytes_per_image=model.engine.ready.state_bytes,
         precision=model.engine.options.precision,
-        backend=model.engine.ready.backend,
+        parameters=ready.parameters if ready else None,
+        state_bytes_per_image=ready.state_bytes if ready else None,
+        backend=ready.backend if ready else None,
     )

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from model.checkpoint import load_model
 from model.onnx_step import export_step
-from server.api.jobs import Models
+from server.api.served import Models
 
 TYPE = "application/octet-stream"
 
@@ -32,7 +32,7 @@ def router(models: Models) -> APIRouter:
     @routes.get("/{name:path}/onnx", response_class=Response, responses={200: {"content": {TYPE: {}}}})
     async def exported(name: str, request: Request) -> Response:
         """Gives the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
-        model = models.find(name)
+        model = models.to_work(name)
         async with one_at_a_time:
             if name not in kept:
                 kept[name] = await asyncio.to_thread(_export, model.engine.options.directory)

@@ -159,6 +159,16 @@ class LikelihoodsAnswer(BaseModel):
     data: list[Likelihood]
 
 
+ModelState = Literal["loading", "ready", "failed"]
+
+
+class Readiness(BaseModel):
+    """A server that can paint, and how each of its models stands."""
+
+    status: Literal["ready"] = "ready"
+    models: dict[str, ModelState]
+
+
 class ModelCard(BaseModel):
     """One model, in the official shape, with what is ours beside it."""
 
@@ -169,11 +179,13 @@ class ModelCard(BaseModel):
     height: int
     width: int
     channels: int
-    parameters: int
+    state: ModelState
+    failure: str | None  # why it failed
     bits_per_dim: float | None
-    state_bytes_per_image: int
     precision: str
-    backend: str  # what runs its steps
+    parameters: int | None  # this and the rest: once it is loaded
+    state_bytes_per_image: int | None
+    backend: str | None  # what runs its steps
 
 
 class ModelList(BaseModel):

@@ -14,8 +14,9 @@ from typing import Any
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from server.api.errors import ApiError, from_exception
-from server.api.jobs import Models, work_of
+from server.api.jobs import work_of
 from server.api.schemas import EditRequest, GenerationRequest, PaintFields
+from server.api.served import Models
 from server.api.uploads import from_json
 from server.refusal import Refusal
 
@@ -109,7 +110,7 @@ class Connection:
             await self._tell_error(name, error)
 
     async def _paint(self, name: int | str, fields: PaintFields) -> None:
-        model = self.models.find(fields.model)
+        model = self.models.to_work(fields.model)
         images = self.models.count(fields, model)
         config, number = model.config, next(self.numbers)
         with model.engine.reserve(images):

@@ -9,13 +9,15 @@ import typer
 
 from server.settings import Settings
 
-REPEATED = {"api_keys": "--api-key", "allow_origins": "--allow-origin"}  # one a time, many together
+# one a time, many together
+REPEATED = {"models": "--model", "api_keys": "--api-key", "allow_origins": "--allow-origin"}
 
 
 def _option(name: str, text: str) -> Any:
     """An option without a default of its own: what is not given, Settings decides."""
     default = Settings.model_fields[name].default
-    return typer.Option(_flag(name), help=text, show_default="none" if default == () else str(default))
+    shown = ", ".join(default) or "none" if isinstance(default, tuple) else str(default)
+    return typer.Option(_flag(name), help=text, show_default=shown)
 
 
 def _flag(name: str) -> str:
@@ -23,12 +25,15 @@ def _flag(name: str) -> str:
 
 
 def serve(
-    model: Annotated[str | None, _option("model", "A shipped model's name or a model directory.")] = None,
+    models: Annotated[
+        list[str] | None,
+        _option("models", "A shipped model's name or a model directory. Repeatable; the first is the default."),
+    ] = None,
     host: Annotated[str | None, _option("host", "Address to listen on.")] = None,
     port: Annotated[int | None, _option("port", "Port to listen on.")] = None,
     device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
-    slots: Annotated[str | None, _option("slots", "Images in flight at once: auto or a number.")] = None,
-    threads: Annotated[str | None, _option("threads", "Of the CPU: auto or a number.")] = None,
+    slots: Annotated[str | None, _option("slots", "Images in flight at once, of each model: auto or a number.")] = None,
+    threads: Annotated[str | None, _option("threads", "Of the CPU, for each model: auto or a number.")] = None,
     precision: Annotated[str | None, _option("precision", "exact, float16-state, int8 or int8-float16-state.")] = None,
     max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
     max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
@@ -41,7 +46,7 @@ def serve(
         list[str] | None, _option("allow_origins", "Of pages that may use this server, * for all. Repeatable.")
     ] = None,
 ) -> None:
-    """Serves a model over HTTP and websocket. SCANLINE_* variables set what no option does."""
+    """Serves models over HTTP and websocket. SCANLINE_* variables set what no option does."""
     given = {name: value for name, value in locals().items() if value is not None}
     sys.exit(asyncio.run(_serve(given)))
 
@@ -50,32 +55,35 @@ async def _serve(given: dict[str, Any]) -> int:
     """Runs until a signal or the engine's death; 1 where it did not end by a signal."""
     import uvicorn
 
-    from server.app import build, served_model
+    from server.app import build
+    from server.models import served_models
 
     settings = _settings(given)
-    model = served_model(settings)
+    models = served_models(settings)
     listening = _listen(settings.host, settings.port)
     address = f"http://{settings.host}:{listening.getsockname()[1]}"
-    print(f"Scanline paints with {model.id} at {address}, described at {address}/docs", file=sys.stderr)
+    print(f"Scanline paints with {', '.join(models.all)} at {address}, described at {address}/docs", file=sys.stderr)
     config = uvicorn.Config(
-        build(settings, model),
+        build(settings, models),
         ws_per_message_deflate=False,
         ws_max_size=settings.max_body_bytes,
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
-    watch = asyncio.create_task(_stop_without_engine(server, model.engine.gone))
+    engines = [model.engine for model in models.all.values()]
+    watch = asyncio.create_task(_stop_without_engines(server, [engine.gone for engine in engines]))
     await server.serve(sockets=[listening])
-    engine_died = watch.done()
+    engines_died = watch.done()
     watch.cancel()
-    if model.engine.load_error:
-        raise ValueError(model.engine.load_error)
-    return 1 if engine_died or not server.started else 0
+    if all(engine.load_error for engine in engines):
+        raise ValueError("; ".join(str(engine.load_error) for engine in engines))
+    return 1 if engines_died or not server.started else 0
 
 
-async def _stop_without_engine(server: Any, gone: asyncio.Event) -> None:
-    """A server without its engine answers nobody: it leaves, and whoever supervises it starts a new one."""
-    await gone.wait()
+async def _stop_without_engines(server: Any, gone: list[asyncio.Event]) -> None:
+    """A server that has no engine left answers nobody: it leaves, and whoever supervises it starts a new one."""
+    for each in gone:
+        await each.wait()
     server.should_exit = True
 
 

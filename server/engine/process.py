@@ -35,6 +35,7 @@ class EngineOptions:
     slots: int | None = None  # None: from free memory
     threads: int | None = None  # None: all cores
     precision: str = DEFAULT
+    share: float = 1.0  # of the free memory that all engines of a server may give to slots
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -47,13 +48,13 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
     return process, ours
 
 
-def auto_slots(state_bytes: int, device: str) -> int:
-    """Slots for the free memory: a quarter of it in states, at most what still makes painting faster."""
+def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
+    """Slots for a share of the free memory: a quarter of it in states, at most what still makes painting faster."""
     if device == "cuda":
         free, _ = torch.cuda.mem_get_info()
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * free) // state_bytes))
+    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * share * free) // state_bytes))
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
@@ -63,7 +64,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         device = resolve_device(options.device)
         model = load_model(options.directory, device)
         state_bytes = precision(options.precision).state_bytes(model.config)
-        slots = options.slots or auto_slots(state_bytes, device)
+        slots = options.slots or auto_slots(state_bytes, device, options.share)
         generator = Generator(model, slots, options.threads, options.precision)
         log.info("%s on %s: %s slots of %s bytes", options.directory.name, device, slots, state_bytes)
         connection.send([Ready(model.parameter_count, slots, device, state_bytes, generator.backend.name)])

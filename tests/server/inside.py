@@ -10,26 +10,27 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from server.app import build, served_model
+from server.app import build
 from server.engine.client import EngineClient
+from server.models import served_models
 from server.settings import Settings
 
 
 @contextmanager
 def inside(settings: Settings) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine's client, once it is ready, for as long as the context lasts."""
-    model = served_model(settings)
+    models = served_models(settings)
     options = {"log_level": "warning", "ws_per_message_deflate": False, "ws_ping_interval": None}
-    server = uvicorn.Server(uvicorn.Config(build(settings, model), **options))
+    server = uvicorn.Server(uvicorn.Config(build(settings, models), **options))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            while not model.engine.is_ready:
+            while not models.default.engine.is_ready:
                 thread.join(0.05)
                 assert thread.is_alive()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", model.engine
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", models.default.engine
         finally:
             server.should_exit = True
             thread.join()

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 SCANLINE = Path(sys.executable).with_name("scanline")
-LISTENS = re.compile(r"Scanline paints with \S+ at (http://[^,\s]+)")
+LISTENS = re.compile(r"Scanline paints with .+? at (http://[^,\s]+)")
 PATIENCE = 300  # seconds, for what takes few on an idle machine
 
 

@@ -12,6 +12,7 @@ from tests.server import blobs
 from tests.server.commands import scanline
 from tests.server.files import encode, noise
 from tests.server.running import SCANLINE
+from tests.server.tiny import GREY
 
 CASES = {  # label: the command, in a folder that has all that it names but what is wrong; what is said
     "unknown model": ("sample --model white", "there is no model 'white'"),
@@ -46,6 +47,10 @@ CASES = {  # label: the command, in a folder that has all that it names but what
     "nowhere to train": ("train --preset mnist-small --data data --out file", "file"),
     "serving no model": ("serve --model white", "there is no model 'white'"),
     "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
+    "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
+    "serving a model by two paths": ("serve --model grey --model ./grey", "--model: one is given twice"),
+    "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests ask"),
+    "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
     "serving on an unknown device": ("serve --model grey --device tpu", "--device"),
     "serving in no slots": ("serve --model grey --slots 0", "--slots"),
@@ -70,6 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     for name in ("empty", "broken", "data"):
         (folder / name).mkdir()
     (folder / "grey").symlink_to(grey_directory)
+    save_model(small.model(GREY), folder / "other" / "grey")
     save_model(small.model(small.config(height=28, width=28, layers=1)), folder / "digits")
     (folder / "broken" / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
     blobs.write(folder / "data")

@@ -8,7 +8,8 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from server.app import build, served_model
+from server.app import build
+from server.models import served_models
 from server.settings import Settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -21,8 +22,8 @@ def test_it_is_yaml(path: Path) -> None:
 
 
 def test_the_dashboard_asks_for_nothing_that_is_not_told(grey_directory: Path) -> None:
-    settings = Settings(model=str(grey_directory))
-    told = TestClient(build(settings, served_model(settings))).get("/metrics").text
+    settings = Settings(models=(str(grey_directory),))
+    told = TestClient(build(settings, served_models(settings))).get("/metrics").text
     known = set(re.findall(r"^# TYPE (scanline_\w+)", told, re.MULTILINE))
     asked = {re.sub("_bucket$", "", name) for name in re.findall(r"scanline_\w+", json.dumps(DASHBOARD))}
     assert asked

@@ -94,7 +94,7 @@ def test_nothing_is_pinged_after_the_end() -> None:
 
 @pytest.fixture(scope="module")
 def served(grey_directory: Path) -> Iterator[Served]:
-    with inside(Settings(model=str(grey_directory), slots=4, threads=1)) as served:
+    with inside(Settings(models=(str(grey_directory),), slots=4, threads=1)) as served:
         yield served
 
 

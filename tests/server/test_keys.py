@@ -14,7 +14,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from server.api.keys import Keys
-from server.app import build, served_model
+from server.app import build
+from server.models import served_models
 from server.settings import Settings
 from tests.server.commands import scanline
 from tests.server.painter import connected
@@ -72,8 +73,8 @@ def stranger(locked: Server) -> Iterator[httpx.Client]:
 
 
 def test_every_route_wants_a_key(stranger: httpx.Client, locked: Server, grey_directory: Path) -> None:
-    settings = Settings(model=str(grey_directory), api_keys=(SecretStr(KEY),))
-    closed = [route for route in routes(build(settings, served_model(settings))) if route.path not in OPEN]
+    settings = Settings(models=(str(grey_directory),), api_keys=(SecretStr(KEY),))
+    closed = [route for route in routes(build(settings, served_models(settings))) if route.path not in OPEN]
     assert {"/docs", "/openapi.json", "/v1/images/generations", "/v1/images/stream"} <= {one.path for one in closed}
     for route in closed:
         path = route.path.replace("{", "").replace("}", "")

@@ -48,9 +48,15 @@ def test_it_lives(client: httpx.Client) -> None:
     assert client.get("/healthz").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/readyz", "/v1/models", "/v1/models/slow"])
-def test_it_is_not_ready(client: httpx.Client, path: str) -> None:
-    assert_not_ready(client.get(path))
+def test_it_is_not_ready(client: httpx.Client) -> None:
+    assert_not_ready(client.get("/readyz"))
+
+
+def test_its_model_is_listed_as_loading(client: httpx.Client) -> None:
+    (card,) = client.get("/v1/models").json()["data"]
+    assert card == client.get("/v1/models/slow").json()
+    assert (card["state"], card["failure"], card["height"]) == ("loading", None, 7)
+    assert card["parameters"] is card["state_bytes_per_image"] is card["backend"] is None
 
 
 def test_it_paints_nothing(client: httpx.Client) -> None:

@@ -11,7 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from server.app import build, served_model
+from server.app import build
+from server.models import served_models
 from server.settings import Settings
 from tests.server.files import encode, noise, text
 from tests.server.painter import connected
@@ -201,8 +202,8 @@ def test_open_websockets_are_counted(counting: Server, client: httpx.Client) -> 
 
 
 def test_applications_in_one_process_count_apart(grey_directory: Path) -> None:
-    settings = Settings(model=str(grey_directory))
-    first, second = (TestClient(build(settings, served_model(settings))) for _ in range(2))
+    settings = Settings(models=(str(grey_directory),))
+    first, second = (TestClient(build(settings, served_models(settings))) for _ in range(2))
     assert first.post(URL, json={}).status_code == 503  # its engine has not been started
     assert Numbers(first).of("requests_rejected_total", reason="not_ready") == 1
     assert Numbers(second).of("requests_rejected_total", reason="not_ready") == 0

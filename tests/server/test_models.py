@@ -17,6 +17,8 @@ def test_a_model_is_told_with_its_sizes(colour_client: httpx.Client, colour: Tra
         "height": 3,
         "width": 4,
         "channels": 3,
+        "state": "ready",
+        "failure": None,
         "parameters": colour.parameter_count,
         "bits_per_dim": None,
         "state_bytes_per_image": colour.config.state_bytes_per_image,
@@ -39,7 +41,7 @@ def test_the_process_lives(client: httpx.Client) -> None:
 
 
 def test_the_server_is_ready(client: httpx.Client) -> None:
-    assert client.get("/readyz").json() == {"status": "ready"}
+    assert client.get("/readyz").json() == {"status": "ready", "models": {"grey": "ready"}}
 
 
 def test_the_documentation_is_served(client: httpx.Client) -> None:

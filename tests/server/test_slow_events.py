@@ -28,7 +28,7 @@ Served = tuple[str, EngineClient]
 @pytest.fixture(scope="module")
 def served(grey_directory: Path) -> Iterator[Served]:
     settings = Settings(
-        model=str(grey_directory),
+        models=(str(grey_directory),),
         slots=64,
         threads=2,
         max_images_per_request=MANY,

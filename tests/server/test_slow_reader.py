@@ -22,7 +22,7 @@ IMAGES = 1000
 
 @pytest.fixture(scope="module")
 def served(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
-    settings = Settings(model=str(grey_directory), slots=64, threads=2, max_images_per_request=IMAGES)
+    settings = Settings(models=(str(grey_directory),), slots=64, threads=2, max_images_per_request=IMAGES)
     with inside(settings) as served:
         yield served
 

@@ -1,0 +1,57 @@
+"""The models that settings name, each with an engine of its own that gets its part of the machine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from model import zoo
+from model.checkpoint import load_config, tested_bits_per_dim
+from server.api.served import Models, ServedModel
+from server.engine.client import EngineClient
+from server.engine.process import EngineOptions
+from server.settings import Settings
+
+
+def served_models(settings: Settings) -> Models:
+    """The models that the settings name and their engines, not yet started; ValueError where one is wrong."""
+    directories = _directories(settings.models)
+    threads = _threads(settings, len(directories))
+    served = []
+    for directory, of_its_own in zip(directories, threads, strict=True):
+        slots = None if settings.slots == "auto" else settings.slots
+        share = 1 / len(directories)
+        options = EngineOptions(directory, settings.device, slots, of_its_own, settings.precision, share)
+        config = load_config(directory)
+        model = ServedModel(
+            id=directory.name,
+            config=config,
+            bits_per_dim=tested_bits_per_dim(directory),
+            created=int((directory / "config.json").stat().st_mtime),
+            engine=EngineClient(options, settings.max_waiting_images, config.bytes),
+        )
+        served.append(model)
+    return Models(served, settings.max_images_per_request)
+
+
+def _directories(names: Sequence[str]) -> list[Path]:
+    """Where the models are; ValueError where one is not there or two answer to the same name."""
+    found: dict[str, Path] = {}
+    for name in names:
+        directory = zoo.find(name).resolve()
+        other = found.setdefault(directory.name, directory)
+        if other != directory:
+            raise ValueError(f"--model: {other} and {directory} have the same name, by which requests ask for them")
+    if len(found) < len(names):
+        raise ValueError(f"--model: one is given twice among {', '.join(names)}")
+    return list(found.values())
+
+
+def _threads(settings: Settings, models: int) -> list[int | None]:
+    """Threads of each model's engine: those that are set, or for auto its part of the cores, at least one."""
+    if settings.threads != "auto":
+        return [settings.threads] * models
+    if models == 1:
+        return [None]
+    each, over = divmod(torch.get_num_threads(), models)
+    return [max(1, each + (place < over)) for place in range(models)]
