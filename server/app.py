@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from server.api import errors, health, images, metrics, models, onnx, origins, stream
+from server.api import errors, health, images, metrics, models, onnx, origins, page, stream
 from server.api.body_limit import BodyLimit
 from server.api.http_tally import CountHttp, HttpTally
 from server.api.keys import Keys
@@ -41,4 +41,5 @@ def build(settings: Settings, served: Models) -> FastAPI:
         app.include_router(part.router(served))
     app.include_router(health.router(served))
     app.include_router(metrics.router(registry(served, http)))
+    page.install(app)
     return app

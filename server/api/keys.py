@@ -14,7 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.api.errors import ApiError, refuse
 
-OPEN = frozenset({"/healthz", "/readyz"})
+OPEN = frozenset({"/healthz", "/readyz", "/"})
+OPEN_BELOW = "/assets/"  # the page's files
 IN_SUBPROTOCOL = "key."
 
 
@@ -26,8 +27,7 @@ class Keys:
         self.app, self.keys = app, [key.get_secret_value().encode() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_open = scope["type"] == "lifespan" or (scope["type"] == "http" and scope["path"] in OPEN)
-        if is_open or self._fit(shown := list(_shown(scope))):
+        if _is_open(scope) or self._fit(shown := list(_shown(scope))):
             await self.app(scope, receive, send)
             return
         message = "This API key is not known here." if shown else "Send an API key, as Authorization: Bearer KEY."
@@ -41,6 +41,12 @@ class Keys:
             for key in self.keys:
                 fits |= hmac.compare_digest(one, key)
         return fits
+
+
+def _is_open(scope: Scope) -> bool:
+    if scope["type"] == "http":
+        return scope["path"] in OPEN or scope["path"].startswith(OPEN_BELOW)
+    return bool(scope["type"] == "lifespan")
 
 
 def _shown(scope: Scope) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ from tests.server.painter import connected
 from tests.server.refusals import answer_of, assert_refused
 from tests.server.running import PATIENCE, Server, serve
 
-OPEN = ("/healthz", "/readyz")  # and nothing else
+OPEN = ("/healthz", "/readyz", "/")  # and the files of the page below /assets/, and nothing else
 KEY, SECOND = "sk-7?>~key/+", "sk-second"  # the first has what base64 and base64url write differently
 WRONG = f"{KEY}x"
 WRONG_HEADERS = {  # label: an Authorization that is nobody's
@@ -85,11 +85,13 @@ def test_every_route_wants_a_key(stranger: httpx.Client, locked: Server, grey_di
 
 
 @pytest.mark.parametrize("path", OPEN)
-def test_probes_are_open(stranger: httpx.Client, path: str) -> None:
+def test_probes_and_the_page_are_open(stranger: httpx.Client, path: str) -> None:
     assert stranger.get(path).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz/", "//healthz", "/healthz%2f", "/HEALTHZ", "/v1/healthz", "/nowhere"])
+@pytest.mark.parametrize(
+    "path", ["/assets", "/healthz/", "/healthz//", "/healthz%2f", "/HEALTHZ", "/v1/healthz", "/nowhere"]
+)
 def test_what_is_no_route_wants_a_key(stranger: httpx.Client, path: str) -> None:
     assert_refused(stranger.get(path), 401, None, "invalid_api_key")
 

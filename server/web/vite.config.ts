@@ -1,0 +1,15 @@
+// The page is built into the Python package, server/page/, so that users need no node. Addresses stay relative:
+// the server may live under a prefix. `npm run dev` serves the sources in front of a scanline at port 8000.
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  base: "./",
+  build: {
+    outDir: "../page",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+  },
+  server: { proxy: { "/v1": { target: "http://127.0.0.1:8000", ws: true } } },
+});
