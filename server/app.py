@@ -8,9 +8,13 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from server.api import errors, health, images, metrics, models, onnx, origins, page, stream
+from server.api.access_log import LogRequests
 from server.api.body_limit import BodyLimit
+from server.api.faults import CatchFaults
 from server.api.http_tally import CountHttp, HttpTally
 from server.api.keys import Keys
+from server.api.request_id import RequestIds
+from server.api.security import SecurityHeaders
 from server.api.served import Models
 from server.metrics import registry
 from server.settings import Settings
@@ -35,10 +39,15 @@ def build(settings: Settings, served: Models) -> FastAPI:
         app.add_middleware(Keys, keys=settings.api_keys)
     origins.install(app, settings.allow_origins)  # around the keys: a preflight has none
     http = HttpTally()
-    app.add_middleware(CountHttp, tally=http)  # the outermost, whatever comes beside it
+    app.add_middleware(CatchFaults)
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(CountHttp, tally=http)
+    app.add_middleware(LogRequests)
+    app.add_middleware(RequestIds)  # the outermost: whatever others answer has an id
     errors.install(app)
-    for part in (images, onnx, models, stream):  # onnx before models, whose last path takes all
+    for part in (images, onnx, models):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
+    app.include_router(stream.router(served, http))
     app.include_router(health.router(served))
     app.include_router(metrics.router(registry(served, http)))
     page.install(app)

@@ -102,6 +102,11 @@ class _Http(Collector):
         for (method, path, status), count in sorted(self.tally.answers.items()):
             answers.add_metric([method, path, str(status)], count)
         yield answers
+        told = "Requests, and jobs on websockets, that ended with an error, by its code."
+        errors = CounterMetricFamily(PREFIX + "errors", told, labels=["code"])
+        for code, count in sorted(self.tally.errors.items()):
+            errors.add_metric([code], count)
+        yield errors
         yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=self.tally.websockets)
 
 

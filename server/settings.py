@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model import zoo
+from server.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII but space and comma
@@ -30,6 +31,8 @@ class Settings(BaseSettings):
     max_body_bytes: Positive = 16_000_000
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # none: whoever reaches the port may paint
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    log_format: Format = "console"
+    log_level: Level = "info"
 
     @field_validator("models", "api_keys", "allow_origins", mode="before")
     @classmethod

@@ -1,10 +1,8 @@
 """Refuses a request body that is too large, by its declared length or as it comes; pure ASGI."""
 
-import json
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import ApiError
+from server.api.errors import ApiError, refuse
 
 
 class BodyLimit:
@@ -19,7 +17,7 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self.most:
-            await self._refuse(send)
+            await refuse(self._error, scope, receive, send)
             return
         read = 0
 
@@ -35,10 +33,6 @@ class BodyLimit:
 
     @property
     def _error(self) -> ApiError:
-        return ApiError(413, f"The body is larger than {self.most} bytes.", code="body_too_large")
-
-    async def _refuse(self, send: Send) -> None:
-        body = json.dumps(self._error.body).encode()
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        return ApiError(
+            413, f"The body is larger than {self.most} bytes.", code="body_too_large", headers={"connection": "close"}
+        )

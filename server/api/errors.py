@@ -13,7 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from server.api.departure import ClientGoneError
 from server.engine.client import EngineUnavailableError, QueueFullError
@@ -22,7 +24,7 @@ from server.refusal import Refusal
 
 log = logging.getLogger("scanline.server")
 
-
+AGAIN_IS_NO_BETTER = {"x-should-retry": "false"}  # the official clients ask again after every other 500
 WANTED = {  # what pydantic's kinds of errors mean, after "PARAM must be"
     "bool_type": "true or false",
     "finite_number": "a finite number",
@@ -98,10 +100,10 @@ def from_exception(error: Exception) -> ApiError:
         case EngineUnavailableError():
             message = "The model is not ready to paint; try again in a moment."
             return ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
-        case ClientGoneError():
+        case ClientGoneError() | ClientDisconnect() | HTTPException(__cause__=ClientDisconnect()):
             return ApiError(499, "The client has gone.", code="client_gone")
         case EngineFailedError():
-            return ApiError(500, str(error), code="engine_failed")
+            return ApiError(500, str(error), code="engine_failed", headers=AGAIN_IS_NO_BETTER)
         case HTTPException(__cause__=ApiError() as refused):  # the framework's wrapping of what reading a body raised
             return refused
         case HTTPException(__cause__=ValueError() | RecursionError()):
@@ -112,7 +114,8 @@ def from_exception(error: Exception) -> ApiError:
             headers = dict(error.headers or {})
             return ApiError(error.status_code, message, code=codes.get(error.status_code), headers=headers)
     log.error("a request failed", exc_info=error)
-    return ApiError(500, "The server failed on this request; its log says why.", code="internal_error")
+    message = "The server failed on this request; its log says why."
+    return ApiError(500, message, code="internal_error", headers=AGAIN_IS_NO_BETTER)
 
 
 async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,17 +123,22 @@ async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) ->
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message})
         return
-    await JSONResponse(error.body, error.status, error.headers)(scope, receive, send)
+    await response(error)(scope, receive, send)
+
+
+def response(error: ApiError) -> JSONResponse:
+    """The answer to a request that ends with an error; the request's line in the log tells its code."""
+    bind_contextvars(error=error.code or "other")
+    return JSONResponse(error.body, error.status, error.headers)
 
 
 def install(app: FastAPI) -> None:
-    """Every error of `app` leaves in the one shape."""
+    """Errors of `app` leave in the one shape; those that nobody expects are for CatchFaults."""
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        told = from_exception(error)
-        return JSONResponse(told.body, told.status, told.headers)
+        return response(from_exception(error))
 
-    framework = (RequestValidationError, ValidationError, HTTPException, Exception)
+    framework = (RequestValidationError, ValidationError, HTTPException, ClientDisconnect)
     ours = (ApiError, Refusal, ClientGoneError, QueueFullError, EngineUnavailableError, EngineFailedError)
     for kind in (*framework, *ours):
         app.add_exception_handler(kind, answer)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from server.api.departure import ClientGoneError, unless_gone
-from server.api.errors import from_exception
+from server.api.errors import ApiError, from_exception
 from server.api.jobs import Work, work_of
 from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
@@ -39,14 +40,17 @@ class EventStream(Response):
         engine, partial = self.model.engine, bool(self.fields.partial_images)
         with engine.reserve(self.images):
             work = work_of(self.fields, self.images, self.model.config)
+            bind_contextvars(model=self.model.id, images=work.images, seed=work.seed)
             with engine.paint(work.images, work.seed, work.temperature, work.known, work.masks, stream=partial) as job:
                 try:
-                    await unless_gone(self.request, self._answer(send, work, job))
+                    failure = await unless_gone(self.request, self._answer(send, work, job))
                 except ClientGoneError:
                     return
+                if failure is not None:
+                    bind_contextvars(error=failure.code)
 
-    async def _answer(self, send: Send, work: Work, job: Job) -> None:
-        """The whole answer, whatever it ends with."""
+    async def _answer(self, send: Send, work: Work, job: Job) -> ApiError | None:
+        """The whole answer, whatever it ends with: told in its last event, and returned, where it is a failure."""
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
@@ -55,12 +59,15 @@ class EventStream(Response):
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
+        failure = None
         async with kept_alive(send, PING_SECONDS) as tell:
             try:
                 await self._paint(tell, work, job)
             except Exception as error:
-                await _send(tell, "error", from_exception(error).body)
+                failure = from_exception(error)
+                await _send(tell, "error", failure.body)
         await send({"type": "http.response.body", "body": b""})
+        return failure
 
     async def _paint(self, send: Send, work: Work, job: Job) -> None:
         config = self.model.config

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from structlog.contextvars import bind_contextvars
 
 from server import pictures
 from server.api.departure import unless_gone
@@ -82,6 +83,7 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
         return EventStream(request, model, images, fields)
     with model.engine.reserve(images):
         work = work_of(fields, images, model.config)
+        bind_contextvars(model=model.id, images=images, seed=work.seed)
         with model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks) as job:
             await unless_gone(request, job.wait())
     return _painted(model, work, job, wanted, fields.output_format)
@@ -91,6 +93,7 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
     model = models.to_work(fields.model)
     models.check_count(len(fields.image), "image")
     config = model.config
+    bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image)):
         read = tuple(pictures.pixels(pictures.open_picture(x, config, "image"), config).tobytes() for x in fields.image)
         with model.engine.score(read) as job:

@@ -7,31 +7,37 @@ frame of its job waits to be sent, what is painted is merged into the next one.
 import asyncio
 import itertools
 import json
+import logging
 import struct
+import time
 from math import isfinite
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from structlog.contextvars import bind_contextvars
 
 from server.api.errors import ApiError, from_exception
+from server.api.http_tally import HttpTally
 from server.api.jobs import work_of
 from server.api.schemas import EditRequest, GenerationRequest, PaintFields
 from server.api.served import Models
 from server.api.uploads import from_json
 from server.refusal import Refusal
 
+log = logging.getLogger("scanline.requests")
+
 SUBPROTOCOL = "scanline"  # browsers that show a key as a second one want one to be taken
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
-def router(models: Models) -> APIRouter:
-    """The websocket route over `models`."""
+def router(models: Models, tally: HttpTally) -> APIRouter:
+    """The websocket route over `models`; errors of its jobs go into the tally."""
     routes = APIRouter()
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        await Connection(socket, models).run()
+        await Connection(socket, models, tally).run()
 
     return routes
 
@@ -39,12 +45,13 @@ def router(models: Models) -> APIRouter:
 class Connection:
     """One websocket: reads messages until it closes; its jobs end with it."""
 
-    def __init__(self, socket: WebSocket, models: Models) -> None:
-        self.socket, self.models = socket, models
+    def __init__(self, socket: WebSocket, models: Models, tally: HttpTally) -> None:
+        self.socket, self.models, self.tally = socket, models, tally
         self.jobs: dict[int | str, asyncio.Task[None]] = {}
         self.ids = itertools.count()
         self.numbers = itertools.count()
         self.sending = asyncio.Lock()
+        self.is_over = False
 
     async def run(self) -> None:
         """Returns when the client has gone and nothing of its work is left."""
@@ -54,6 +61,7 @@ class Connection:
         except WebSocketDisconnect:
             pass
         finally:
+            self.is_over = True
             jobs = list(self.jobs.values())
             for job in jobs:
                 job.cancel()
@@ -77,7 +85,7 @@ class Connection:
         except WebSocketDisconnect:
             raise
         except Exception as error:
-            await self._tell_error(name, error)
+            await self._tell_error(name, from_exception(error))
 
     def _begin(self, name: int | str | None, fields: PaintFields) -> None:
         """Starts a job beside the others."""
@@ -101,21 +109,31 @@ class Connection:
         await self._tell({"type": "done", "id": name, "cancelled": True})
 
     async def _work(self, name: int | str, fields: PaintFields) -> None:
-        """A job from its start to its one last message."""
+        """A job from its start to its one last message, and its line in the log."""
+        began, ended = time.monotonic(), "cancelled"
         try:
             await self._paint(name, fields)
+            ended = "done"
         except WebSocketDisconnect:
             pass
         except Exception as error:
-            await self._tell_error(name, error)
+            told, ended = from_exception(error), "failed"
+            bind_contextvars(error=told.code)
+            await self._tell_error(name, told)
+        finally:
+            kind = "complete" if isinstance(fields, EditRequest) else "generate"
+            facts = {"type": kind, "seconds": round(time.monotonic() - began, 6)}
+            log.info("job", extra={**facts, "ended": "departed" if self.is_over else ended})
 
     async def _paint(self, name: int | str, fields: PaintFields) -> None:
         model = self.models.to_work(fields.model)
         images = self.models.count(fields, model)
-        config, number = model.config, next(self.numbers)
+        config, number, sent = model.config, next(self.numbers), 0
+        bind_contextvars(job=number, model=model.id, images=images, bytes=0)
         with model.engine.reserve(images):
             work = work_of(fields, images, config)
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
+            bind_contextvars(seed=work.seed)
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await self._tell({**started, **size, "seed": work.seed})
             with model.engine.paint(images, work.seed, work.temperature, work.known, work.masks, stream=True) as job:
@@ -123,6 +141,8 @@ class Connection:
                     for index, first, data in news.frames:
                         async with self.sending:
                             await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
+                        sent += len(data)
+                    bind_contextvars(bytes=sent)
                     for index, bits in news.ended:
                         told = bits if isfinite(bits) else None  # infinite: known bytes that the model rules out
                         await self._tell({"type": "image", "id": name, "index": index, "bits_per_dim": told})
@@ -132,10 +152,11 @@ class Connection:
         async with self.sending:
             await self.socket.send_text(json.dumps(message))
 
-    async def _tell_error(self, name: int | str | None, error: Exception) -> None:
+    async def _tell_error(self, name: int | str | None, error: ApiError) -> None:
+        self.tally.errors[error.code or "other"] += 1
         about = {} if name is None else {"id": name}
         try:
-            await self._tell({"type": "error", **about, **from_exception(error).body})
+            await self._tell({"type": "error", **about, **error.body})
         except (WebSocketDisconnect, RuntimeError):  # the client has gone in the meantime
             return
 

@@ -45,6 +45,8 @@ def serve(
     allow_origins: Annotated[
         list[str] | None, _option("allow_origins", "Of pages that may use this server, * for all. Repeatable.")
     ] = None,
+    log_format: Annotated[str | None, _option("log_format", "console or json.")] = None,
+    log_level: Annotated[str | None, _option("log_level", "debug, info, warning or error.")] = None,
 ) -> None:
     """Serves models over HTTP and websocket. SCANLINE_* variables set what no option does."""
     given = {name: value for name, value in locals().items() if value is not None}
@@ -55,10 +57,12 @@ async def _serve(given: dict[str, Any]) -> int:
     """Runs until a signal or the engine's death; 1 where it did not end by a signal."""
     import uvicorn
 
+    from server import logs
     from server.app import build
     from server.models import served_models
 
     settings = _settings(given)
+    logs.configure(settings.log_format, settings.log_level)
     models = served_models(settings)
     listening = _listen(settings.host, settings.port)
     address = f"http://{settings.host}:{listening.getsockname()[1]}"
@@ -68,6 +72,8 @@ async def _serve(given: dict[str, Any]) -> int:
         ws_per_message_deflate=False,
         ws_max_size=settings.max_body_bytes,
         timeout_graceful_shutdown=5,
+        access_log=False,  # server/api/access_log.py writes it
+        log_config=None,
     )
     server = uvicorn.Server(config)
     engines = [model.engine for model in models.all.values()]

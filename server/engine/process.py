@@ -17,6 +17,7 @@ from model.checkpoint import load_model
 from model.device import resolve_device
 from model.generator import Generator
 from model.precision import DEFAULT, precision
+from server import logs
 from server.engine.loop import Engine
 from server.engine.messages import CannotLoad, Ready, Stop
 
@@ -36,6 +37,8 @@ class EngineOptions:
     threads: int | None = None  # None: all cores
     precision: str = DEFAULT
     share: float = 1.0  # of the free memory that all engines of a server may give to slots
+    log_format: str = "console"
+    log_level: str = "info"
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -59,7 +62,7 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
 
 def _main(options: EngineOptions, connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it closes the pipe
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logs.configure(options.log_format, options.log_level)
     try:
         device = resolve_device(options.device)
         model = load_model(options.directory, device)

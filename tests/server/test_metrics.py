@@ -207,3 +207,17 @@ def test_applications_in_one_process_count_apart(grey_directory: Path) -> None:
     assert first.post(URL, json={}).status_code == 503  # its engine has not been started
     assert Numbers(first).of("requests_rejected_total", reason="not_ready") == 1
     assert Numbers(second).of("requests_rejected_total", reason="not_ready") == 0
+
+
+def test_errors_are_counted_by_their_code(counting: Server, client: httpx.Client) -> None:
+    client.get("/nowhere")
+    client.post(URL, json={"model": "white"})
+    with connected(counting.url) as painter:
+        painter.paint(type="generate", n=0)
+        before = Numbers(client)
+        painter.paint(type="generate", n=0)
+    assert before.of("errors_total", code="not_found") > 0
+    assert before.of("errors_total", code="model_not_found") > 0
+    assert (
+        Numbers(client).of("errors_total", code="invalid_value") == before.of("errors_total", code="invalid_value") + 1
+    )

@@ -132,3 +132,14 @@ def test_an_origin_that_cannot_be_is_refused(origin: str) -> None:
     ran = scanline("serve", "--allow-origin", origin)
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("scanline: --allow-origin: an origin is")
+
+
+def test_a_preflight_of_another_page_is_refused(allowing: Server) -> None:
+    response = httpx.options(f"{allowing.url}/v1/images/edits", headers={"origin": FOREIGN, **PREFLIGHT})
+    assert_refused(response, 403, None, "origin_not_allowed")
+    assert "access-control-allow-origin" not in response.headers
+
+
+def test_a_preflight_for_another_method_is_refused(allowing: Server) -> None:
+    asked = {"origin": PAGE, "access-control-request-method": "DELETE"}
+    assert_refused(httpx.options(f"{allowing.url}/v1/images/edits", headers=asked), 403, None, "preflight_refused")

@@ -1,0 +1,159 @@
+"""The log of a real server: a line for each request and each job, in both formats, and never a key."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.commands import scanline
+from tests.server.painter import connected
+from tests.server.running import PATIENCE, Server, serve
+from tests.server.test_queue import post
+
+KEY = "sk-never-to-be-read"
+URL = "/v1/images/generations"
+LONG = 100_000  # images: minutes of work
+OPTIONS = ("--slots", "4", "--api-key", KEY, "--max-images-per-request", str(LONG), "--max-waiting-images", str(LONG))
+Line = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def told(grey_directory: Path) -> Iterator[Server]:
+    """A server that tells everything, as JSON."""
+    with serve(grey_directory, *OPTIONS, "--log-format", "json", "--log-level", "debug") as server:
+        yield server
+
+
+@pytest.fixture
+def client(told: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=told.url, headers={"authorization": f"Bearer {KEY}"}, timeout=PATIENCE) as client:
+        yield client
+
+
+def line_of(server: Server, request: str, event: str = "request") -> Line:
+    """The one line of that event about that request, once it is there."""
+    return until(
+        lambda: [line for line in lines(server) if (line["event"], line.get("request_id")) == (event, request)]
+    )
+
+
+def lines(server: Server) -> list[Line]:
+    """All lines so far; each must be JSON."""
+    return [json.loads(line) for line in server.log if not line.startswith("Scanline paints")]
+
+
+def until(found: Callable[[], list[Line]]) -> Line:
+    deadline = time.monotonic() + PATIENCE
+    while not (there := found()):
+        assert time.monotonic() < deadline, "the line never comes"
+    (line,) = there
+    return line
+
+
+def test_a_request_has_one_line_that_tells_what_it_was(told: Server, client: httpx.Client) -> None:
+    answer = client.post(URL, json={"n": 3, "seed": 7}, headers={"x-request-id": "painted"})
+    line = line_of(told, "painted")
+    assert {"logger": "scanline.requests", "level": "info"}.items() <= line.items()
+    assert {"method": "POST", "path": URL, "status": 200, "ended": "answered"}.items() <= line.items()
+    assert {"model": "grey", "images": 3, "seed": 7, "bytes": len(answer.content)}.items() <= line.items()
+    assert 0 < line["seconds"] < PATIENCE
+
+
+def test_a_refusal_tells_its_code(told: Server, client: httpx.Client) -> None:
+    client.post(URL, json={"n": 0}, headers={"x-request-id": "refused"})
+    line = line_of(told, "refused")
+    assert (line["status"], line["error"]) == (400, "invalid_value")
+
+
+def test_a_path_is_told_as_the_route_has_it(told: Server, client: httpx.Client) -> None:
+    client.get("/v1/models/sk-in-the-wrong-place", headers={"x-request-id": "model"})
+    assert line_of(told, "model")["path"] == "/v1/models/{name:path}"
+    client.get("/sk-in-the-wrong-place?key=sk-in-the-wrong-place", headers={"x-request-id": "nowhere"})
+    assert line_of(told, "nowhere")["path"] == "other"
+    assert "wrong-place" not in "".join(told.log)
+
+
+def test_a_stream_has_one_line(told: Server, client: httpx.Client) -> None:
+    client.post(URL, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
+    line = line_of(told, "streamed")
+    assert (line["status"], line["images"], line["ended"]) == (200, 3, "answered")
+
+
+def test_a_departed_client_is_told_so(told: Server) -> None:
+    extra = f"authorization: Bearer {KEY}\r\nx-request-id: left\r\n"
+    with closing(post(told, b'{"n": %d}' % LONG, extra)), httpx.Client(base_url=told.url) as other:
+        running(other, 4)
+    line = line_of(told, "left")
+    assert (line["ended"], line["images"], line["error"]) == ("departed", LONG, "client_gone")
+
+
+def running(client: httpx.Client, images: int) -> None:
+    """Waits until so many images are in slots."""
+    headers = {"authorization": f"Bearer {KEY}"}
+    while f'num_images_running{{model_name="grey"}} {images}.0' not in client.get("/metrics", headers=headers).text:
+        pass
+
+
+def test_each_job_of_a_websocket_has_a_line_and_the_connection_its_own(told: Server) -> None:
+    headers = {"authorization": f"Bearer {KEY}", "x-request-id": "socket"}
+    with connected(told.url, additional_headers=headers) as painter:
+        assert painter.paint(type="generate", n=2, seed=5).order[-1] == "done"
+        line = line_of(told, "socket", "job")
+        assert {"type": "generate", "job": 0, "model": "grey", "images": 2, "seed": 5}.items() <= line.items()
+        assert (line["bytes"], line["ended"]) == (2 * 35, "done")
+    line = line_of(told, "socket")
+    assert {"method": "WEBSOCKET", "path": "/v1/images/stream", "status": 101}.items() <= line.items()
+    assert line["ended"] == "closed 1000"
+    assert "seed" not in line
+
+
+def test_jobs_that_did_not_end_well_tell_how(told: Server) -> None:
+    for name, sent, ended in [("bad", {"model": "white"}, "failed"), ("gone", {"n": LONG}, "departed")]:
+        headers = {"authorization": f"Bearer {KEY}", "x-request-id": name}
+        with connected(told.url, additional_headers=headers) as painter:
+            painter.send(type="generate", **sent)
+            painter.hear()
+        assert line_of(told, name, "job")["ended"] == ended
+
+
+def test_the_engine_writes_in_the_same_format(told: Server) -> None:
+    assert [line for line in lines(told) if line["logger"] == "scanline.engine" and "slots" in line["event"]]
+
+
+def test_no_line_has_a_key(told: Server, client: httpx.Client) -> None:
+    client.get("/v1/models", headers={"authorization": f"Bearer {KEY}x", "x-request-id": "stranger"})
+    line_of(told, "stranger")
+    with connected(told.url, additional_headers={"authorization": f"Bearer {KEY}", "x-request-id": "debugged"}):
+        pass
+    line_of(told, "debugged")
+    assert KEY not in "".join(told.log)
+
+
+def test_probes_that_go_well_are_told_at_debug(told: Server, client: httpx.Client) -> None:
+    client.get("/healthz", headers={"x-request-id": "probe"})
+    assert line_of(told, "probe")["level"] == "debug"
+
+
+def test_a_console_line_is_for_people(grey_directory: Path) -> None:
+    with serve(grey_directory, "--slots", "4") as server:
+        httpx.post(f"{server.url}{URL}", json={"seed": 7}, headers={"x-request-id": "mine"}, timeout=PATIENCE)
+        httpx.get(f"{server.url}/healthz", headers={"x-request-id": "probe"}, timeout=PATIENCE)
+        until(lambda: [{} for line in server.log if "request_id=mine" in line])
+    (line,) = [line for line in server.log if "request_id=mine" in line]
+    assert "[info" in line
+    assert "seed=7" in line
+    assert "status=200" in line
+    assert "\x1b" not in line
+    assert "probe" not in "".join(server.log)
+
+
+@pytest.mark.parametrize("option", ["--log-format", "--log-level"])
+def test_an_unknown_choice_is_refused(option: str) -> None:
+    ran = scanline("serve", option, "loud")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(f"scanline: {option}: ")
