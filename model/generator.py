@@ -122,6 +122,11 @@ class Generator:
         image: np.ndarray = self.seats.images[slot].cpu().numpy().copy()
         return image
 
+    def images(self, slots: list[int]) -> np.ndarray:
+        """Copies of the bytes [n, N] uint8 of slots, fetched at once."""
+        images: np.ndarray = self.seats.images[slots].cpu().numpy()
+        return images
+
     def bits_per_dim(self, slot: int) -> float:
         """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
         return float(self.seats.bits[slot]) / self.config.bytes

@@ -20,6 +20,7 @@ log = logging.getLogger("scanline.engine")
 
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt departures, long beside a tick's own cost
 MOST_STEPS = 32
+FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
 
 
 @dataclass
@@ -41,7 +42,8 @@ class Engine:
         self.meter = Meter(generator.slots, generator.config.bytes)
         self.requests: dict[int, Request] = {}
         self.to_score: deque[tuple[int, int, bytes]] = deque()
-        self.told: dict[int, int] = {}  # bytes of a streamed image already sent, by slot
+        self.told: dict[int, int] = {}  # bytes already sent of every streamed image, by slot
+        self.tell_at = 0.0  # when streams are told again
         self.step_seconds, self.images = TICK_SECONDS, 1  # of the last steps, and how many images they were for
 
     @property
@@ -107,7 +109,8 @@ class Engine:
             prefix = request.prefixes[source]
         self.generator.place(seat.slot, canvas, prefix)
         self.meter.seated(seat.request, request.accepted, seat.slot, canvas.prefix)
-        self.told[seat.slot] = 0
+        if paint.stream:
+            self.told[seat.slot] = 0
         return prefilled
 
     def _step(self) -> None:
@@ -126,31 +129,42 @@ class Engine:
         """Tells the bytes painted since, and retires the images that are done."""
         positions = self.generator.positions()
         self.meter.painted(positions)
-        painted: dict[int, list[tuple[int, int, bytes]]] = {}
-        for seat in list(self.scheduler.seats.values()):
-            request, position = self.requests[seat.request], int(positions[seat.slot])
-            done = position == self.generator.config.bytes
-            if not done and not request.paint.stream:
-                continue
-            image = self.generator.image(seat.slot)
-            if request.paint.stream and position > self.told[seat.slot]:
-                first = self.told[seat.slot]
-                painted.setdefault(seat.request, []).append((seat.index, first, image[first:position].tobytes()))
-                self.told[seat.slot] = position
-            if done:
-                bits = self.generator.bits_per_dim(seat.slot)
-                events.append(Finished(seat.request, seat.index, image.tobytes(), bits))
-                self._retire(seat, request)
-        events[:0] = [Pixels(request, frames) for request, frames in painted.items()]
+        if self.told:
+            self._tell(positions.tolist(), events)
+        busy = np.fromiter(self.scheduler.seats, np.int64)
+        for slot in busy[positions[busy] == self.generator.config.bytes].tolist():
+            seat, image = self.scheduler.seats[slot], self.generator.image(slot).tobytes()
+            events.append(Finished(seat.request, seat.index, image, self.generator.bits_per_dim(slot)))
+            self._retire(seat)
 
-    def _retire(self, seat: Seat, request: Request) -> None:
+    def _tell(self, positions: list[int], events: list[Event]) -> None:
+        """Streams hear of their first and last bytes at once, of others each tick or, where they are many, seldom."""
+        due, length = time.monotonic() >= self.tell_at, self.generator.config.bytes
+        if due:
+            self.tell_at = time.monotonic() + FRAME_SECONDS * len(self.told)
+        fresh = [slot for slot, told in self.told.items() if positions[slot] > told]
+        slots = fresh if due else [slot for slot in fresh if not self.told[slot] or positions[slot] == length]
+        painted: dict[int, list[tuple[int, int, bytes]]] = {}
+        for slot, image in zip(slots, self.generator.images(slots), strict=True):
+            seat, first, stop = self.scheduler.seats[slot], self.told[slot], positions[slot]
+            painted.setdefault(seat.request, []).append((seat.index, first, image[first:stop].tobytes()))
+            self.told[slot] = stop
+        events += [Pixels(request, frames) for request, frames in painted.items()]
+
+    def _retire(self, seat: Seat) -> None:
+        request = self.requests[seat.request]
         self.scheduler.release(seat.slot)
-        self.generator.clear(seat.slot)
-        self.meter.cleared(seat.slot)
+        self._empty(seat.slot)
         request.left -= 1
         if not request.left:
             del self.requests[seat.request]
             self.meter.ended(seat.request)
+
+    def _empty(self, slot: int) -> None:
+        """A slot whose image is done or whose request nobody waits for."""
+        self.generator.clear(slot)
+        self.meter.cleared(slot)
+        self.told.pop(slot, None)
 
     def _score_one(self, events: list[Event]) -> None:
         if not self.to_score:
@@ -170,8 +184,7 @@ class Engine:
     def _forget(self, request: int) -> None:
         """Drops a request wherever it stands and frees its slots; unknown ones are done already."""
         for slot in self.scheduler.cancel(request):
-            self.generator.clear(slot)
-            self.meter.cleared(slot)
+            self._empty(slot)
         self.requests.pop(request, None)
         self.meter.ended(request)
         if any(waiting[0] == request for waiting in self.to_score):

@@ -66,6 +66,21 @@ def test_an_image_is_told_piece_by_piece(engine: Engine) -> None:
     assert sum(isinstance(event, Pixels) for event in events) > 1
 
 
+def test_where_streams_are_many_an_image_is_told_when_it_begins_and_when_it_is_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.engine.loop.FRAME_SECONDS", 1e9)
+    monkeypatch.setattr("server.engine.loop.MOST_STEPS", 4)
+    events = run(engine, Paint(0, 8, seed=3, stream=True))
+    told: dict[int, list[bytes]] = {index: [] for index in range(8)}
+    for event in events:
+        if isinstance(event, Pixels):
+            for index, _, data in event.painted:
+                told[index].append(data)
+    assert [len(pieces) for pieces in told.values()] == [2] * 8
+    assert [b"".join(told[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
+
+
 def test_pixels_are_told_only_to_who_asked_for_them(engine: Engine) -> None:
     events = run(engine, Paint(0, 2, seed=3, stream=True), Paint(1, 2, seed=3))
     assert {event.request for event in events if isinstance(event, Pixels)} == {0}
