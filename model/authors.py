@@ -5,6 +5,7 @@ post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), flo
 """
 
 import pickle
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,9 @@ def to_state(model: Transformer) -> State:
 
 def write_checkpoint(model: Transformer, path: Path) -> None:
     """`to_state` in a file as their training code writes it."""
-    torch.save({"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}, path)
+    held = BytesIO()  # torch's own writer of files hides why it fails
+    torch.save({"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}, held)
+    path.write_bytes(held.getbuffer())
 
 
 def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:

@@ -1,14 +1,16 @@
 """Model directories: config.json + model.safetensors, in shards with an index above 16 MB. Loading is
 strict: a directory is right in every tensor or it is refused with one sentence.
 
-Weights are stored in float16 (widening is exact) and computed in float32. Saves are atomic: each file is
-written beside its place and moved there.
+Weights are stored in float16 (widening is exact) and computed in float32. A save is atomic, however many files it
+has: each is written beside its place and moved there, and one of the moves turns the old model into the new one.
 """
 
 import json
 import os
+import re
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 EVALUATION = "evaluation.json"
+SHARD = re.compile(r"model-([0-9a-f]{8}-)?\d{5}-of-\d{5}\.safetensors")
 SHARD_BYTES = 16_000_000
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -37,36 +40,51 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        if error.filename is None and error.errno is not None:  # of a write, which knows no name: a full disk
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Writes config.json and the weights; a full disk or a kill leaves each old file whole."""
+    """Writes config.json and the weights; a full disk or a kill at any point leaves the old model or the new one.
+
+    What is loaded changes with one move, of the index where there is one, else of the only file of weights. Shards
+    are named after their bytes, so that none of the old index's is touched before. Where config.json is another
+    model's, the index carries the new one until it lies in its place.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
     shards = _shards(tensors)
-    if len(shards) == 1:
+    config = model.config.to_dict()
+    text = json.dumps(config, indent=1) + "\n"
+    another = (directory / CONFIG).exists() and (directory / CONFIG).read_bytes() != text.encode()
+    places = _write_shards(shards, directory) if another or len(shards) > 1 else {}
+    if another:
+        _write_text(directory / INDEX, json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1))
+        _write_text(directory / CONFIG, text)
+    if len(shards) > 1:
+        _write_text(directory / INDEX, json.dumps({"weight_map": places}, indent=1))
+        (directory / WEIGHTS).unlink(missing_ok=True)
+    else:
         write_atomically(directory / WEIGHTS, partial(_write_tensors, tensors))
         (directory / INDEX).unlink(missing_ok=True)
-    else:
-        places = {}
-        for i, shard in enumerate(shards, 1):
-            file = f"model-{i:05}-of-{len(shards):05}.safetensors"
-            write_atomically(directory / file, partial(_write_tensors, shard))
-            places.update(dict.fromkeys(shard, file))
-        index = json.dumps({"weight_map": places}, indent=1)
-        write_atomically(directory / INDEX, lambda path: path.write_text(index))
-        (directory / WEIGHTS).unlink(missing_ok=True)
-    config = json.dumps(model.config.to_dict(), indent=1)
-    write_atomically(directory / CONFIG, lambda path: path.write_text(config + "\n"))
+    _write_text(directory / CONFIG, text)
+    kept = places.values() if len(shards) > 1 else ()
+    for path in directory.iterdir():
+        if SHARD.fullmatch(path.name) and path.name not in kept:
+            path.unlink()
 
 
 def load_config(directory: Path) -> ModelConfig:
     """The configuration of a model directory; ModelDirectoryError where it is wrong."""
     try:
-        return ModelConfig.from_dict(_read_object(directory, CONFIG))
+        return ModelConfig.from_dict(_unfinished(directory) or _read_object(directory, CONFIG))
     except ValueError as error:
         if isinstance(error, ModelDirectoryError):
             raise
@@ -76,13 +94,14 @@ def load_config(directory: Path) -> ModelConfig:
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
     """The model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
     config = load_config(directory)
-    model = Transformer(config)
-    expected = model.state_dict()
+    with torch.device("meta"):  # shapes alone: what config.json says takes no memory before the weights say it too
+        expected = Transformer(config).state_dict()
     found: dict[str, torch.Tensor] = {}
     for file in _weight_files(directory):
         _read_tensors(directory / file, expected, found)
     if missing := sorted(set(expected) - set(found)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
+    model = Transformer(config)
     model.load_state_dict(found)
     store_by_columns(model)
     return model.to(device).eval().requires_grad_(False)
@@ -116,6 +135,21 @@ def weight_bytes(directory: Path) -> int:
     return sum((directory / file).stat().st_size for file in _weight_files(directory))
 
 
+def _write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda temporary: temporary.write_text(text))
+
+
+def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dict[str, str]:
+    """Writes each to a file of its own; which tensor lies in which."""
+    places = {}
+    for i, shard in enumerate(shards, 1):
+        data = save(shard)
+        file = f"model-{sha256(data).hexdigest()[:8]}-{i:05}-of-{len(shards):05}.safetensors"
+        write_atomically(directory / file, partial(Path.write_bytes, data=data))
+        places.update(dict.fromkeys(shard, file))
+    return places
+
+
 def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     """As plain bytes: safetensors' own save_file would make a file that only its owner can read."""
     path.write_bytes(save(tensors))
@@ -143,6 +177,14 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str
         raise ModelDirectoryError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:
         raise ModelDirectoryError(f"{path} is not a readable safetensors file: {error}") from None
+
+
+def _unfinished(directory: Path) -> Any:
+    """The configuration that an index carries, of a save that was cut short; None where there is none."""
+    if not (directory / INDEX).exists():
+        return None
+    metadata = _read_object(directory, INDEX).get("metadata")
+    return metadata.get("config") if isinstance(metadata, dict) else None
 
 
 def _weight_files(directory: Path) -> list[str]:

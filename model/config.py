@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from kernels.feature_maps import feature_map
 
 FORMAT = 1  # of a model directory; a later one is refused, not guessed at
+WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
 ADDED = ("anchors",)  # since the first models were written; where they are absent, their defaults are meant
 
 
@@ -42,10 +43,17 @@ class ModelConfig:
             _check_type(field.name, getattr(self, field.name), get_type_hints(ModelConfig)[field.name])
         sizes = ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
         for name in sizes:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+            value, most = getattr(self, name), DEEPEST if name == "layers" else WIDEST
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+            if value > most:
+                raise ValueError(f"{name} must be at most {most}, not {value}")
         if self.channels not in (1, 3):
             raise ValueError(f"channels must be 1 (grey) or 3 (RGB), not {self.channels}")
+        if max(self.model_width, self.heads * self.key_width) > WIDEST:
+            raise ValueError(f"heads x width must be at most {WIDEST}, for keys and for values")
+        if self.bytes > LARGEST_IMAGE:
+            raise ValueError(f"an image must have at most {LARGEST_IMAGE} bytes, not {self.bytes}")
         feature_map(self.feature_map)
         if self.embedding_join == "concat" and self.model_width % 2:
             raise ValueError(f"a concatenated embedding needs an even width, not {self.model_width}")

@@ -4,10 +4,12 @@ What a checkpoint leaves in the model's directory: the averaged weights as a mod
 run's own state, the loss curve, a sheet of samples.
 """
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
+from errno import EACCES
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +48,15 @@ def train(
 
     `resume` goes on from the state there, on a CPU bit for bit as if it had never stopped; ResumeError where
     there is none or it is of another model or recipe. `report` gets a row of the curve every few updates.
+    ValueError for images that are not of the model's size.
     """
     device = torch.device(device)
+    for found in (images, test_images):
+        if found.shape[1] != model_config.bytes:
+            raise ValueError(f"the images have {found.shape[1]} bytes, the model's {model_config.bytes}")
     directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK):
+        raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
     torch.manual_seed(config.seed)
     model = Transformer(model_config).to(device)
     average = Average(model, config.average)

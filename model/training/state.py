@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
@@ -22,8 +23,10 @@ class ResumeError(ValueError):
 
 
 def save_state(directory: Path, state: dict[str, Any]) -> None:
-    """Writes the state to `directory`; a kill in mid-save leaves the last good one."""
-    write_atomically(directory / FILE, lambda path: torch.save(state, path))
+    """Writes the state to `directory`; a full disk or a kill in mid-save leaves the last good one."""
+    held = BytesIO()  # torch's own writer of files hides why it fails
+    torch.save(state, held)
+    write_atomically(directory / FILE, lambda path: path.write_bytes(held.getbuffer()))
 
 
 def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
@@ -39,6 +42,7 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
         raise ResumeError(f"{path} is not a training state: {str(error).splitlines()[0]}") from None
     try:
         saved_model, saved_config = dict(state["model_config"]), dict(state["config"])
+        _ = [state[part] for part in ("model", "average", "optimiser", "update", "seconds")]
     except (TypeError, KeyError, ValueError):
         raise ResumeError(f"{path} is not a training state of this program") from None
     for name, value in model.to_dict().items():

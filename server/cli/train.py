@@ -36,11 +36,14 @@ def train(
     from model.device import resolve_device
     from model.presets import PRESETS
     from model.training import train as run
+    from model.training.state import FILE as STATE
 
     if preset not in PRESETS:
         raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
     if find_spec("matplotlib") is None:
         raise ValueError("training draws its loss curve with matplotlib; install scanline[train]")
+    if not resume and (out / STATE).exists():
+        raise ValueError(f"{out} holds a training run already; go on with --resume, or name another directory")
     chosen = PRESETS[preset]
     on = resolve_device(device)
     given: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,10 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "newer format": (lambda d: config_file(d, format=2), "config.json: format 2 is newer than this program"),
     "wrong field": (lambda d: config_file(d, norm="mid"), "config.json: norm must be one of pre, post, not 'mid'"),
     "another size": (lambda d: config_file(d, feed_forward=21), "has shape [20], not [21] as config.json says"),
+    "more than any machine has": (
+        lambda d: config_file(d, feed_forward=10**12),
+        "config.json: feed_forward must be at",
+    ),
     "fewer layers": (lambda d: config_file(d, layers=1), "unexpected tensor 'layers.1."),
     "more layers": (lambda d: config_file(d, layers=3), "the weights lack the tensor 'layers.2."),
     "missing tensor": (weights(lambda w: w.pop("head.bias")), "the weights lack the tensor 'head.bias'"),
@@ -125,3 +130,25 @@ def test_a_tensor_that_two_shards_hold_is_refused(tmp_path: Path, monkeypatch: p
     shutil.copy(first, second)
     with pytest.raises(ModelDirectoryError, match="unexpected tensor"):
         load_model(tmp_path)
+
+
+LARGE = {"heads": 1024, "key_width": 64, "value_width": 64, "feed_forward": 65_536, "layers": 64}
+
+
+def test_what_config_json_claims_takes_no_memory_before_the_weights_are_seen(good: Path, tmp_path: Path) -> None:
+    """6 TB of weights that are not there."""
+    directory = tmp_path / "model"
+    shutil.copytree(good, directory)
+    config_file(directory, **LARGE)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB
+    with pytest.raises(ModelDirectoryError, match=r"has shape \[5, 12\], not \[5, 65536\]"):
+        load_model(directory)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+def test_an_index_that_carries_no_configuration_of_a_model_is_refused(good: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "model"
+    shutil.copytree(good, directory)
+    index({"metadata": {"config": {"format": 1}}, "weight_map": {"head.bias": "model.safetensors"}})(directory)
+    with pytest.raises(ModelDirectoryError, match=r"missing key 'height'"):
+        load_model(directory)

@@ -11,6 +11,14 @@ from tests.model import small
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
     "negative": ({"height": -4}, "height must be at least 1, not -4"),
+    "more than any machine has": (
+        {"height": 10**30},
+        "height must be at most 65536, not 1000000000000000000000000000000",
+    ),
+    "too wide": ({"feed_forward": 70_000}, "feed_forward must be at most 65536, not 70000"),
+    "too deep": ({"layers": 10**9}, "layers must be at most 1024, not 1000000000"),
+    "too many heads": ({"heads": 65_536}, "heads x width must be at most 65536, for keys and for values"),
+    "too large an image": ({"width": 65_536, "height": 17}, "an image must have at most 1048576 bytes, not 1114112"),
     "bool for int": ({"heads": True}, "heads must be of type int, not True"),
     "float for int": ({"heads": 2.0}, "heads must be of type int, not 2.0"),
     "text for int": ({"components": "10"}, "components must be of type int, not '10'"),
