@@ -1,6 +1,6 @@
 """Painting without a server: as many images as are wanted, through a generator, seat by seat."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,10 +38,24 @@ def paint(
     so far, known ones included.
     """
     canvases = (Canvas(seed, index, temperature, known, mask) for index in range(count))
+    return paint_canvases(model, canvases, count, steps=steps, precision=precision, way=way, progress=progress)
+
+
+def paint_canvases(
+    model: Transformer,
+    canvases: Iterable[Canvas],
+    count: int,
+    *,
+    steps: int = 16,
+    precision: str = DEFAULT,
+    way: str | None = None,
+    progress: Callable[[int], None] = lambda bytes_painted: None,
+) -> Painted:
+    """`count` canvases, each with what it knows; their indices are 0 .. count-1, in order."""
     most = 128 * torch.get_num_threads() if model.device.type == "cpu" else 4096  # more seats paint no faster
     generator = Generator(model, min(count, most), precision=precision, way=way)
     try:
-        return _paint_all(generator, canvases, count, steps, progress)
+        return _paint_all(generator, iter(canvases), count, steps, progress)
     finally:
         generator.close()
 
@@ -52,13 +66,14 @@ def _paint_all(
     length = generator.config.bytes
     result = Painted(np.empty((count, length), np.uint8), np.empty(count))
     prefix: Prefix | None = None
+    prefilled: np.ndarray | None = None  # the known bytes that `prefix` is of: images that share them share it
     seated: dict[int, Canvas] = {}
     finished = 0
     while finished < count:
         for slot in range(generator.slots):
             if slot not in seated and (canvas := next(canvases, None)):
-                if canvas.prefix and prefix is None:
-                    prefix = generator.prefill(canvas)
+                if canvas.known is not prefilled:
+                    prefix, prefilled = generator.prefill(canvas) if canvas.prefix else None, canvas.known
                 generator.place(slot, canvas, prefix)
                 seated[slot] = canvas
         generator.advance(steps)

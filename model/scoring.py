@@ -46,14 +46,14 @@ def with_first_byte(config: ModelConfig, images: torch.Tensor, found: torch.Tens
     return torch.cat((first_byte_bits(config, images[:, 0]).unsqueeze(1), found), dim=1)
 
 
-def score(
+def bits_of_images(
     model: Transformer,
     images: np.ndarray,
     batch: int = 50,
     progress: Callable[[int], None] = lambda done: None,
     bits_of: Callable[[torch.Tensor], torch.Tensor] | None = None,
-) -> Score:
-    """The test measure of the paper on images [n, N] uint8, `batch` at a time; `progress` gets images done.
+) -> np.ndarray:
+    """Bits per dimension [n] float64 of images [n, N] uint8, `batch` at a time; `progress` gets images done.
 
     `bits_of` gives the bits [B, N] of images [B, N]; the parallel view where it is not given.
     """
@@ -63,6 +63,23 @@ def score(
         part = torch.tensor(images[start : start + batch]).to(model.device)
         each.append(bits_of(part).mean(dim=1).cpu())
         progress(start + len(part))
-    per_image = torch.cat(each)
-    error = per_image.std().item() / sqrt(len(per_image)) if len(per_image) > 1 else None
-    return Score(per_image.mean().item(), error, len(per_image))
+    found: np.ndarray = torch.cat(each).numpy()
+    return found
+
+
+def mean_of(bits_per_image: np.ndarray) -> Score:
+    """The test measure of the paper, from each image's [n]."""
+    n = len(bits_per_image)
+    error = float(bits_per_image.std(ddof=1)) / sqrt(n) if n > 1 else None
+    return Score(float(bits_per_image.mean()), error, n)
+
+
+def score(
+    model: Transformer,
+    images: np.ndarray,
+    batch: int = 50,
+    progress: Callable[[int], None] = lambda done: None,
+    bits_of: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> Score:
+    """The test measure of images, the arguments being those of `bits_of_images`."""
+    return mean_of(bits_of_images(model, images, batch, progress, bits_of))

@@ -1,5 +1,6 @@
 """The published image sets, read as their sites publish them: uint8 arrays [images, N], raster order,
-channels innermost. A file that is missing, truncated or something else stops with one sentence."""
+channels innermost, and the class of each image. A file that is missing, truncated or something else stops with one
+sentence."""
 
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from model.datasets import cifar10, mnist
 from model.datasets.fetch import fetch
 from model.datasets.files import DataError
 
-__all__ = ["DATASETS", "DataError", "fetch", "first_byte_histogram", "load", "of_shape"]
+__all__ = ["CLASSES", "DATASETS", "DataError", "fetch", "first_byte_histogram", "labels", "load", "of_shape"]
 
 DATASETS = {"mnist": mnist.load, "cifar10": cifar10.load}
+LABELS = {"mnist": mnist.labels, "cifar10": cifar10.labels}
+CLASSES = {"mnist": mnist.CLASSES, "cifar10": cifar10.CLASSES}
 SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
 
 
@@ -20,6 +23,14 @@ def load(name: str, directory: Path, split: str) -> np.ndarray:
     if not directory.is_dir():
         raise DataError(f"{directory} is not a directory")
     return DATASETS[name](directory, split)
+
+
+def labels(name: str, directory: Path, split: str, images: np.ndarray) -> np.ndarray:
+    """The class [n] uint8 of each of `images` [n, N], which `load` read of the same split."""
+    found = LABELS[name](directory, split)
+    if len(found) != len(images):
+        raise DataError(f"{directory} holds {len(found)} labels for the {len(images)} {split} images of {name}")
+    return found
 
 
 def first_byte_histogram(images: np.ndarray) -> tuple[float, ...]:

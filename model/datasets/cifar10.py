@@ -19,7 +19,9 @@ from model.datasets.files import DataError, read
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = 3072
+Batch = tuple[np.ndarray, np.ndarray]  # pixels [n, 3072] in planes, labels [n], both uint8
 # what unpickling raises on bytes that are no pickle, the last two where it reads a length of terabytes
 _NO_PICKLE: tuple[type[Exception], ...] = (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError)
 _NO_PICKLE += (AttributeError, MemoryError, OverflowError)
@@ -27,11 +29,22 @@ _NO_PICKLE += (AttributeError, MemoryError, OverflowError)
 
 def load(directory: Path, split: str) -> np.ndarray:
     """[50000 or 10000, 3072] uint8, channels innermost."""
-    planes = _from_tar(directory / TAR, split) if (directory / TAR).is_file() else _from_binary(directory, split)
+    planes = np.concatenate([pixels for pixels, _ in _batches(directory, split, labelled=False)])
     return np.ascontiguousarray(planes.reshape(-1, 3, 1024).transpose(0, 2, 1)).reshape(-1, PIXELS)
 
 
-def _from_binary(directory: Path, split: str) -> np.ndarray:
+def labels(directory: Path, split: str) -> np.ndarray:
+    """The class [50000 or 10000] uint8 of each image of `load`, a place in CLASSES."""
+    return np.concatenate([labels for _, labels in _batches(directory, split, labelled=True)])
+
+
+def _batches(directory: Path, split: str, labelled: bool) -> list[Batch]:
+    if (directory / TAR).is_file():
+        return _from_tar(directory / TAR, split, labelled)
+    return _from_binary(directory, split)
+
+
+def _from_binary(directory: Path, split: str) -> list[Batch]:
     folder = next((directory / name for name in FOLDERS if list((directory / name).glob("*_batch*.bin*"))), directory)
     batches = []
     for name in BATCHES[split]:
@@ -41,35 +54,41 @@ def _from_binary(directory: Path, split: str) -> np.ndarray:
         records = np.frombuffer(data, np.uint8).reshape(-1, 1 + PIXELS)
         if records[:, 0].max() > 9:
             raise DataError(f"{path} is not CIFAR-10: a record has the label {records[:, 0].max()}")
-        batches.append(records[:, 1:])
-    return np.concatenate(batches)
+        batches.append((records[:, 1:], records[:, 0]))
+    return batches
 
 
-def _from_tar(path: Path, split: str) -> np.ndarray:
+def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
     wanted = {f"cifar-10-batches-py/{name}": name for name in BATCHES[split]}
     batches = {}
     try:
         with tarfile.open(path, "r:*") as tar:
             for member in tar:
                 if member.name in wanted and (file := tar.extractfile(member)):
-                    batches[member.name] = _pixels(path, member.name, file.read())
+                    batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None
     if missing := sorted(set(wanted) - set(batches)):
         raise DataError(f"{path} lacks {missing[0]}")
-    return np.concatenate([batches[name] for name in wanted])
+    return [batches[name] for name in wanted]
 
 
-def _pixels(path: Path, name: str, data: bytes) -> np.ndarray:
+def _unpickled(path: Path, name: str, data: bytes, labelled: bool) -> Batch:
     try:
         batch = _ArraysOnly(io.BytesIO(data), encoding="latin1").load()
         pixels = batch["data"] if "data" in batch else batch[b"data"]  # bytes where Python 3 wrote what it read
+        listed = batch.get("labels", batch.get(b"labels"))
     except _NO_PICKLE as error:
         raise DataError(f"{path}: {name} is not a CIFAR-10 batch: {error}") from None
     try:
-        return pixels.rows()
+        rows = pixels.rows()
     except (AttributeError, TypeError, ValueError):
         raise DataError(f"{path}: {name} does not hold rows of 3,072 bytes") from None
+    if not labelled:
+        return rows, np.empty(0, np.uint8)
+    if not isinstance(listed, list) or len(listed) != len(rows) or any(label not in range(10) for label in listed):
+        raise DataError(f"{path}: {name} does not hold a label from 0 to 9 for each of its {len(rows)} images")
+    return rows, np.array(listed, np.uint8)
 
 
 class _Type:

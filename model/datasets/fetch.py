@@ -8,6 +8,8 @@ MNIST_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST_FILES = {
     "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+    "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
 }
 CIFAR10_MIRROR = "https://www.cs.toronto.edu/~kriz/"
 CIFAR10_FILES = {"cifar-10-python.tar.gz": "md5:c58f30108f718f92721af3b95e74349a"}

@@ -8,7 +8,10 @@ import numpy as np
 from model.datasets.files import DataError, read
 
 FILES = {"train": ("train-images-idx3-ubyte", 60_000), "test": ("t10k-images-idx3-ubyte", 10_000)}
+LABELS = {"train": "train-labels-idx1-ubyte", "test": "t10k-labels-idx1-ubyte"}
+CLASSES = tuple("0123456789")
 MAGIC = 0x00000803  # unsigned bytes, three dimensions
+MAGIC_OF_LABELS = 0x00000801  # one dimension
 
 
 def load(directory: Path, split: str) -> np.ndarray:
@@ -26,3 +29,20 @@ def load(directory: Path, split: str) -> np.ndarray:
     if len(data) != 16 + count * 784:
         raise DataError(f"{path} holds {len(data) - 16} bytes of pixels, not the {count * 784} of its {count} images")
     return np.frombuffer(data, np.uint8, offset=16).reshape(count, 784)
+
+
+def labels(directory: Path, split: str) -> np.ndarray:
+    """The digit [60000 or 10000] uint8 that each image of `load` shows."""
+    path, data = read(directory, LABELS[split])
+    if len(data) < 8:
+        raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
+    magic, count = struct.unpack(">II", data[:8])
+    if magic != MAGIC_OF_LABELS:
+        begins = f"it begins with {data[:4].hex()}, not {MAGIC_OF_LABELS:08x}"
+        raise DataError(f"{path} is not an IDX file of labels: {begins}")
+    if len(data) != 8 + count:
+        raise DataError(f"{path} holds {len(data) - 8} labels, not the {count} that it announces")
+    found = np.frombuffer(data, np.uint8, offset=8)
+    if count and found.max() > 9:
+        raise DataError(f"{path} is not of MNIST: it holds the label {found.max()}")
+    return found

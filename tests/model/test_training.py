@@ -10,9 +10,10 @@ from PIL import Image
 
 from model.checkpoint import load_model
 from model.scoring import score
+from model.training import TrainingConfig, train
 from model.training.loop import ROW_EVERY
 from model.transformer import Transformer
-from tests.model.runs import HAS_MUON, IMAGES, MODEL, StoppedError, curve, run
+from tests.model.runs import HAS_MUON, IMAGES, MODEL, RECIPE, StoppedError, curve, run
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +92,9 @@ def test_bfloat16_learns_too(tmp_path: Path) -> None:
     run(tmp_path, precision="bfloat16")
     losses = [float(row["bits_per_dim"]) for row in rows(tmp_path)]
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_images_of_another_size_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the images have 10 bytes, the model's 20"):
+        train(MODEL, TrainingConfig(**RECIPE), IMAGES[:, :10], IMAGES, tmp_path / "new")
+    assert not (tmp_path / "new").exists()

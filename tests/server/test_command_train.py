@@ -1,4 +1,4 @@
-"""scanline train and evaluate: from published files to a model directory, and its measure."""
+"""scanline train: from published files to a model directory."""
 
 import csv
 import json
@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from model import checkpoint
 from model.checkpoint import load_model
 from model.presets import PRESETS, Preset
-from model.scoring import score
 from model.training import TrainingConfig
 from tests.model import small
 from tests.server import blobs
@@ -76,13 +74,9 @@ def test_a_run_of_another_recipe_is_not_resumed(data: Path, trained: Path) -> No
     assert ran.err == f"scanline: {trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here\n"
 
 
-def test_a_model_is_evaluated_on_the_test_images(data: Path, trained: Path) -> None:
-    told = json.loads(done("evaluate", trained, "--data", data, "--json"))
-    alone = score(load_model(trained), blobs.images(16, seed=1).reshape(16, 784))
-    assert (told["dataset"], told["split"], told["images"]) == ("mnist", "test", 16)
-    assert told["bits_per_dim"] == pytest.approx(alone.bits_per_dim)
-
-
-def test_an_evaluation_can_be_kept(data: Path, trained: Path) -> None:
-    told = done("evaluate", trained, "--data", data, "--images", 4, "--save")
-    assert f"{checkpoint.tested_bits_per_dim(trained):.4f} +- " in told
+def test_a_run_is_not_overwritten_by_mistake(data: Path, trained: Path) -> None:
+    before = (trained / "training.pt").read_bytes()
+    ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained)
+    assert ran.status == 2
+    assert "holds a training run already; go on with --resume, or name another directory" in ran.err
+    assert (trained / "training.pt").read_bytes() == before
