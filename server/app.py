@@ -16,6 +16,7 @@ from server.api.keys import Keys
 from server.api.request_id import RequestIds
 from server.api.security import SecurityHeaders
 from server.api.served import Models
+from server.api.websocket_limit import WebsocketLimit
 from server.metrics import registry
 from server.settings import Settings
 
@@ -34,11 +35,13 @@ def build(settings: Settings, served: Models) -> FastAPI:
         await asyncio.gather(*(engine.close() for engine in engines))
 
     app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
-    app.add_middleware(BodyLimit, most=settings.max_body_bytes)  # the innermost: each one added lies around the others
+    # the innermost first: each one added lies around the others
+    app.add_middleware(WebsocketLimit, most=settings.max_websockets)
+    app.add_middleware(BodyLimit, most=settings.max_body_bytes, seconds=settings.receive_timeout)
     if settings.api_keys:
         app.add_middleware(Keys, keys=settings.api_keys)
     origins.install(app, settings.allow_origins)  # around the keys: a preflight has none
-    http = HttpTally()
+    http = app.state.tally = HttpTally()
     app.add_middleware(CatchFaults)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountHttp, tally=http)
@@ -47,7 +50,7 @@ def build(settings: Settings, served: Models) -> FastAPI:
     errors.install(app)
     for part in (images, onnx, models):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
-    app.include_router(stream.router(served, http))
+    app.include_router(stream.router(served, settings, http))
     app.include_router(health.router(served))
     app.include_router(metrics.router(registry(served, http)))
     page.install(app)

@@ -32,7 +32,7 @@ def served_models(settings: Settings) -> Models:
             engine=EngineClient(options, settings.max_waiting_images, config.bytes),
         )
         served.append(model)
-    return Models(served, settings.max_images_per_request)
+    return Models(served, settings.max_images_per_request, settings.request_timeout)
 
 
 def _directories(names: Sequence[str]) -> list[Path]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from model.config import ModelConfig
 from model.contact_sheet import sheet
@@ -20,6 +20,8 @@ from server.refusal import Refusal
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
+PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of a PNG's compressed remarks and colour profile, unpacked
+PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # and of all of them together
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 
@@ -30,6 +32,8 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
     if picture.size != (config.width, config.height):
         found = f"{picture.width}x{picture.height}"
         raise Refusal(f"{param} is {found}; the model wants exactly {config.size}.", param, "wrong_size")
+    if getattr(picture, "n_frames", 1) > 1:
+        raise Refusal(f"{param} is an animation; one still picture is wanted.", param, "invalid_image")
     with _readable(param):
         picture.load()
     if picture.mode not in MODES:

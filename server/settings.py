@@ -10,6 +10,7 @@ from model import zoo
 from server.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII but space and comma
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
 
@@ -29,6 +30,13 @@ class Settings(BaseSettings):
     max_images_per_request: Positive = 1024
     max_waiting_images: Positive = 10_000
     max_body_bytes: Positive = 16_000_000
+    max_head_bytes: Positive = 32_768
+    max_websockets: Positive = 4096
+    max_jobs_per_websocket: Positive = 64
+    max_messages_per_second: Positive = 1000
+    request_timeout: Seconds = 600
+    receive_timeout: Seconds = 60
+    keep_alive_timeout: Seconds = 5
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # none: whoever reaches the port may paint
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
     log_format: Format = "console"

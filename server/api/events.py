@@ -7,6 +7,7 @@ behind misses partial images, never a completed one, and holds up nobody.
 import asyncio
 import json
 import time
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -15,6 +16,8 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
+from server.api.deadline import deadline
+from server.api.decoding import decoded
 from server.api.departure import ClientGoneError, unless_gone
 from server.api.errors import ApiError, from_exception
 from server.api.jobs import Work, work_of
@@ -22,24 +25,26 @@ from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
 from server.api.served import ServedModel
+from server.api.uploads import uploads
 from server.engine.job import Job
 from server.pictures import to_base64
 
+LAST_WORD_SECONDS = 5.0  # to take a failure's event
 PING_SECONDS = 15.0  # proxies wait for 30 and more
 
 
 class EventStream(Response):
     """Paints when it is sent; its room in the queue and its job end with it."""
 
-    def __init__(self, request: Request, model: ServedModel, images: int, fields: PaintFields) -> None:
+    def __init__(self, request: Request, model: ServedModel, images: int, fields: PaintFields, timeout: float) -> None:
         super().__init__()
-        self.request, self.model, self.images, self.fields = request, model, images, fields
+        self.request, self.model, self.images, self.fields, self.timeout = request, model, images, fields, timeout
         self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         engine, partial = self.model.engine, bool(self.fields.partial_images)
         with engine.reserve(self.images):
-            work = work_of(self.fields, self.images, self.model.config)
+            work = await decoded(uploads(self.fields), lambda: work_of(self.fields, self.images, self.model.config))
             bind_contextvars(model=self.model.id, images=work.images, seed=work.seed)
             with engine.paint(work.images, work.seed, work.temperature, work.known, work.masks, stream=partial) as job:
                 try:
@@ -62,10 +67,13 @@ class EventStream(Response):
         failure = None
         async with kept_alive(send, PING_SECONDS) as tell:
             try:
-                await self._paint(tell, work, job)
+                async with deadline(self.timeout):
+                    await self._paint(tell, work, job)
             except Exception as error:
                 failure = from_exception(error)
-                await _send(tell, "error", failure.body)
+                with suppress(TimeoutError):  # of a reader who has long been behind
+                    async with asyncio.timeout(LAST_WORD_SECONDS):
+                        await _send(tell, "error", failure.body)
         await send({"type": "http.response.body", "body": b""})
         return failure
 

@@ -8,7 +8,10 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from structlog.contextvars import bind_contextvars
 
+from model.config import ModelConfig
 from server import pictures
+from server.api.deadline import deadline
+from server.api.decoding import decoded
 from server.api.departure import unless_gone
 from server.api.errors import ApiError
 from server.api.events import EventStream
@@ -25,7 +28,7 @@ from server.api.schemas import (
     Usage,
 )
 from server.api.served import Models, ServedModel
-from server.api.uploads import read_fields
+from server.api.uploads import read_fields, uploads
 from server.engine.job import Job
 from server.refusal import Refusal
 
@@ -62,12 +65,12 @@ def router(models: Models) -> APIRouter:
     @routes.post("/edits", response_model=ImagesAnswer, responses=EVENTS, openapi_extra=edit_schema)
     async def edits(request: Request) -> Response:
         """Completes images: known pixels come back byte for byte, the others are painted."""
-        return await _paint(models, request, await read_fields(request, EditRequest))
+        return await _paint(models, request, await read_fields(request, EditRequest, models.max_images))
 
     @routes.post("/likelihoods", response_model=LikelihoodsAnswer, openapi_extra=_upload_schema(LikelihoodRequest))
     async def likelihoods(request: Request) -> Response:
         """Tells how many bits the model needs for given images."""
-        return await _score(models, request, await read_fields(request, LikelihoodRequest))
+        return await _score(models, request, await read_fields(request, LikelihoodRequest, models.max_images))
 
     return routes
 
@@ -80,12 +83,13 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
         if wanted != JSON:
             message = f"stream answers with events, not with {wanted}; leave out stream or Accept: {wanted}."
             raise Refusal(message, "stream")
-        return EventStream(request, model, images, fields)
+        return EventStream(request, model, images, fields, models.request_timeout)
     with model.engine.reserve(images):
-        work = work_of(fields, images, model.config)
+        work = await decoded(uploads(fields), lambda: work_of(fields, images, model.config))
         bind_contextvars(model=model.id, images=images, seed=work.seed)
         with model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks) as job:
-            await unless_gone(request, job.wait())
+            async with deadline(models.request_timeout):
+                await unless_gone(request, job.wait())
     return _painted(model, work, job, wanted, fields.output_format)
 
 
@@ -95,9 +99,10 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
     config = model.config
     bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image)):
-        read = tuple(pictures.pixels(pictures.open_picture(x, config, "image"), config).tobytes() for x in fields.image)
+        read = await decoded(fields.image, lambda: _pixels(fields, config))
         with model.engine.score(read) as job:
-            await unless_gone(request, job.wait())
+            async with deadline(models.request_timeout):
+                await unless_gone(request, job.wait())
     data = []
     for index in range(len(read)):
         bits = job.bits[index]
@@ -105,6 +110,12 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
         data.append(Likelihood(index=index, bits_per_dim=bits.mean(), per_pixel=each))
     answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=data)
     return _json(answer.model_dump_json(exclude_none=True))
+
+
+def _pixels(fields: LikelihoodRequest, config: ModelConfig) -> tuple[bytes, ...]:
+    return tuple(
+        pictures.pixels(pictures.open_picture(data, config, "image"), config).tobytes() for data in fields.image
+    )
 
 
 def _wanted(request: Request, output_format: str) -> str:

@@ -41,10 +41,10 @@ class ServedModel:
 class Models:
     """The models of a server by id; the first is the default."""
 
-    def __init__(self, models: list[ServedModel], max_images: int) -> None:
+    def __init__(self, models: list[ServedModel], max_images: int, request_timeout: float) -> None:
         self.all = {model.id: model for model in models}
         self.default = models[0]
-        self.max_images = max_images
+        self.max_images, self.request_timeout = max_images, request_timeout
 
     def find(self, name: str | None) -> ServedModel:
         """The model of that id, the default for None; 404 otherwise."""

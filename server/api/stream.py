@@ -16,28 +16,33 @@ from typing import Any
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from structlog.contextvars import bind_contextvars
 
+from server.api.deadline import deadline
+from server.api.decoding import decoded
 from server.api.errors import ApiError, from_exception
 from server.api.http_tally import HttpTally
 from server.api.jobs import work_of
+from server.api.pace import Pace
 from server.api.schemas import EditRequest, GenerationRequest, PaintFields
 from server.api.served import Models
-from server.api.uploads import from_json
+from server.api.uploads import from_json, uploads
 from server.refusal import Refusal
+from server.settings import Settings
 
 log = logging.getLogger("scanline.requests")
 
+TURN = 32  # messages that came together and are taken before all else on the event loop has its turn
 SUBPROTOCOL = "scanline"  # browsers that show a key as a second one want one to be taken
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
-def router(models: Models, tally: HttpTally) -> APIRouter:
-    """The websocket route over `models`; errors of its jobs go into the tally."""
+def router(models: Models, settings: Settings, tally: HttpTally) -> APIRouter:
+    """The websocket route over `models`, as the settings limit it; errors of its jobs go into the tally."""
     routes = APIRouter()
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        await Connection(socket, models, tally).run()
+        await Connection(socket, models, settings, tally).run()
 
     return routes
 
@@ -45,8 +50,8 @@ def router(models: Models, tally: HttpTally) -> APIRouter:
 class Connection:
     """One websocket: reads messages until it closes; its jobs end with it."""
 
-    def __init__(self, socket: WebSocket, models: Models, tally: HttpTally) -> None:
-        self.socket, self.models, self.tally = socket, models, tally
+    def __init__(self, socket: WebSocket, models: Models, settings: Settings, tally: HttpTally) -> None:
+        self.socket, self.models, self.settings, self.tally = socket, models, settings, tally
         self.jobs: dict[int | str, asyncio.Task[None]] = {}
         self.ids = itertools.count()
         self.numbers = itertools.count()
@@ -56,8 +61,15 @@ class Connection:
     async def run(self) -> None:
         """Returns when the client has gone and nothing of its work is left."""
         try:
+            pace, taken = Pace(self.settings.max_messages_per_second), 0
             while (message := await self.socket.receive())["type"] == "websocket.receive":
+                if not pace.allows_one_more():
+                    await self._close_on_flood()
+                    return
                 await self._take(message.get("text"))
+                taken += 1
+                if not taken % TURN:
+                    await asyncio.sleep(0)
         except WebSocketDisconnect:
             pass
         finally:
@@ -66,6 +78,11 @@ class Connection:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
+
+    async def _close_on_flood(self) -> None:
+        message = f"More than {self.settings.max_messages_per_second} messages a second came; the websocket is closed."
+        await self._tell_error(None, ApiError(429, message, code="too_many_messages"))
+        await self.socket.close(1008, "too many messages")
 
     async def _take(self, text: str | None) -> None:
         """One message from the client."""
@@ -77,7 +94,7 @@ class Connection:
                 case "generate":
                     self._begin(name, GenerationRequest.model_validate(message))
                 case "complete":
-                    self._begin(name, from_json(message, EditRequest))
+                    self._begin(name, from_json(message, EditRequest, self.models.max_images))
                 case "cancel":
                     await self._cancel(name)
                 case other:
@@ -94,6 +111,9 @@ class Connection:
             raise Refusal(message, "stream", "stream_not_supported")
         if name in self.jobs:
             raise Refusal(f"id {name!r} is of a job that still runs.", "id")
+        if len(self.jobs) >= self.settings.max_jobs_per_websocket:
+            message = f"{len(self.jobs)} jobs run on this websocket, as many as may; wait until one is done."
+            raise ApiError(429, message, code="too_many_jobs")
         if name is None:
             name = next(number for number in self.ids if number not in self.jobs)
         self.jobs[name] = job = asyncio.create_task(self._work(name, fields))
@@ -112,7 +132,8 @@ class Connection:
         """A job from its start to its one last message, and its line in the log."""
         began, ended = time.monotonic(), "cancelled"
         try:
-            await self._paint(name, fields)
+            async with deadline(self.models.request_timeout):
+                await self._paint(name, fields)
             ended = "done"
         except WebSocketDisconnect:
             pass
@@ -131,7 +152,7 @@ class Connection:
         config, number, sent = model.config, next(self.numbers), 0
         bind_contextvars(job=number, model=model.id, images=images, bytes=0)
         with model.engine.reserve(images):
-            work = work_of(fields, images, config)
+            work = await decoded(uploads(fields), lambda: work_of(fields, images, config))
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
             bind_contextvars(seed=work.seed)
             size = {"height": config.height, "width": config.width, "channels": config.channels}

@@ -13,26 +13,32 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from server.api.errors import ApiError
+from server.api.schemas import EditRequest
 from server.pictures import from_base64
 from server.refusal import Refusal
 
 Fields = TypeVar("Fields", bound=BaseModel)
 PICTURES = ("image", "mask")
+MOST_TEXTS = 64  # of a form; requests have fewer fields
 
 
-async def read_fields(request: Request, schema: type[Fields]) -> Fields:
-    """The request's fields as `schema`; ApiError where the body or a field is wrong."""
+async def read_fields(request: Request, schema: type[Fields], most: int) -> Fields:
+    """The request's fields as `schema`, with `most` images; ApiError where the body or a field is wrong."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         try:
             body = json.loads(await request.body())
         except (ValueError, RecursionError):
             raise ApiError(400, "The body is not valid JSON.", code="invalid_json") from None
-        return from_json(body, schema)
+        return from_json(body, schema, most)
     if kind == "multipart/form-data":
         try:
-            form = await request.form()
+            form = await request.form(max_files=most + 1, max_fields=MOST_TEXTS)  # one file may be a mask
         except HTTPException as error:
+            if error.detail.startswith("Too many files"):
+                raise _too_many(most) from None
+            if error.detail.startswith("Too many fields"):
+                raise ApiError(400, f"The form has more than {MOST_TEXTS} texts.", code="invalid_multipart") from None
             raise ApiError(400, f"The body is not valid multipart: {error.detail}", code="invalid_multipart") from None
         try:
             return schema.model_validate(await _form_fields(form.multi_items()), strict=False)
@@ -41,17 +47,30 @@ async def read_fields(request: Request, schema: type[Fields]) -> Fields:
     raise ApiError(415, "Send multipart/form-data or application/json.", code="unsupported_media_type")
 
 
-def from_json(body: Any, schema: type[Fields]) -> Fields:
-    """A JSON object with base64 pictures as `schema`."""
+def from_json(body: Any, schema: type[Fields], most: int) -> Fields:
+    """A JSON object with base64 pictures, at most so many, as `schema`."""
     if not isinstance(body, dict):
         raise ApiError(400, "The body must be a JSON object.", code="invalid_body")
     fields = dict(body)
     if "image" in fields:
         texts = fields["image"] if isinstance(fields["image"], list) else [fields["image"]]
+        if len(texts) > most:
+            raise _too_many(most)
         fields["image"] = [_decode(text, "image") for text in texts]
     if fields.get("mask") is not None:
         fields["mask"] = _decode(fields["mask"], "mask")
     return schema.model_validate(fields)
+
+
+def uploads(fields: BaseModel) -> list[bytes]:
+    """The pictures of a request, as they came."""
+    if not isinstance(fields, EditRequest):
+        return []
+    return fields.image if fields.mask is None else [*fields.image, fields.mask]
+
+
+def _too_many(most: int) -> Refusal:
+    return Refusal(f"image: there are more pictures than the {most} of one request.", "image")
 
 
 def _decode(text: Any, param: str) -> bytes:

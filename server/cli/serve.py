@@ -38,6 +38,23 @@ def serve(
     max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
     max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
     max_body_bytes: Annotated[int | None, _option("max_body_bytes", "Of a request or message; then 413.")] = None,
+    max_head_bytes: Annotated[
+        int | None, _option("max_head_bytes", "Of an address and headers; then 414, 431.")
+    ] = None,
+    max_websockets: Annotated[int | None, _option("max_websockets", "Open at once; then 503.")] = None,
+    max_jobs_per_websocket: Annotated[int | None, _option("max_jobs_per_websocket", "At once; then 429.")] = None,
+    max_messages_per_second: Annotated[
+        int | None, _option("max_messages_per_second", "On one websocket; then it is closed.")
+    ] = None,
+    request_timeout: Annotated[
+        float | None, _option("request_timeout", "Seconds from a request's arrival to its last pixel; then 504.")
+    ] = None,
+    receive_timeout: Annotated[
+        float | None, _option("receive_timeout", "Seconds for a request to arrive; then 408.")
+    ] = None,
+    keep_alive_timeout: Annotated[
+        float | None, _option("keep_alive_timeout", "Seconds an idle connection stays open.")
+    ] = None,
     api_keys: Annotated[
         list[str] | None,
         _option("api_keys", "Wanted of all but probes. Repeatable; process lists show it, not SCANLINE_API_KEYS."),
@@ -58,6 +75,7 @@ async def _serve(given: dict[str, Any]) -> int:
     import uvicorn
 
     from server import logs
+    from server.api import wire
     from server.app import build
     from server.models import served_models
 
@@ -67,14 +85,8 @@ async def _serve(given: dict[str, Any]) -> int:
     listening = _listen(settings.host, settings.port)
     address = f"http://{settings.host}:{listening.getsockname()[1]}"
     print(f"Scanline paints with {', '.join(models.all)} at {address}, described at {address}/docs", file=sys.stderr)
-    config = uvicorn.Config(
-        build(settings, models),
-        ws_per_message_deflate=False,
-        ws_max_size=settings.max_body_bytes,
-        timeout_graceful_shutdown=5,
-        access_log=False,  # server/api/access_log.py writes it
-        log_config=None,
-    )
+    app = build(settings, models)
+    config = uvicorn.Config(app, timeout_graceful_shutdown=5, **wire.options(settings, app.state.tally))
     server = uvicorn.Server(config)
     engines = [model.engine for model in models.all.values()]
     watch = asyncio.create_task(_stop_without_engines(server, [engine.gone for engine in engines]))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from server.api import wire
 from server.app import build
 from server.engine.client import EngineClient
 from server.models import served_models
@@ -20,8 +21,8 @@ from server.settings import Settings
 def inside(settings: Settings) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine's client, once it is ready, for as long as the context lasts."""
     models = served_models(settings)
-    options = {"log_level": "warning", "ws_per_message_deflate": False, "ws_ping_interval": None}
-    server = uvicorn.Server(uvicorn.Config(build(settings, models), **options))
+    app = build(settings, models)
+    server = uvicorn.Server(uvicorn.Config(app, ws_ping_interval=None, **wire.options(settings, app.state.tally)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -1,8 +1,13 @@
 """Bad pictures, masks and forms: each a refusal of the 400 family in the one shape."""
 
+import io
+import struct
+import zlib
+
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.server.files import encode, noise, text
 from tests.server.refusals import assert_refused
@@ -16,6 +21,29 @@ MASK[3:] = 0
 
 
 DEEP = encode(IMAGE.astype(np.uint16) * 257)
+
+
+def claiming(size: int) -> bytes:
+    """A small PNG whose header says that it is large."""
+    head = struct.pack(">II", size, size) + FILE[24:29]
+    return FILE[:16] + head + struct.pack(">I", zlib.crc32(b"IHDR" + head)) + FILE[33:]
+
+
+def with_chunk(kind: bytes, data: bytes) -> bytes:
+    """The picture with one chunk more behind its header."""
+    chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return FILE[:33] + chunk + FILE[33:]
+
+
+def moving(kind: str) -> bytes:
+    """Two pictures, one after the other."""
+    out = io.BytesIO()
+    frames = [Image.fromarray(noise(7, 5, seed=seed)) for seed in range(2)]
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:])
+    return out.getvalue()
+
+
+BOMB = zlib.compress(bytes(10_000_000))
 
 
 def mask_with(value: int) -> bytes:
@@ -35,6 +63,14 @@ PICTURES = {  # label: what is no picture that we take, the code
     "another size": (encode(noise(28, 28)), "wrong_size"),
     "height for width": (encode(noise(5, 7)), "wrong_size"),
     "a large picture": (encode(np.zeros((4000, 4000), np.uint8)), "wrong_size"),
+    "a large WebP": (encode(np.zeros((2000, 2000), np.uint8), "WEBP", lossless=True), "wrong_size"),
+    "a picture that says it is large": (claiming(9000), "wrong_size"),
+    "a picture that says it is vast": (claiming(60_000), "invalid_image"),
+    "a picture that says it is endless": (claiming(2**31 - 1), "invalid_image"),
+    "a remark that unpacks to much": (with_chunk(b"zTXt", b"a\0\0" + BOMB), "invalid_image"),
+    "a colour profile that unpacks to much": (with_chunk(b"iCCP", b"a\0\0" + BOMB), "invalid_image"),
+    "a moving PNG": (moving("PNG"), "invalid_image"),
+    "a moving WebP": (moving("WEBP"), "invalid_image"),
 }
 
 GIVEN = {"image": text(FILE)}
@@ -124,6 +160,35 @@ def test_a_wrong_part_is_named(client: httpx.Client, label: str) -> None:
 def test_a_body_of_another_kind_is_refused(client: httpx.Client, label: str) -> None:
     kind, content, status, code = BODIES[label]
     assert_refused(client.post(EDITS, content=content, headers={"content-type": kind}), status, None, code)
+
+
+def test_pixels_behind_the_last_are_not_unpacked(client: httpx.Client) -> None:
+    """A bomb in the picture itself: its rows are read, and no byte more."""
+    packed = zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000))
+    chunk = struct.pack(">I", len(packed)) + b"IDAT" + packed + struct.pack(">I", zlib.crc32(b"IDAT" + packed))
+    assert client.post(LIKELIHOODS, json={"image": text(FILE[:33] + chunk + FILE[-12:])}).status_code == 200
+
+
+def test_a_picture_with_many_remarks_is_a_picture(client: httpx.Client) -> None:
+    """Large enough to be decoded beside the event loop."""
+    data = with_chunk(b"tEXt", b"a\0" + b"b" * 200_000)
+    plain = client.post(LIKELIHOODS, json={"image": text(FILE)}).json()["data"]
+    assert client.post(LIKELIHOODS, json={"image": text(data)}).json()["data"] == plain
+
+
+def test_too_many_files_are_refused(client: httpx.Client) -> None:
+    files = [("image[]", ("a", b"", "image/png"))] * 2100
+    assert_refused(client.post(EDITS, files=files), 400, "image", "invalid_value")
+
+
+def test_too_many_texts_are_refused(client: httpx.Client) -> None:
+    fields = {f"a{number}": "b" for number in range(100)}
+    assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
+
+
+def test_too_long_a_text_is_refused(client: httpx.Client) -> None:
+    fields = {"user": "b" * 2_000_000}
+    assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
 
 
 def test_too_many_images_to_score_are_refused(client: httpx.Client) -> None:

@@ -1,0 +1,27 @@
+"""How uvicorn is set to speak HTTP and websocket for this server: all its options but where it listens."""
+
+from typing import Any
+
+from server.api.http_protocol import HttpProtocol
+from server.api.http_tally import HttpTally
+from server.api.websocket_protocol import WebsocketProtocol
+from server.settings import Settings
+
+
+def options(settings: Settings, tally: HttpTally) -> dict[str, Any]:
+    """Arguments of uvicorn.Config; what the protocol refuses goes into the tally."""
+
+    class Http(HttpProtocol):
+        max_head_bytes = settings.max_head_bytes
+        receive_timeout = settings.receive_timeout
+
+    Http.tally = tally
+    return {
+        "http": Http,
+        "ws": WebsocketProtocol,
+        "ws_max_size": settings.max_body_bytes,
+        "ws_per_message_deflate": False,
+        "timeout_keep_alive": settings.keep_alive_timeout,
+        "access_log": False,  # server/api/access_log.py writes it
+        "log_config": None,
+    }
