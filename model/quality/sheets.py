@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import numpy as np
+from PIL import Image
 
 from model.config import ModelConfig
 from model.contact_sheet import sheet
 from model.quality.evidence import Evidence
 
-SEAM = 1  # transparent pixels around each image
+SEAM, GAP = 1, 6  # transparent pixels around each image, and between what stands side by side
 OCCLUDED = 128  # grey that stands for a byte to paint
 SHOWN, COLUMNS = 80, 8  # samples, and as many test images
 PAIRS = 10  # rows of neighbours
@@ -26,16 +27,22 @@ class Picture:
 
 def samples(found: Evidence, config: ModelConfig) -> Picture:
     """The first samples, unchosen."""
-    return _picture(found.painted.images[:SHOWN], COLUMNS, config)
+    return _picture(_grid(found.painted.images[:SHOWN], COLUMNS, config))
 
 
 def tests(found: Evidence, config: ModelConfig) -> Picture:
     """As many test images."""
-    return _picture(found.test[found.chosen[:SHOWN]], COLUMNS, config)
+    return _picture(_grid(found.test[found.chosen[:SHOWN]], COLUMNS, config))
+
+
+def unrecognised(found: Evidence, config: ModelConfig) -> Picture:
+    """The samples that the classifier is least sure of."""
+    least_sure = found.sample_looks.confidence.argsort(kind="stable")[: 2 * COLUMNS]
+    return _picture(_grid(found.painted.images[least_sure], COLUMNS, config))
 
 
 def closest(found: Evidence, config: ModelConfig) -> Picture:
-    """Samples that come closest to a training image, each before its nearest ones."""
+    """The samples that come closest to a training image, each before its nearest ones."""
     return _neighbours(found, found.sample_neighbours.distances[:, 0].argsort(kind="stable")[:PAIRS], config)
 
 
@@ -47,31 +54,31 @@ def unchosen(found: Evidence, config: ModelConfig) -> Picture:
 def completions(found: Evidence, config: ModelConfig) -> Picture:
     """Rows of occluded | completions | original."""
     held = found.completions
-    occluded = np.where(held.known, held.originals, np.uint8(OCCLUDED))
-    rows = np.concatenate((occluded[:, None], held.completed, held.originals[:, None]), axis=1)
-    return _picture(rows.reshape(-1, config.bytes), rows.shape[1], config)
-
-
-def unrecognised(found: Evidence, config: ModelConfig) -> Picture:
-    """The samples that the classifier is least sure of."""
-    return _picture(
-        found.painted.images[found.sample_looks.confidence.argsort(kind="stable")[: 2 * COLUMNS]], COLUMNS, config
-    )
+    occluded = _grid(np.where(held.known, held.originals, np.uint8(OCCLUDED)), 1, config)
+    completed = _grid(held.completed.reshape(-1, config.bytes), held.completed.shape[1], config)
+    return _picture(occluded, completed, _grid(held.originals, 1, config))
 
 
 def _neighbours(found: Evidence, chosen: np.ndarray, config: ModelConfig) -> Picture:
-    training = found.training[found.sample_neighbours.places[chosen]]
-    rows = np.concatenate((found.painted.images[chosen][:, None], training), axis=1)
-    return _picture(rows.reshape(-1, config.bytes), rows.shape[1], config)
+    places = found.sample_neighbours.places[chosen]
+    training = _grid(found.training[places.reshape(-1)], places.shape[1], config)
+    return _picture(_grid(found.painted.images[chosen], 1, config), training)
 
 
-def _picture(images: np.ndarray, columns: int, config: ModelConfig) -> Picture:
-    """Images [n, N] row by row."""
-    shape = (config.height, config.width, config.channels)
-    pixels = np.broadcast_to(images.reshape(-1, *shape), (len(images), config.height, config.width, 3))
-    opaque = np.full((*pixels.shape[:3], 1), 255, np.uint8)
+def _grid(images: np.ndarray, columns: int, config: ModelConfig) -> np.ndarray:
+    """Images [n, N] row by row, as RGBA [height, width, 4]."""
+    shape = (len(images), config.height, config.width)
+    pixels = np.broadcast_to(images.reshape(*shape, config.channels), (*shape, 3))
+    opaque = np.full((*shape, 1), 255, np.uint8)
     edge = ((0, 0), (SEAM, SEAM), (SEAM, SEAM), (0, 0))
-    picture = sheet(np.pad(np.concatenate((pixels, opaque), axis=-1), edge), columns)
+    return np.asarray(sheet(np.pad(np.concatenate((pixels, opaque), axis=-1), edge), columns))
+
+
+def _picture(*grids: np.ndarray) -> Picture:
+    """Grids of one height side by side."""
+    between = np.zeros((len(grids[0]), GAP, 4), np.uint8)
+    parts = [part for grid in grids for part in (between, grid)][1:]
+    picture = Image.fromarray(np.concatenate(parts, axis=1))
     out = BytesIO()
     picture.save(out, "PNG")
     return Picture(out.getvalue(), *picture.size)

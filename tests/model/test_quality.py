@@ -101,11 +101,11 @@ def opened(picture: sheets.Picture) -> np.ndarray:
 
 def test_a_sheet_shows_each_image_in_its_frame(found: Evidence) -> None:
     pixels = opened(sheets.unchosen(found, CONFIG))
-    assert pixels.shape == (10 * 8, (1 + NEIGHBOURS) * 7, 4)
+    assert pixels.shape == (10 * 8, 7 + sheets.GAP + NEIGHBOURS * 7, 4)
     first = found.painted.images[0].reshape(6, 5)
     nearest_one = TRAINING[found.sample_neighbours.places[0, 0]].reshape(6, 5)
     np.testing.assert_array_equal(pixels[1:7, 1:6, 0], first)
-    np.testing.assert_array_equal(pixels[1:7, 8:13, 1], nearest_one)
+    np.testing.assert_array_equal(pixels[1:7, 14:19, 1], nearest_one)
     assert (pixels[1:7, 1:6, 3] == 255).all()
     assert (pixels[0, :, 3] == 0).all()
 
