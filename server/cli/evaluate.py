@@ -1,6 +1,7 @@
 """scanline evaluate: a model's test bits/dim, and what its samples are worth beside test images."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -56,6 +57,8 @@ def evaluate(
     if fetch:
         datasets.fetch(dataset, data)
     test = datasets.load(dataset, data, "test")
+    if save and not os.access(directory, os.W_OK):
+        raise ValueError(f"{directory} cannot be written, so nothing can be kept there; leave out --save")
     path = directory / REPORT if report is None else report
     if samples:
         check_counts(samples, len(test[:images]))

@@ -1,6 +1,7 @@
 """scanline evaluate: test bits/dim, and the report of samples beside test images."""
 
 import json
+import os
 import re
 import resource
 import sys
@@ -211,3 +212,15 @@ def test_a_full_disk_leaves_the_old_report(data: Path, directory: Path, monkeypa
     assert (ran.status, ran.out) == (2, "")
     assert ran.err == f"scanline: {directory / 'report.html'}: File too large\n"
     assert (directory / "report.html").read_text() == "old"
+
+
+@pytest.mark.parametrize(("option", "said"), [("--json", "give --report PATH.html"), ("--save", "leave out --save")])
+def test_a_directory_that_cannot_be_written(data: Path, directory: Path, option: str, said: str) -> None:
+    directory.chmod(0o555)
+    if os.access(directory, os.W_OK):
+        pytest.skip("nothing is closed to root")
+    ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES, option)
+    directory.chmod(0o755)
+    assert (ran.status, ran.out) == (2, "")
+    assert f"{directory}" in ran.err
+    assert said in ran.err
