@@ -2,12 +2,18 @@
 
 import "./style/base.css";
 import "./style/controls.css";
+import "./style/paint.css";
+import "./style/complete.css";
 import { allModels } from "./api/models";
+import { setUpComplete } from "./complete/panel";
+import { offerModels } from "./look/model";
 import { sayError } from "./look/notice";
 import { setUpTabs } from "./look/tabs";
 import { setUpTheme } from "./look/theme";
-import { offerModels } from "./look/model";
+import { finished, setUpPaint } from "./paint/panel";
 
 setUpTheme();
+setUpPaint();
+setUpComplete(finished);
 setUpTabs();
 allModels().then(offerModels).catch(sayError);

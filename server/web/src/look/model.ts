@@ -2,6 +2,7 @@
 
 import type { Model } from "../api/models";
 import { find, make } from "../elements";
+import { say } from "./notice";
 
 const listeners: ((model: Model) => void)[] = [];
 let chosen: Model | undefined;
@@ -17,7 +18,9 @@ export function offerModels(models: Model[]): void {
   const select = find("model", HTMLSelectElement);
   select.replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
   const wanted = new URLSearchParams(location.search).get("model");
-  select.value = models.some(({ id }) => id === wanted) ? wanted! : models[0]!.id;
+  const known = models.some(({ id }) => id === wanted);
+  if (wanted !== null && !known) say(`There is no model ${wanted} here; ${models[0]!.id} paints instead.`);
+  select.value = known ? wanted! : models[0]!.id;
   select.disabled = false;
   const choose = () => {
     chosen = models.find(({ id }) => id === select.value)!;

@@ -17,6 +17,8 @@ export function showTab(wanted: string, focus = false): void {
   window.dispatchEvent(new CustomEvent("tab", { detail: name(chosen) }));
 }
 
+export const isShown = (wanted: string): boolean => !document.getElementById(wanted)!.hidden;
+
 export function setUpTabs(): void {
   for (const tab of tabs) {
     tab.addEventListener("click", () => choose(tab));

@@ -1,0 +1,77 @@
+// What is drawn, at ten times the model's resolution; its bytes are the mean of every ten by ten, so that a stroke
+// has soft edges as the training images have them, and a picture of the model's own size stays as it is.
+
+import { Picture, type Size } from "../pictures/picture";
+
+const FINE = 10;
+
+export class Ink {
+  private readonly context: CanvasRenderingContext2D;
+
+  constructor(readonly size: Size) {
+    const canvas = document.createElement("canvas");
+    canvas.width = size.width * FINE;
+    canvas.height = size.height * FINE;
+    this.context = canvas.getContext("2d", { willReadFrequently: true })!;
+    this.context.lineCap = this.context.lineJoin = "round";
+    this.clear();
+  }
+
+  clear(): void {
+    this.context.fillStyle = "#000";
+    this.context.fillRect(0, 0, this.size.width * FINE, this.size.height * FINE);
+  }
+
+  /** A line between two places, in the model's pixels. */
+  stroke(from: [number, number], to: [number, number], width: number, colour: string): void {
+    this.context.strokeStyle = colour;
+    this.context.lineWidth = width * FINE;
+    this.context.beginPath();
+    this.context.moveTo(from[0] * FINE, from[1] * FINE);
+    this.context.lineTo(to[0] * FINE, to[1] * FINE);
+    this.context.stroke();
+  }
+
+  /** Takes a picture of any size: its middle, as large as fits, on black where it is see-through. */
+  take(image: CanvasImageSource, width: number, height: number): void {
+    const [w, h] = [this.size.width * FINE, this.size.height * FINE];
+    const scale = Math.max(w / width, h / height);
+    this.clear();
+    this.context.imageSmoothingEnabled = width !== this.size.width || height !== this.size.height;
+    this.context.imageSmoothingQuality = "high";
+    const [wide, high] = [width * scale, height * scale];
+    this.context.drawImage(image, (w - wide) / 2, (h - high) / 2, wide, high);
+  }
+
+  invert(): void {
+    this.context.globalCompositeOperation = "difference";
+    this.context.fillStyle = "#fff";
+    this.context.fillRect(0, 0, this.size.width * FINE, this.size.height * FINE);
+    this.context.globalCompositeOperation = "source-over";
+  }
+
+  /** The picture at the model's resolution. */
+  picture(): Picture {
+    const { width, height, channels } = this.size;
+    const { data } = this.context.getImageData(0, 0, width * FINE, height * FINE);
+    const sums = new Float64Array(width * height * channels);
+    for (let y = 0; y < height * FINE; y++) {
+      for (let x = 0; x < width * FINE; x++) {
+        const from = 4 * (y * width * FINE + x);
+        const to = channels * (Math.floor(y / FINE) * width + Math.floor(x / FINE));
+        const [red, green, blue] = [data[from]!, data[from + 1]!, data[from + 2]!];
+        if (channels === 1) {
+          sums[to]! += 0.299 * red + 0.587 * green + 0.114 * blue;
+          continue;
+        }
+        sums[to]! += red;
+        sums[to + 1]! += green;
+        sums[to + 2]! += blue;
+      }
+    }
+    return Picture.of(
+      this.size,
+      Uint8Array.from(sums, (sum) => Math.round(sum / FINE ** 2)),
+    );
+  }
+}
