@@ -26,7 +26,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-GUARDED = {"content-security-policy": POLICY, "referrer-policy": "no-referrer", "x-content-type-options": "nosniff"}
+GUARDED = {"content-security-policy": POLICY}
 
 
 class Assets(StaticFiles):
