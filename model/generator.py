@@ -60,6 +60,10 @@ class Generator:
         rows = -(-slots // self.backend.rows) * self.backend.rows
         self.seats = Slots.empty(self.config, rows, model.device, self.backend.resting)
 
+    def warm_up(self) -> None:
+        """Does what the first images would wait for: on a GPU, compiling kernels and recording graphs."""
+        self.backend.warm_up(self.seats)
+
     @torch.inference_mode()
     def prefill(self, canvas: Canvas) -> Prefix:
         """Runs the known front of an image at once, alone: its company cannot matter."""

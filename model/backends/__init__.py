@@ -28,6 +28,9 @@ class Backend(Protocol):
     rows: int  # seats are taken in multiples of this
     resting: torch.dtype  # of s between steps
 
+    def warm_up(self, slots: Slots) -> None:
+        """Makes ready all that a call for these slots may need; touches no image."""
+
     def advance(self, slots: Slots, steps: int) -> None:
         """Paints up to `steps` bytes of every image that is not done, IN PLACE."""
 

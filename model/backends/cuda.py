@@ -50,6 +50,18 @@ class CudaBackend:
         self.graphs: dict[int, Callable[[], None]] = {}
 
     @torch.inference_mode()
+    def warm_up(self, slots: Slots) -> None:
+        """Records a graph of every size that the slots may fill, and reads an image once."""
+        rows = len(slots.images)
+        self.slots, self.graphs = slots, {}
+        for size in self.sizes:
+            self.graphs[size] = self._ready(slots, size)
+            if size >= rows:
+                break
+        state = State.zeros(self.config, 1, self.device, self.resting)
+        self.read(torch.zeros(1, self.config.bytes, dtype=torch.uint8, device=self.device), state, self.config.bytes)
+
+    @torch.inference_mode()
     def advance(self, slots: Slots, steps: int) -> None:
         """Those who are not done are seated side by side, as many as a graph takes, whichever rows are theirs."""
         position = slots.state.position.cpu()

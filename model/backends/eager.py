@@ -24,6 +24,9 @@ class EagerBackend:
         self.name = f"torch ({model.device.type})"
         self.byte_step = byte_step(model, self.rows)
 
+    def warm_up(self, slots: Slots) -> None:
+        """Nothing: torch runs its operations as they come."""
+
     @torch.inference_mode()
     def advance(self, slots: Slots, steps: int) -> None:
         """Idle tiles are passed over; the others run side by side."""

@@ -40,6 +40,9 @@ class NativeBackend:
         rests = str(self.resting).removeprefix("torch.")
         self.name = f"the native step ({self.network.way}, {threads} threads, weights {weights}, states {rests})"
 
+    def warm_up(self, slots: Slots) -> None:
+        """Nothing: what runs was compiled at install."""
+
     def advance(self, slots: Slots, steps: int) -> None:
         """As Backend.advance."""
         self.network.advance(_seats(slots), steps)

@@ -140,6 +140,26 @@ def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
     assert_close("s", state.s, slots.state.s)
 
 
+@pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
+def test_warming_up_readies_every_size_that_the_slots_can_fill(slots: int, sizes: list[int]) -> None:
+    backend = CudaBackend(small.model(TINY).to(DEVICE), sizes=(1, 4, 8))
+    backend.warm_up(Slots.empty(TINY, slots, DEVICE))
+    assert sorted(backend.graphs) == sizes
+
+
+def test_nobody_is_painted_otherwise_after_warming_up() -> None:
+    model = small.model(TINY).to(DEVICE)
+    cold, warm = (Slots.empty(TINY, 3, DEVICE) for _ in range(2))
+    for slots in (cold, warm):
+        backend = CudaBackend(model, sizes=(1, 4))
+        if slots is warm:
+            backend.warm_up(slots)
+        for row in range(3):
+            seat(slots, row, 0, row)
+        backend.advance(slots, TINY.bytes)
+    assert torch.equal(cold.images, warm.images)
+
+
 @pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")
 def test_a_graph_is_recorded_once_for_each_size() -> None:
     model = small.model(TINY).to(DEVICE)
