@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from server.api import errors, health, images, metrics, models, onnx, origins, page, stream
 from server.api.access_log import LogRequests
 from server.api.body_limit import BodyLimit
+from server.api.door import Door
 from server.api.faults import CatchFaults
 from server.api.http_tally import CountHttp, HttpTally
 from server.api.keys import Keys
@@ -17,14 +18,16 @@ from server.api.request_id import RequestIds
 from server.api.security import SecurityHeaders
 from server.api.served import Models
 from server.api.websocket_limit import WebsocketLimit
+from server.lifecycle import Lifecycle
 from server.metrics import registry
 from server.settings import Settings
 
 ABOUT = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
 
 
-def build(settings: Settings, served: Models) -> FastAPI:
+def build(settings: Settings, served: Models, lifecycle: Lifecycle | None = None) -> FastAPI:
     """The application; its engines live from its start-up to its shutdown."""
+    lifecycle = lifecycle or Lifecycle()
     engines = [model.engine for model in served.all.values()]
 
     @asynccontextmanager
@@ -38,6 +41,7 @@ def build(settings: Settings, served: Models) -> FastAPI:
     # the innermost first: each one added lies around the others
     app.add_middleware(WebsocketLimit, most=settings.max_websockets)
     app.add_middleware(BodyLimit, most=settings.max_body_bytes, seconds=settings.receive_timeout)
+    app.add_middleware(Door, lifecycle=lifecycle)
     if settings.api_keys:
         app.add_middleware(Keys, keys=settings.api_keys)
     origins.install(app, settings.allow_origins)  # around the keys: a preflight has none
@@ -50,8 +54,8 @@ def build(settings: Settings, served: Models) -> FastAPI:
     errors.install(app)
     for part in (images, onnx, models):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
-    app.include_router(stream.router(served, settings, http))
-    app.include_router(health.router(served))
+    app.include_router(stream.router(served, settings, lifecycle, http))
+    app.include_router(health.router(served, lifecycle))
     app.include_router(metrics.router(registry(served, http)))
     page.install(app)
     return app

@@ -37,6 +37,7 @@ class Settings(BaseSettings):
     request_timeout: Seconds = 600
     receive_timeout: Seconds = 60
     keep_alive_timeout: Seconds = 5
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 25  # Kubernetes kills after 30
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # none: whoever reaches the port may paint
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
     log_format: Format = "console"

@@ -20,6 +20,7 @@ from structlog.contextvars import bind_contextvars
 from server.api.departure import ClientGoneError
 from server.engine.client import EngineUnavailableError, QueueFullError
 from server.engine.job import EngineFailedError
+from server.lifecycle import TimeIsUpError
 from server.refusal import Refusal
 
 log = logging.getLogger("scanline.server")
@@ -102,6 +103,9 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
         case ClientGoneError() | ClientDisconnect() | HTTPException(__cause__=ClientDisconnect()):
             return ApiError(499, "The client has gone.", code="client_gone")
+        case TimeIsUpError():
+            message = "The server shut down before this was done; ask again, for the one that comes after it."
+            return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
         case EngineFailedError():
             return ApiError(500, str(error), code="engine_failed", headers=AGAIN_IS_NO_BETTER)
         case HTTPException(__cause__=ApiError() as refused):  # the framework's wrapping of what reading a body raised

@@ -2,12 +2,14 @@
 
 from fastapi import APIRouter
 
+from server.api.door import closed
 from server.api.errors import ApiError
 from server.api.schemas import Readiness
 from server.api.served import Models
+from server.lifecycle import Lifecycle
 
 
-def router(models: Models) -> APIRouter:
+def router(models: Models, lifecycle: Lifecycle) -> APIRouter:
     """Both probes; neither asks an engine for work."""
     routes = APIRouter(tags=["health"])
 
@@ -18,7 +20,9 @@ def router(models: Models) -> APIRouter:
 
     @routes.get("/readyz")
     async def readyz() -> Readiness:
-        """200 when a model can paint and none is loading, 503 otherwise; both tell of each model how it stands."""
+        """200 when a model can paint and none is loading, with how each of them stands; 503 otherwise."""
+        if lifecycle.draining.is_set():
+            raise closed()
         states = {model.id: model.state for model in models.all.values()}
         if "loading" in states.values() or "ready" not in states.values():
             told = ", ".join(f"{name} ({state})" for name, state in states.items())

@@ -10,6 +10,7 @@ import json
 import logging
 import struct
 import time
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -18,6 +19,7 @@ from structlog.contextvars import bind_contextvars
 
 from server.api.deadline import deadline
 from server.api.decoding import decoded
+from server.api.door import closed
 from server.api.errors import ApiError, from_exception
 from server.api.http_tally import HttpTally
 from server.api.jobs import work_of
@@ -25,6 +27,7 @@ from server.api.pace import Pace
 from server.api.schemas import EditRequest, GenerationRequest, PaintFields
 from server.api.served import Models
 from server.api.uploads import from_json, uploads
+from server.lifecycle import Lifecycle
 from server.refusal import Refusal
 from server.settings import Settings
 
@@ -35,14 +38,14 @@ SUBPROTOCOL = "scanline"  # browsers that show a key as a second one want one to
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
-def router(models: Models, settings: Settings, tally: HttpTally) -> APIRouter:
+def router(models: Models, settings: Settings, lifecycle: Lifecycle, tally: HttpTally) -> APIRouter:
     """The websocket route over `models`, as the settings limit it; errors of its jobs go into the tally."""
     routes = APIRouter()
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        await Connection(socket, models, settings, tally).run()
+        await Connection(socket, models, settings, lifecycle, tally).run()
 
     return routes
 
@@ -50,8 +53,11 @@ def router(models: Models, settings: Settings, tally: HttpTally) -> APIRouter:
 class Connection:
     """One websocket: reads messages until it closes; its jobs end with it."""
 
-    def __init__(self, socket: WebSocket, models: Models, settings: Settings, tally: HttpTally) -> None:
-        self.socket, self.models, self.settings, self.tally = socket, models, settings, tally
+    def __init__(
+        self, socket: WebSocket, models: Models, settings: Settings, lifecycle: Lifecycle, tally: HttpTally
+    ) -> None:
+        self.socket, self.models, self.settings = socket, models, settings
+        self.lifecycle, self.tally = lifecycle, tally
         self.jobs: dict[int | str, asyncio.Task[None]] = {}
         self.ids = itertools.count()
         self.numbers = itertools.count()
@@ -59,7 +65,8 @@ class Connection:
         self.is_over = False
 
     async def run(self) -> None:
-        """Returns when the client has gone and nothing of its work is left."""
+        """Returns when the client has gone, or was sent away, and nothing of its work is left."""
+        leaving = asyncio.create_task(self._leave())
         try:
             pace, taken = Pace(self.settings.max_messages_per_second), 0
             while (message := await self.socket.receive())["type"] == "websocket.receive":
@@ -74,10 +81,19 @@ class Connection:
             pass
         finally:
             self.is_over = True
+            leaving.cancel()
             jobs = list(self.jobs.values())
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
+
+    async def _leave(self) -> None:
+        """Sends the client away once the server drains and its last job here is done."""
+        await self.lifecycle.draining.wait()
+        while self.jobs:
+            await asyncio.wait(self.jobs.values())
+        with suppress(WebSocketDisconnect, RuntimeError):  # it has gone by itself
+            await self.socket.close(1001, "The server is shutting down.")
 
     async def _close_on_flood(self) -> None:
         message = f"More than {self.settings.max_messages_per_second} messages a second came; the websocket is closed."
@@ -106,6 +122,8 @@ class Connection:
 
     def _begin(self, name: int | str | None, fields: PaintFields) -> None:
         """Starts a job beside the others."""
+        if self.lifecycle.draining.is_set():
+            raise closed()
         if fields.stream:
             message = "stream is for POST; a websocket tells pixels as they come, leave it out."
             raise Refusal(message, "stream", "stream_not_supported")
@@ -132,7 +150,7 @@ class Connection:
         """A job from its start to its one last message, and its line in the log."""
         began, ended = time.monotonic(), "cancelled"
         try:
-            async with deadline(self.models.request_timeout):
+            async with self.lifecycle.work(), deadline(self.models.request_timeout):
                 await self._paint(name, fields)
             ended = "done"
         except WebSocketDisconnect:

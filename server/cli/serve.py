@@ -1,6 +1,7 @@
-"""scanline serve: the server, until it is stopped or its engine is gone."""
+"""scanline serve: options to settings, the socket, and the lines that say what is served where."""
 
 import asyncio
+import os
 import socket
 import sys
 from typing import Annotated, Any
@@ -55,6 +56,9 @@ def serve(
     keep_alive_timeout: Annotated[
         float | None, _option("keep_alive_timeout", "Seconds an idle connection stays open.")
     ] = None,
+    drain_seconds: Annotated[
+        float | None, _option("drain_seconds", "Seconds for work in hand when the server is stopped.")
+    ] = None,
     api_keys: Annotated[
         list[str] | None,
         _option("api_keys", "Wanted of all but probes. Repeatable; process lists show it, not SCANLINE_API_KEYS."),
@@ -71,38 +75,27 @@ def serve(
 
 
 async def _serve(given: dict[str, Any]) -> int:
-    """Runs until a signal or the engine's death; 1 where it did not end by a signal."""
-    import uvicorn
-
+    """Runs until the server is stopped; its exit status."""
     from server import logs
-    from server.api import wire
-    from server.app import build
+    from server.environment import check
     from server.models import served_models
+    from server.running import run
 
+    check(os.environ, given)
     settings = _settings(given)
     logs.configure(settings.log_format, settings.log_level)
     models = served_models(settings)
     listening = _listen(settings.host, settings.port)
     address = f"http://{settings.host}:{listening.getsockname()[1]}"
     print(f"Scanline paints with {', '.join(models.all)} at {address}, described at {address}/docs", file=sys.stderr)
-    app = build(settings, models)
-    config = uvicorn.Config(app, timeout_graceful_shutdown=5, **wire.options(settings, app.state.tally))
-    server = uvicorn.Server(config)
-    engines = [model.engine for model in models.all.values()]
-    watch = asyncio.create_task(_stop_without_engines(server, [engine.gone for engine in engines]))
-    await server.serve(sockets=[listening])
-    engines_died = watch.done()
-    watch.cancel()
-    if all(engine.load_error for engine in engines):
-        raise ValueError("; ".join(str(engine.load_error) for engine in engines))
-    return 1 if engines_died or not server.started else 0
+    print(_who_may(len(settings.api_keys)), file=sys.stderr)
+    return await run(settings, models, listening)
 
 
-async def _stop_without_engines(server: Any, gone: list[asyncio.Event]) -> None:
-    """A server that has no engine left answers nobody: it leaves, and whoever supervises it starts a new one."""
-    for each in gone:
-        await each.wait()
-    server.should_exit = True
+def _who_may(keys: int) -> str:
+    if not keys:
+        return "Whoever reaches it may paint; --api-key or SCANLINE_API_KEYS lets in only those with a key"
+    return f"It wants {'its key' if keys == 1 else f'one of its {keys} keys'} of everybody but probes"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -3,11 +3,13 @@
 It lives as long as its parent: a closed pipe ends it, whatever it was doing.
 """
 
+import atexit
 import logging
 import multiprocessing
 import os
 import signal
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -42,11 +44,20 @@ class EngineOptions:
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
-    """Starts the process; its end of the pipe is closed here, so that its death is our end of file."""
+    """Starts the process; its end of the pipe is closed here, so that its death is our end of file.
+
+    Signals meant for a whole group of processes are ours to handle: it is born with them blocked.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_main, args=(options, theirs), name="scanline-engine", daemon=True)
-    process.start()
+    resource_tracker.ensure_running()  # which would unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    atexit.register(process.kill)  # where it was not closed: multiprocessing would wait for what SIGTERM does to it
     theirs.close()
     return process, ours
 
@@ -69,6 +80,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         state_bytes = precision(options.precision).state_bytes(model.config)
         slots = options.slots or auto_slots(state_bytes, device, options.share)
         generator = Generator(model, slots, options.threads, options.precision)
+        generator.warm_up()
         log.info("%s on %s: %s slots of %s bytes", options.directory.name, device, slots, state_bytes)
         connection.send([Ready(model.parameter_count, slots, device, state_bytes, generator.backend.name)])
         _run(Engine(generator), connection)

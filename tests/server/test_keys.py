@@ -212,6 +212,14 @@ def test_keys_are_told_to_nobody(grey_directory: Path, monkeypatch: pytest.Monke
         assert secret not in "".join(told)
 
 
+def test_the_first_lines_say_that_keys_are_wanted(locked: Server) -> None:
+    assert any("It wants one of its 2 keys of everybody but probes" in line for line in locked.log)
+
+
+def test_the_first_lines_say_where_none_is_wanted(server: Server) -> None:
+    assert any("Whoever reaches it may paint; --api-key or SCANLINE_API_KEYS" in line for line in server.log)
+
+
 def test_settings_show_no_key() -> None:
     assert KEY not in repr(Settings(api_keys=(SecretStr(KEY),)))
 

@@ -4,8 +4,11 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
+import pytest
+
 from tests.server.painter import connected
-from tests.server.running import Server, serve
+from tests.server.running import PATIENCE, Server, serve
 
 ENDLESS = 100_000  # images: minutes of work
 LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting-images", str(ENDLESS))
@@ -36,7 +39,35 @@ def test_a_killed_server_takes_its_engine_along(grey_directory: Path) -> None:
         assert_left(server, -signal.SIGKILL)
 
 
-def test_an_interrupted_server_leaves_in_peace(grey_directory: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, number: signal.Signals) -> None:
+    with serve(grey_directory, *LONG, "--drain-seconds", "3600") as server, connected(server.url) as painter:
+        painter.send(type="generate", n=ENDLESS)
+        painter.hear()
+        server.process.send_signal(number)
+        while httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 200:
+            pass
+        server.process.send_signal(number)
+        assert_left(server, -number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_without_work_leaves_in_peace(grey_directory: Path, number: signal.Signals) -> None:
+    """A terminal's Ctrl-C goes to the engine too."""
     with serve(grey_directory) as server:
-        server.process.send_signal(signal.SIGINT)
-        assert_left(server, 128 + signal.SIGINT)
+        os.kill(server.engine, signal.SIGINT)
+        server.process.send_signal(number)
+        assert_left(server, 0)
+
+
+def test_a_server_that_still_loads_leaves_in_peace(tmp_path: Path, grey_directory: Path) -> None:
+    (tmp_path / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
+    os.mkfifo(tmp_path / "model.safetensors")  # that nobody writes to
+    server = Server(tmp_path)
+    try:
+        server.wait_until_listening()
+        assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
+        os.kill(server.engine, signal.SIGINT)
+    finally:
+        server.stop()
+    assert_left(server, 0)

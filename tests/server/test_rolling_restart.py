@@ -1,0 +1,95 @@
+"""A server is replaced while clients ask it for images: every request is answered, with the bytes of its seed."""
+
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from model.painting import paint
+from model.transformer import Transformer
+from tests.server.files import painted
+from tests.server.painter import connected
+from tests.server.running import PATIENCE, serve
+
+URL = "/v1/images/generations"
+CLIENTS = 4
+LONG = 2000  # images of a websocket's job, which outlasts the signal
+
+
+@dataclass
+class Client:
+    """Asks for images of seed after seed, of the second server as soon as the first sends it away."""
+
+    number: int
+    addresses: list[str]
+    stop: threading.Event
+    answers: dict[int, np.ndarray] = field(default_factory=dict)  # by seed
+    of_the_first: int = 0  # answers
+    of_the_second: int = 0
+
+    def run(self) -> None:
+        with (
+            httpx.Client(base_url=self.addresses[0], timeout=PATIENCE) as first,
+            httpx.Client(base_url=self.addresses[1], timeout=PATIENCE) as second,
+        ):
+            seed = self.number
+            while not self.stop.is_set() and (images := self.ask(first, seed)) is not None:
+                self.answers[seed] = images
+                self.of_the_first += 1
+                seed += CLIENTS
+            while not self.stop.is_set():
+                images = self.ask(second, seed)
+                assert images is not None
+                self.answers[seed] = images
+                self.of_the_second += 1
+                seed += CLIENTS
+
+    def ask(self, client: httpx.Client, seed: int) -> np.ndarray | None:
+        """The images; None where the server is shutting down or has left, and has accepted nothing."""
+        try:
+            response = client.post(URL, json={"n": 2, "seed": seed})
+        except httpx.ConnectError:
+            return None
+        if response.status_code == 503:
+            assert response.json()["error"]["code"] == "shutting_down"
+            return None
+        assert response.status_code == 200, response.text
+        return painted(response.json())
+
+
+def wait_for(true: Callable[[], bool], running: list[Future[None]]) -> None:
+    """Returns when something is true; fails where a client has failed."""
+    while not true():
+        done, _ = wait(running, timeout=0.05, return_when=FIRST_COMPLETED)
+        for each in done:
+            each.result()
+
+
+def test_nothing_is_lost(grey_directory: Path, grey: Transformer) -> None:
+    options = ("--slots", "8", "--drain-seconds", str(PATIENCE), "--max-images-per-request", str(LONG))
+    stop = threading.Event()
+    with serve(grey_directory, *options) as old, serve(grey_directory, *options) as new, ThreadPoolExecutor() as pool:
+        clients = [Client(number, [old.url, new.url], stop) for number in range(CLIENTS)]
+        running = [pool.submit(client.run) for client in clients]
+        try:
+            wait_for(lambda: all(client.of_the_first >= 3 for client in clients), running)
+            with connected(old.url) as painter:
+                painter.send(type="generate", id="long", n=LONG, seed=7)
+                painter.hear()
+                old.process.send_signal(signal.SIGTERM)
+                wait_for(lambda: all(client.of_the_second >= 3 for client in clients), running)
+                long = painter.hear_ends(1)["long"]
+        finally:
+            stop.set()
+        for each in running:
+            each.result(PATIENCE)
+        assert old.wait_until_all_have_left() == 0
+    np.testing.assert_array_equal(long.images(), paint(grey, LONG, seed=7).images)
+    for client in clients:
+        for seed, images in client.answers.items():
+            np.testing.assert_array_equal(images, paint(grey, 2, seed=seed).images.reshape(2, 7, 5))
