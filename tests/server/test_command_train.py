@@ -2,6 +2,7 @@
 
 import csv
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,3 +81,19 @@ def test_a_run_is_not_overwritten_by_mistake(data: Path, trained: Path) -> None:
     assert ran.status == 2
     assert "holds a training run already; go on with --resume, or name another directory" in ran.err
     assert (trained / "training.pt").read_bytes() == before
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
+    """The disk's limit is the process's own, which the system enforces alike."""
+    train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    done(*train, "--updates", 2)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        ran = scanline(*train, "--resume")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == f"scanline: {tmp_path / 'model.safetensors'}: File too large\n"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
