@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from server.api import errors, health, images, metrics, models, onnx, origins, page, stream
+from server.api import description, errors, health, images, metrics, models, onnx, origins, page, stream
 from server.api.access_log import LogRequests
 from server.api.body_limit import BodyLimit
 from server.api.door import Door
@@ -52,6 +52,7 @@ def build(settings: Settings, served: Models, lifecycle: Lifecycle | None = None
     app.add_middleware(LogRequests)
     app.add_middleware(RequestIds)  # the outermost: whatever others answer has an id
     errors.install(app)
+    description.install(app)
     for part in (images, onnx, models):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
     app.include_router(stream.router(served, settings, lifecycle, http))

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from server.api.description import errors
 from server.api.door import closed
 from server.api.errors import ApiError
 from server.api.schemas import Readiness
@@ -18,7 +19,7 @@ def router(models: Models, lifecycle: Lifecycle) -> APIRouter:
         """Answers as long as the process does."""
         return {"status": "ok"}
 
-    @routes.get("/readyz")
+    @routes.get("/readyz", responses=errors(503))
     async def readyz() -> Readiness:
         """200 when a model can paint and none is loading, with how each of them stands; 503 otherwise."""
         if lifecycle.draining.is_set():

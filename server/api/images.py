@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -13,6 +12,7 @@ from server import pictures
 from server.api.deadline import deadline
 from server.api.decoding import decoded
 from server.api.departure import unless_gone
+from server.api.description import WORK, errors, json_body, painted, upload_body
 from server.api.errors import ApiError
 from server.api.events import EventStream
 from server.api.jobs import Work, work_of
@@ -28,46 +28,35 @@ from server.api.schemas import (
     Usage,
 )
 from server.api.served import Models, ServedModel
-from server.api.uploads import read_fields, uploads
+from server.api.uploads import read_fields, read_json, uploads
 from server.engine.job import Job
 from server.refusal import Refusal
 
 JSON = "application/json"
 NPY = "application/x-npy"
-EVENTS: dict[int | str, dict[str, Any]] = {  # how /docs tells of streams
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-}
-
-
-def _upload_schema(schema: type[EditRequest] | type[LikelihoodRequest]) -> dict[str, Any]:
-    """How /docs describes a body that comes as multipart or as JSON."""
-    described = schema.model_json_schema()
-    as_json = {**described, "properties": {**described["properties"]}}
-    text = {"type": "string", "description": "base64 or a data URL"}
-    as_json["properties"]["image"] = {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]}
-    if "mask" in as_json["properties"]:
-        as_json["properties"]["mask"] = text
-    content = {"multipart/form-data": {"schema": described}, "application/json": {"schema": as_json}}
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def router(models: Models) -> APIRouter:
     """The three routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
 
-    @routes.post("/generations", response_model=ImagesAnswer, responses=EVENTS)
-    async def generations(request: Request, fields: GenerationRequest) -> Response:
+    generation, edit, likelihood = (
+        json_body(GenerationRequest),
+        upload_body(EditRequest),
+        upload_body(LikelihoodRequest),
+    )
+
+    @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
+    async def generations(request: Request) -> Response:
         """Paints images from nothing."""
-        return await _paint(models, request, fields)
+        return await _paint(models, request, await read_json(request, GenerationRequest))
 
-    edit_schema = _upload_schema(EditRequest)
-
-    @routes.post("/edits", response_model=ImagesAnswer, responses=EVENTS, openapi_extra=edit_schema)
+    @routes.post("/edits", response_model=ImagesAnswer, responses=painted(), openapi_extra=edit)
     async def edits(request: Request) -> Response:
         """Completes images: known pixels come back byte for byte, the others are painted."""
         return await _paint(models, request, await read_fields(request, EditRequest, models.max_images))
 
-    @routes.post("/likelihoods", response_model=LikelihoodsAnswer, openapi_extra=_upload_schema(LikelihoodRequest))
+    @routes.post("/likelihoods", response_model=LikelihoodsAnswer, responses=errors(*WORK), openapi_extra=likelihood)
     async def likelihoods(request: Request) -> Response:
         """Tells how many bits the model needs for given images."""
         return await _score(models, request, await read_fields(request, LikelihoodRequest, models.max_images))

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from server.api.description import errors
 from server.api.schemas import ModelCard, ModelList
 from server.api.served import Models, ServedModel
 
@@ -10,12 +11,12 @@ def router(models: Models) -> APIRouter:
     """Both routes over `models`."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
 
-    @routes.get("")
+    @routes.get("", responses=errors(401))
     async def all_models() -> ModelList:
         """Lists the models of this server, the default first, whatever state they are in."""
         return ModelList(data=[_card(model) for model in models.all.values()])
 
-    @routes.get("/{name:path}")
+    @routes.get("/{name:path}", responses=errors(401, 404))
     async def one_model(name: str) -> ModelCard:
         """Tells about one model."""
         return _card(models.find(name))

@@ -9,9 +9,15 @@ from fastapi import APIRouter, Request, Response
 
 from model.checkpoint import load_model
 from model.onnx_step import export_step
+from server.api.description import errors
 from server.api.served import Models
 
 TYPE = "application/octet-stream"
+DESCRIBED = {
+    200: {"content": {TYPE: {}}},
+    304: {"description": "As if-none-match has it."},
+    **errors(401, 404, 500, 503),
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ def router(models: Models) -> APIRouter:
     one_at_a_time = asyncio.Lock()
 
     @routes.head("/{name:path}/onnx", include_in_schema=False)
-    @routes.get("/{name:path}/onnx", response_class=Response, responses={200: {"content": {TYPE: {}}}})
+    @routes.get("/{name:path}/onnx", response_class=Response, responses=DESCRIBED)
     async def exported(name: str, request: Request) -> Response:
         """Gives the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
         model = models.to_work(name)

@@ -23,6 +23,7 @@ HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for not
     "style": ("auto", "vivid"),
     "svg": (),
 }
+NULL_IS_DEFAULT = ("n", "output_format")  # as the official API has it
 
 
 class ModelField(BaseModel):
@@ -37,8 +38,8 @@ class PaintFields(ModelField):
     """What paintings of both kinds have."""
 
     n: Annotated[int, Field(ge=1, description="images to paint, or completions of each image")] = 1
-    prompt: str | None = None
-    size: str | None = None
+    prompt: Annotated[str | None, Field(description="must be empty: these models paint without one")] = None
+    size: Annotated[str | None, Field(description="auto, or the model's own, as 28x28")] = None
     seed: Annotated[int | None, Field(ge=0, le=2**63 - 1, description="drawn and told when absent")] = None
     temperature: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] = 1.0
     response_format: Literal["b64_json"] | None = None
@@ -58,6 +59,11 @@ class PaintFields(ModelField):
     quality: Any = None
     style: Any = None
     svg: Any = None
+
+    @field_validator(*NULL_IS_DEFAULT, mode="before")
+    @classmethod
+    def _null_is_the_default(cls, value: Any, info: Any) -> Any:
+        return cls.model_fields[info.field_name].default if value is None else value
 
     @field_validator(*HARMLESS)
     @classmethod
@@ -113,7 +119,7 @@ class ImageData(BaseModel):
 
     b64_json: str
     index: int
-    bits_per_dim: float
+    bits_per_dim: float | None  # null where known bytes are such that the model rules out
 
 
 class Usage(BaseModel):
@@ -147,7 +153,7 @@ class Likelihood(BaseModel):
     """Bits of one image; per_pixel [H][W] or [H][W][3] when asked for."""
 
     index: int
-    bits_per_dim: float
+    bits_per_dim: float | None  # null where the model rules out a byte
     per_pixel: list[Any] | None = None
 
 
@@ -193,3 +199,18 @@ class ModelList(BaseModel):
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
+
+
+class Error(BaseModel):
+    """What is wrong: one sentence, its kind, the parameter it is about, a code that programs can read."""
+
+    message: str
+    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
+    param: str | None
+    code: str | None
+
+
+class ErrorAnswer(BaseModel):
+    """The one error shape."""
+
+    error: Error

@@ -1,4 +1,5 @@
-"""Requests with pictures, in either dress: multipart as the official client sends it, or JSON with base64.
+"""Bodies of requests. Those with pictures come in either dress: multipart as the official client sends it, or JSON
+with base64.
 
 Both become the same fields, checked by the same schema. In multipart numbers and booleans are text, and an
 image list is repeated `image[]` parts; in JSON `image` is one text or a list of them.
@@ -18,19 +19,22 @@ from server.pictures import from_base64
 from server.refusal import Refusal
 
 Fields = TypeVar("Fields", bound=BaseModel)
-PICTURES = ("image", "mask")
+FILES = ("image", "mask", "markup")  # the last to be refused by its own sentence
 MOST_TEXTS = 64  # of a form; requests have fewer fields
 
 
+async def read_json(request: Request, schema: type[Fields]) -> Fields:
+    """The fields of a request without pictures as `schema`; ApiError where the body or a field is wrong."""
+    if _kind(request) != "application/json":
+        raise ApiError(415, "Send application/json.", code="unsupported_media_type")
+    return schema.model_validate(await _object(request))
+
+
 async def read_fields(request: Request, schema: type[Fields], most: int) -> Fields:
-    """The request's fields as `schema`, with `most` images; ApiError where the body or a field is wrong."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """The fields of a request with pictures, `most` of them, as `schema`; ApiError where body or field is wrong."""
+    kind = _kind(request)
     if kind == "application/json":
-        try:
-            body = json.loads(await request.body())
-        except (ValueError, RecursionError):
-            raise ApiError(400, "The body is not valid JSON.", code="invalid_json") from None
-        return from_json(body, schema, most)
+        return from_json(await _object(request), schema, most)
     if kind == "multipart/form-data":
         try:
             form = await request.form(max_files=most + 1, max_fields=MOST_TEXTS)  # one file may be a mask
@@ -47,10 +51,24 @@ async def read_fields(request: Request, schema: type[Fields], most: int) -> Fiel
     raise ApiError(415, "Send multipart/form-data or application/json.", code="unsupported_media_type")
 
 
-def from_json(body: Any, schema: type[Fields], most: int) -> Fields:
-    """A JSON object with base64 pictures, at most so many, as `schema`."""
+def _kind(request: Request) -> str:
+    """The media type of the body."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """The body, a JSON object."""
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise ApiError(400, "The body is not valid JSON.", code="invalid_json") from None
     if not isinstance(body, dict):
         raise ApiError(400, "The body must be a JSON object.", code="invalid_body")
+    return body
+
+
+def from_json(body: dict[str, Any], schema: type[Fields], most: int) -> Fields:
+    """A JSON object with base64 pictures, at most so many, as `schema`."""
     fields = dict(body)
     if "image" in fields:
         texts = fields["image"] if isinstance(fields["image"], list) else [fields["image"]]
@@ -83,8 +101,8 @@ async def _form_fields(parts: list[tuple[str, UploadFile | str]]) -> dict[str, A
     fields: dict[str, Any] = {}
     for name, value in parts:
         key = name.removesuffix("[]")
-        if isinstance(value, UploadFile) != (key in PICTURES):
-            wanted = "a file" if key in PICTURES else "text"
+        if isinstance(value, UploadFile) != (key in FILES):
+            wanted = "a file" if key in FILES else "text"
             raise Refusal(f"{key} must be {wanted}.", key)
         if isinstance(value, UploadFile):
             data = await value.read()

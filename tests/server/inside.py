@@ -13,6 +13,7 @@ import uvicorn
 from server.api import wire
 from server.app import build
 from server.engine.client import EngineClient
+from server.engine.messages import Cancel, Failed
 from server.models import served_models
 from server.settings import Settings
 
@@ -35,3 +36,10 @@ def inside(settings: Settings) -> Iterator[tuple[str, EngineClient]]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def fail_all(engine: EngineClient) -> None:
+    """The engine says of all that it has in work that it failed."""
+    for request in list(engine.jobs):
+        engine.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.outbox.put(Cancel(request))  # of which it knows nothing

@@ -12,10 +12,9 @@ import openai
 import pytest
 
 from server.engine.client import EngineClient
-from server.engine.messages import Cancel, Failed
 from server.settings import Settings
 from tests.server.files import painted
-from tests.server.inside import inside
+from tests.server.inside import fail_all, inside
 from tests.server.listener import Event, images, named, read
 from tests.server.running import PATIENCE
 
@@ -111,13 +110,6 @@ def test_an_official_client_that_closes_its_stream_is_forgotten(served: Served, 
 def test_a_stream_that_ended_is_forgotten(served: Served, client: httpx.Client) -> None:
     client.post(URL, json={"stream": True, "partial_images": 3, "n": 10})
     wait_until_forgotten(client, served[1])
-
-
-def fail_all(engine: EngineClient) -> None:
-    """The engine says of all that it has in work that it failed."""
-    for request in list(engine.jobs):
-        engine.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
-        engine.outbox.put(Cancel(request))  # of which it knows nothing
 
 
 def test_what_fails_while_it_is_streamed_ends_with_an_error_event(served: Served) -> None:
