@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import openai
 import pytest
 
 from tests.server.files import text
+from tests.server.official import official
 from tests.server.painter import connected
 from tests.server.running import Server
 
@@ -66,6 +68,12 @@ def test_it_paints_nothing(client: httpx.Client) -> None:
 @pytest.mark.parametrize("path", ["/v1/images/edits", "/v1/images/likelihoods"])
 def test_it_looks_at_no_picture(client: httpx.Client, path: str) -> None:
     assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
+
+
+def test_the_official_client_is_told_so(loading: Server) -> None:
+    with official(loading.url) as client, pytest.raises(openai.InternalServerError) as caught:
+        client.images.generate(prompt="")
+    assert (caught.value.status_code, caught.value.code, caught.value.type) == (503, "not_ready", "server_error")
 
 
 def test_it_takes_no_job(loading: Server) -> None:

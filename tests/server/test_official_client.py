@@ -1,13 +1,16 @@
 """The official OpenAI client, unchanged but for its base_url."""
 
-import base64
 from collections.abc import Iterator
 
 import numpy as np
 import openai
 import pytest
 
-from tests.server.files import decode, encode, noise
+from model.painting import paint
+from model.transformer import Transformer
+from tests.server.files import encode, noise
+from tests.server.official import official as connect
+from tests.server.official import pictures
 from tests.server.running import Server
 
 IMAGE = noise(7, 5)
@@ -18,12 +21,8 @@ KNOWN = MASK[..., 3] == 255
 
 @pytest.fixture
 def official(server: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none is needed", max_retries=0) as client:
+    with connect(server.url) as client:
         yield client
-
-
-def pictures(answer: openai.types.ImagesResponse) -> np.ndarray:
-    return np.stack([decode(base64.b64decode(one.b64_json)) for one in answer.data])
 
 
 def test_models_are_listed(official: openai.OpenAI) -> None:
@@ -44,6 +43,32 @@ def test_our_fields_go_in_and_come_out(official: openai.OpenAI) -> None:
     first, again = (official.images.generate(prompt="", extra_body={"seed": 7, "temperature": 0.9}) for _ in range(2))
     assert first.seed == 7
     assert first.data == again.data
+
+
+def test_images_are_those_of_painting_without_a_server(official: openai.OpenAI, grey: Transformer) -> None:
+    alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
+    answer = official.images.generate(prompt="", n=3, extra_body={"seed": 7, "temperature": 0.9})
+    np.testing.assert_array_equal(pictures(answer), alone)
+
+
+def test_what_is_none_is_as_if_it_were_not_there(official: openai.OpenAI) -> None:
+    names = ("model", "n", "size", "response_format", "output_format", "stream", "partial_images")
+    harmless = ("background", "quality", "style", "moderation", "output_compression")
+    answer = official.images.generate(prompt="", **dict.fromkeys((*names, *harmless)))
+    assert (pictures(answer).shape, answer.output_format) == ((1, 7, 5), "png")
+
+
+def test_a_raw_response_has_headers_and_the_answer(official: openai.OpenAI) -> None:
+    raw = official.images.with_raw_response.generate(prompt="", extra_body={"seed": 7})
+    assert raw.headers["x-scanline-seed"] == "7"
+    assert raw.parse().data == official.images.generate(prompt="", extra_body={"seed": 7}).data
+
+
+def test_a_picture_is_streamed_as_it_is(official: openai.OpenAI, grey: Transformer) -> None:
+    wanted = {"prompt": "", "extra_body": {"seed": 7}, "extra_headers": {"accept": "application/x-npy"}}
+    with official.images.with_streaming_response.generate(**wanted) as raw:
+        data = b"".join(raw.iter_bytes())
+    assert data.endswith(paint(grey, 1, seed=7).images.tobytes())
 
 
 def test_usage_is_read(official: openai.OpenAI) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ from pydantic import SecretStr
 from server.engine.client import EngineClient
 from server.settings import Settings
 from tests.server.files import encode, noise
-from tests.server.inside import fail_all, inside
+from tests.server.inside import inside
 from tests.server.official import asynchronous, official
 from tests.server.refusals import ONE_SENTENCE
-from tests.server.running import PATIENCE
 
 KEY = "a-key"
 FILE = encode(noise(7, 5))
@@ -151,7 +149,7 @@ def served(grey_directory: Path) -> Iterator[Served]:
         threads=1,
         max_body_bytes=20_000,
         max_images_per_request=MANY,
-        max_waiting_images=2 * MANY,
+        max_waiting_images=MANY - 4,
         api_keys=(SecretStr(KEY),),
     )
     with inside(settings) as served:
@@ -192,17 +190,27 @@ def test_the_asynchronous_client_raises_the_same(served: Served, label: str) -> 
     assert_raised(caught.value, label)
 
 
-def test_what_fails_in_the_engine_is_raised_and_not_tried_again(served: Served) -> None:
-    """The client would send it twice more by itself, and fail the engine three times."""
-    url, engine = served
-    sent: list[str] = []
-    watched = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
-    with official(url, api_key=KEY, max_retries=2, http_client=watched) as client, ThreadPoolExecutor() as others:
-        painting = others.submit(client.images.generate, prompt="", n=MANY)
-        while not engine.jobs:
-            assert not painting.done()
-        fail_all(engine)
-        error = painting.exception(PATIENCE)
-    assert isinstance(error, openai.InternalServerError)
-    assert (error.status_code, error.param, error.code, error.type) == (500, None, "engine_failed", "server_error")
-    assert sent == ["/v1/images/generations"]
+def test_a_full_queue_is_its_exception(client: openai.OpenAI) -> None:
+    with client.images.generate(prompt="", n=MANY, stream=True) as filling:
+        next(iter(filling))
+        with pytest.raises(openai.RateLimitError) as caught:
+            client.images.generate(prompt="")
+    assert (caught.value.code, caught.value.type) == ("queue_full", "rate_limit_error")
+    assert int(caught.value.response.headers["retry-after"]) > 0
+
+
+def test_the_client_waits_for_room_by_itself(served: Served) -> None:
+    """It is told to come back, and there is room as soon as it has been told."""
+    answers: list[int] = []
+    with official(served[0], api_key=KEY) as other:
+        filling = other.images.generate(prompt="", n=MANY, stream=True)
+        next(iter(filling))
+
+        def note(response: Any) -> None:
+            answers.append(response.status_code)
+            filling.close()
+
+        watched = openai.DefaultHttpxClient(event_hooks={"response": [note]})
+        with official(served[0], api_key=KEY, max_retries=20, http_client=watched) as client:
+            assert client.images.generate(prompt="", extra_body={"seed": 7}).seed == 7
+    assert (answers[0], answers[-1]) == (429, 200)

@@ -1,7 +1,6 @@
 """Streams as the official OpenAI client reads them, unchanged but for its base_url."""
 
 import asyncio
-import base64
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,7 +13,10 @@ from openai.types import (
     ImageGenPartialImageEvent,
 )
 
-from tests.server.files import decode, encode, noise
+from server.api.partial import UNPAINTED
+from tests.server.files import encode, noise
+from tests.server.official import asynchronous, picture
+from tests.server.official import official as connect
 from tests.server.running import Server
 
 IMAGE = noise(7, 5)
@@ -22,7 +24,7 @@ IMAGE = noise(7, 5)
 
 @pytest.fixture
 def official(server: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none is needed", max_retries=0) as client:
+    with connect(server.url) as client:
         yield client
 
 
@@ -50,6 +52,16 @@ def test_partial_images_are_numbered_from_zero(official: openai.OpenAI) -> None:
     assert numbers == [0, 1, 2]
 
 
+@pytest.mark.parametrize("wanted", [0, 1, 2, 3])
+def test_partial_images_are_the_image_so_far_evenly_spaced(official: openai.OpenAI, wanted: int) -> None:
+    events = list(official.images.generate(prompt="", stream=True, partial_images=wanted, extra_body={"seed": 7}))
+    *parts, whole = [picture(event.b64_json).reshape(35) for event in events]
+    for number, part in enumerate(parts, 1):
+        painted = np.arange(35) < 35 * number // (wanted + 1)
+        np.testing.assert_array_equal(part, np.where(painted, whole, UNPAINTED))
+    assert len(parts) == wanted
+
+
 def test_usage_is_read(official: openai.OpenAI) -> None:
     stream = official.images.edit(image=encode(IMAGE), prompt="", stream=True, extra_body={"keep_rows": 3})
     (usage,) = [event.usage for event in stream]
@@ -63,7 +75,7 @@ def test_every_field_is_of_its_official_kind(official: openai.OpenAI) -> None:
 
 def test_the_asynchronous_client_reads_a_generation(server: Server) -> None:
     async def types() -> list[str]:
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        async with asynchronous(server.url) as client:
             stream = await client.images.generate(prompt="", stream=True, partial_images=1)
             return [event.type async for event in stream]
 
@@ -72,10 +84,10 @@ def test_the_asynchronous_client_reads_a_generation(server: Server) -> None:
 
 def test_the_asynchronous_client_reads_an_edit(server: Server) -> None:
     async def last() -> np.ndarray:
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        async with asynchronous(server.url) as client:
             options = {"prompt": "", "stream": True, "partial_images": 1, "extra_body": {"keep_rows": 3}}
             stream = await client.images.edit(image=encode(IMAGE), **options)
-            return [decode(base64.b64decode(event.b64_json)) async for event in stream][-1]
+            return [picture(event.b64_json) async for event in stream][-1]
 
     np.testing.assert_array_equal(asyncio.run(last())[:3], IMAGE[:3])
 
