@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request, Response
 
 from model.checkpoint import load_model
 from model.onnx_step import export_step
-from server.api.description import errors
+from server.api.description import Responses, errors
 from server.api.served import Models
 
 TYPE = "application/octet-stream"
-DESCRIBED = {
+DESCRIBED: Responses = {
     200: {"content": {TYPE: {}}},
     304: {"description": "As if-none-match has it."},
     **errors(401, 404, 500, 503),

@@ -144,7 +144,7 @@ REFUSALS: dict[str, tuple[Call, type[openai.APIStatusError], int, str | None, st
 @pytest.fixture(scope="module")
 def served(grey_directory: Path) -> Iterator[Served]:
     settings = Settings(
-        model=str(grey_directory),
+        models=(str(grey_directory),),
         slots=4,
         threads=1,
         max_body_bytes=20_000,
