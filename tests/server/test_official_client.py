@@ -71,6 +71,11 @@ def test_a_picture_is_streamed_as_it_is(official: openai.OpenAI, grey: Transform
     assert data.endswith(paint(grey, 1, seed=7).images.tobytes())
 
 
+def test_an_answer_has_the_id_of_its_request(official: openai.OpenAI) -> None:
+    answer = official.images.generate(prompt="", extra_headers={"x-request-id": "mine-1"})
+    assert answer._request_id == "mine-1"
+
+
 def test_usage_is_read(official: openai.OpenAI) -> None:
     usage = official.images.generate(prompt="").usage
     assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (0, 35, 35)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from pydantic import SecretStr
 from server.engine.client import EngineClient
 from server.settings import Settings
 from tests.server.files import encode, noise
-from tests.server.inside import inside
+from tests.server.inside import fail_all, inside
 from tests.server.official import asynchronous, official
 from tests.server.refusals import ONE_SENTENCE
+from tests.server.running import PATIENCE
 
 KEY = "a-key"
 FILE = encode(noise(7, 5))
@@ -167,6 +169,7 @@ def assert_raised(error: openai.APIStatusError, label: str) -> None:
     _, kind, status, param, code = REFUSALS[label]
     assert (type(error), error.status_code) == (kind, status)
     assert (error.param, error.code, error.type) == (param, code, "invalid_request_error")
+    assert error.request_id == error.response.headers["x-request-id"] != ""
     told = error.body["message"]  # type: ignore[index]
     assert ONE_SENTENCE.fullmatch(told)
     assert told in error.message
@@ -188,6 +191,22 @@ def test_the_asynchronous_client_raises_the_same(served: Served, label: str) -> 
     with pytest.raises(openai.APIStatusError) as caught:
         asyncio.run(call())
     assert_raised(caught.value, label)
+
+
+def test_what_fails_in_the_engine_is_raised_and_not_tried_again(served: Served) -> None:
+    """The client would send it twice more by itself, and fail the engine three times."""
+    url, engine = served
+    sent: list[str] = []
+    watched = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
+    with official(url, api_key=KEY, max_retries=2, http_client=watched) as client, ThreadPoolExecutor() as others:
+        painting = others.submit(client.images.generate, prompt="", n=MANY)
+        while not engine.jobs:
+            assert not painting.done()
+        fail_all(engine)
+        error = painting.exception(PATIENCE)
+    assert isinstance(error, openai.InternalServerError)
+    assert (error.status_code, error.param, error.code, error.type) == (500, None, "engine_failed", "server_error")
+    assert sent == ["/v1/images/generations"]
 
 
 def test_a_full_queue_is_its_exception(client: openai.OpenAI) -> None:
