@@ -79,7 +79,7 @@ def test_an_unknown_model_is_not_found(client: httpx.Client, model: str) -> None
     assert_refused(client.post(URL, json={"model": model}), 404, "model", "model_not_found")
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/images", "/v1/images/variations", "/v2/models", "/metric"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/images", "/v1/images/variations", "/v2/models", "/metric"])
 def test_an_unknown_address_is_not_found(client: httpx.Client, path: str) -> None:
     assert_refused(client.get(path), 404, None, "not_found")
 
