@@ -1,0 +1,105 @@
+"""Who is inside a draining server is waited for, and told when the time is up; without a server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from server.api.door import Door
+from server.lifecycle import Lifecycle, TimeIsUpError
+
+LONG = 3600.0  # seconds that nobody waits
+
+
+async def until(true: Callable[[], Any]) -> None:
+    while not true():
+        await asyncio.sleep(0)
+
+
+def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
+    """Whether all left in time, and what happened to a task that was inside."""
+
+    async def run() -> tuple[bool, Any]:
+        lifecycle = Lifecycle()
+        task = asyncio.ensure_future(scene(lifecycle))
+        await until(lambda: lifecycle.inside)
+        in_time = await lifecycle.drain(seconds)
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+        assert not lifecycle.inside
+        assert not lifecycle.times
+        return in_time, ended
+
+    return asyncio.run(run())
+
+
+def test_an_empty_server_is_drained_at_once() -> None:
+    assert asyncio.run(Lifecycle().drain(0))
+
+
+def test_work_that_ends_is_waited_for() -> None:
+    async def work(lifecycle: Lifecycle) -> str:
+        async with lifecycle.work():
+            await lifecycle.draining.wait()
+            await asyncio.sleep(0)
+            return "done"
+
+    assert drained(work) == (True, "done")
+
+
+def test_work_that_does_not_end_is_told() -> None:
+    async def work(lifecycle: Lifecycle) -> None:
+        async with lifecycle.work():
+            await asyncio.sleep(LONG)
+
+    in_time, ended = drained(work, 0.01)
+    assert not in_time
+    assert isinstance(ended, TimeIsUpError)
+
+
+def test_work_of_one_who_is_present_is_told_and_he_is_not() -> None:
+    async def work(lifecycle: Lifecycle) -> str:
+        async with lifecycle.work():
+            await asyncio.sleep(LONG)
+        raise AssertionError
+
+    async def visit(lifecycle: Lifecycle) -> str:
+        with lifecycle.presence():
+            (told,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
+            return type(told).__name__
+
+    assert drained(visit, 0.01) == (False, "TimeIsUpError")
+
+
+def test_a_timeout_of_its_own_stays_what_it_is() -> None:
+    async def work(lifecycle: Lifecycle) -> None:
+        async with lifecycle.work(), asyncio.timeout(0):
+            await asyncio.sleep(LONG)
+
+    in_time, ended = drained(work)
+    assert in_time
+    assert type(ended) is TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("content_type", "last"),
+    [("text/event-stream; charset=utf-8", b'"code": "shutting_down"'), ("image/png", b"the first part")],
+)
+def test_only_an_event_stream_is_told_in_its_middle(content_type: str, last: bytes) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def half(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", content_type.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"the first part", "more_body": True})
+        await asyncio.sleep(LONG)
+
+    async def ask(lifecycle: Lifecycle) -> None:
+        await Door(half, lifecycle)({"type": "http", "method": "POST"}, send, send)
+
+    assert drained(ask, 0.01) == (False, None)
+    assert [message["type"] for message in sent].count("http.response.start") == 1
+    assert last in sent[-1]["body"]
