@@ -40,8 +40,8 @@ def build(settings: Settings, served: Models, lifecycle: Lifecycle | None = None
     app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
     # the innermost first: each one added lies around the others
     app.add_middleware(WebsocketLimit, most=settings.max_websockets)
-    app.add_middleware(BodyLimit, most=settings.max_body_bytes, seconds=settings.receive_timeout)
     app.add_middleware(Door, lifecycle=lifecycle)
+    app.add_middleware(BodyLimit, most=settings.max_body_bytes, seconds=settings.receive_timeout)
     if settings.api_keys:
         app.add_middleware(Keys, keys=settings.api_keys)
     origins.install(app, settings.allow_origins)  # around the keys: a preflight has none

@@ -36,6 +36,7 @@ class Door:
             with self.lifecycle.presence():
                 await self.app(scope, receive, send)
         elif self.lifecycle.draining.is_set():
+            await _pass_over(scope, receive)
             await refuse(closed(), scope, receive, send)
         elif scope["type"] == "websocket":
             with self.lifecycle.presence():  # its jobs are the work
@@ -76,3 +77,10 @@ class Door:
             await send(message)
 
         return last
+
+
+async def _pass_over(scope: Scope, receive: Receive) -> None:
+    """Lets a body come: whoever still sends when the connection is closed may never read the answer."""
+    if scope["type"] == "http" and b"expect" not in dict(scope["headers"]):
+        while (await receive()).get("more_body", False):
+            pass

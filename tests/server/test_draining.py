@@ -92,7 +92,8 @@ def meanwhile(server: Server, asker: httpx.Client, painter: Painter) -> dict[str
     painter.send(type="generate", id="late")
     while "late" not in painter.jobs:
         painter.hear()
-    return {**gets, **posts, "websocket": answer_of(refused.value)}
+    upload = asker.post("/v1/images/edits", content=bytes(8_000_000))
+    return {**gets, **posts, "an upload": upload, "a websocket": answer_of(refused.value)}
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +138,7 @@ def test_websockets_without_work_are_closed_at_once(drained: Heard) -> None:
     assert drained.asked["idler"] == 1001
 
 
-@pytest.mark.parametrize("asked", ["/readyz", "generations", "edits", "likelihoods", "websocket"])
+@pytest.mark.parametrize("asked", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
 def test_new_work_is_refused_with_a_time_to_come_back(drained: Heard, asked: str) -> None:
     answer = drained.asked[asked]
     assert_shutting_down(answer.status_code, answer.json())
@@ -153,7 +154,7 @@ def test_who_only_reads_is_answered(drained: Heard, path: str) -> None:
     assert drained.asked[path].status_code == 200
 
 
-@pytest.mark.parametrize("asked", ["/readyz", "/healthz", "generations", "websocket"])
+@pytest.mark.parametrize("asked", ["/readyz", "/healthz", "generations", "a websocket"])
 def test_connections_are_ended_so_that_clients_look_elsewhere(drained: Heard, asked: str) -> None:
     assert drained.asked[asked].headers["connection"] == "close"
 
