@@ -30,7 +30,7 @@ class Visitor:
         self.page.on("pageerror", lambda error: self.wrongs.append(str(error)))
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and "willReadFrequently" not in message.text:  # that is of READ
             self.wrongs.append(message.text)
 
     def see(self, selector: str) -> Locator:

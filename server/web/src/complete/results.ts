@@ -73,6 +73,7 @@ export class Results {
         return bits === undefined ? undefined : [...colourOf(bits), 225];
       });
     });
+    this.box.dataset.over = String(chosen); // what is laid over now, not what somebody still waits for
   }
 
   private fit(): void {

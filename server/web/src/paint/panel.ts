@@ -27,6 +27,7 @@ export function setUpPaint(): void {
   const form = find("paint-form", HTMLFormElement);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    withdraw();
     fromForm();
   });
   const temperature = find("temperature", HTMLInputElement);
@@ -57,7 +58,6 @@ export function setUpPaint(): void {
 function fromForm(): void {
   try {
     const wish = readForm();
-    withdraw();
     paint({ ...wish, seed: wish.seed || drawSeed() });
   } catch (error) {
     if (!(error instanceof Mistake)) throw error;

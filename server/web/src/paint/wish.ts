@@ -47,7 +47,7 @@ export function readForm(): Wish {
 
 /** Writes a wish into the form. */
 export function fillForm(wish: Partial<Wish>): void {
-  if (wish.n !== undefined) find("count", HTMLInputElement).value = String(wish.n);
+  if (wish.n !== undefined) find("count", HTMLInputElement).value = Number.isFinite(wish.n) ? String(wish.n) : "";
   if (wish.seed !== undefined) find("seed", HTMLInputElement).value = wish.seed;
   const slider = find("temperature", HTMLInputElement);
   if (wish.temperature !== undefined) slider.value = String(wish.temperature);
