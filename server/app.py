@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
@@ -17,16 +18,22 @@ from server.api.keys import Keys
 from server.api.request_id import RequestIds
 from server.api.security import SecurityHeaders
 from server.api.served import Models
+from server.api.traced import Traced
 from server.api.websocket_limit import WebsocketLimit
 from server.lifecycle import Lifecycle
 from server.metrics import registry
 from server.settings import Settings
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
 ABOUT = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
 
 
-def build(settings: Settings, served: Models, lifecycle: Lifecycle | None = None) -> FastAPI:
-    """The application; its engines live from its start-up to its shutdown."""
+def build(
+    settings: Settings, served: Models, lifecycle: Lifecycle | None = None, traces: "TracerProvider | None" = None
+) -> FastAPI:
+    """The application; its engines live from its start-up to its shutdown, spans of its requests go into `traces`."""
     lifecycle = lifecycle or Lifecycle()
     engines = [model.engine for model in served.all.values()]
 
@@ -36,6 +43,8 @@ def build(settings: Settings, served: Models, lifecycle: Lifecycle | None = None
             engine.start()
         yield
         await asyncio.gather(*(engine.close() for engine in engines))
+        if traces is not None:
+            await asyncio.to_thread(traces.shutdown)
 
     app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
     # the innermost first: each one added lies around the others
@@ -50,6 +59,8 @@ def build(settings: Settings, served: Models, lifecycle: Lifecycle | None = None
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountHttp, tally=http)
     app.add_middleware(LogRequests)
+    if traces is not None:
+        app.add_middleware(Traced, tracer=traces.get_tracer("scanline"))
     app.add_middleware(RequestIds)  # the outermost: whatever others answer has an id
     errors.install(app)
     description.install(app)

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 
+from server import traces
 from server.api import wire
 from server.api.served import Models
 from server.app import build
@@ -41,7 +42,7 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
     """
     lifecycle = Lifecycle()
     engines = [model.engine for model in models.all.values()]
-    app = build(settings, models, lifecycle)
+    app = build(settings, models, lifecycle, traces.provider(settings.otlp_endpoint))
     options = wire.options(settings, app.state.tally)
     server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
     loop = asyncio.get_running_loop()

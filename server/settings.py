@@ -42,6 +42,7 @@ class Settings(BaseSettings):
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
     log_format: Format = "console"
     log_level: Level = "info"
+    otlp_endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
 
     @field_validator("models", "api_keys", "allow_origins", mode="before")
     @classmethod

@@ -25,6 +25,7 @@ from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
 from server.api.served import ServedModel
+from server.api.traced import traced
 from server.api.uploads import uploads
 from server.engine.job import Job
 from server.pictures import to_base64
@@ -46,7 +47,8 @@ class EventStream(Response):
         with engine.reserve(self.images):
             work = await decoded(uploads(self.fields), lambda: work_of(self.fields, self.images, self.model.config))
             bind_contextvars(model=self.model.id, images=work.images, seed=work.seed)
-            with engine.paint(work.images, work.seed, work.temperature, work.known, work.masks, stream=partial) as job:
+            painting = engine.paint(work.images, work.seed, work.temperature, work.known, work.masks, stream=partial)
+            with traced(painting) as job:
                 try:
                     failure = await unless_gone(self.request, self._answer(send, work, job))
                 except ClientGoneError:

@@ -28,6 +28,7 @@ from server.api.schemas import (
     Usage,
 )
 from server.api.served import Models, ServedModel
+from server.api.traced import traced
 from server.api.uploads import read_fields, read_json, uploads
 from server.engine.job import Job
 from server.refusal import Refusal
@@ -76,7 +77,7 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
     with model.engine.reserve(images):
         work = await decoded(uploads(fields), lambda: work_of(fields, images, model.config))
         bind_contextvars(model=model.id, images=images, seed=work.seed)
-        with model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks) as job:
+        with traced(model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks)) as job:
             async with deadline(models.request_timeout):
                 await unless_gone(request, job.wait())
     return _painted(model, work, job, wanted, fields.output_format)
@@ -89,7 +90,7 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
     bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image)):
         read = await decoded(fields.image, lambda: _pixels(fields, config))
-        with model.engine.score(read) as job:
+        with traced(model.engine.score(read)) as job:
             async with deadline(models.request_timeout):
                 await unless_gone(request, job.wait())
     data = []

@@ -26,6 +26,7 @@ from server.api.jobs import work_of
 from server.api.pace import Pace
 from server.api.schemas import EditRequest, GenerationRequest, PaintFields
 from server.api.served import Models
+from server.api.traced import job_span, traced
 from server.api.uploads import from_json, uploads
 from server.lifecycle import Lifecycle
 from server.refusal import Refusal
@@ -149,20 +150,21 @@ class Connection:
     async def _work(self, name: int | str, fields: PaintFields) -> None:
         """A job from its start to its one last message, and its line in the log."""
         began, ended = time.monotonic(), "cancelled"
-        try:
-            async with self.lifecycle.work(), deadline(self.models.request_timeout):
-                await self._paint(name, fields)
-            ended = "done"
-        except WebSocketDisconnect:
-            pass
-        except Exception as error:
-            told, ended = from_exception(error), "failed"
-            bind_contextvars(error=told.code)
-            await self._tell_error(name, told)
-        finally:
-            kind = "complete" if isinstance(fields, EditRequest) else "generate"
-            facts = {"type": kind, "seconds": round(time.monotonic() - began, 6)}
-            log.info("job", extra={**facts, "ended": "departed" if self.is_over else ended})
+        with job_span():
+            try:
+                async with self.lifecycle.work(), deadline(self.models.request_timeout):
+                    await self._paint(name, fields)
+                ended = "done"
+            except WebSocketDisconnect:
+                pass
+            except Exception as error:
+                told, ended = from_exception(error), "failed"
+                bind_contextvars(error=told.code)
+                await self._tell_error(name, told)
+            finally:
+                kind = "complete" if isinstance(fields, EditRequest) else "generate"
+                facts = {"type": kind, "seconds": round(time.monotonic() - began, 6)}
+                log.info("job", extra={**facts, "ended": "departed" if self.is_over else ended})
 
     async def _paint(self, name: int | str, fields: PaintFields) -> None:
         model = self.models.to_work(fields.model)
@@ -175,7 +177,8 @@ class Connection:
             bind_contextvars(seed=work.seed)
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await self._tell({**started, **size, "seed": work.seed})
-            with model.engine.paint(images, work.seed, work.temperature, work.known, work.masks, stream=True) as job:
+            painting = model.engine.paint(images, work.seed, work.temperature, work.known, work.masks, stream=True)
+            with traced(painting) as job:
                 async for news in job.news():
                     for index, first, data in news.frames:
                         async with self.sending:

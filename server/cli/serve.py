@@ -1,6 +1,7 @@
 """scanline serve: options to settings, the socket, and the lines that say what is served where."""
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -68,6 +69,9 @@ def serve(
     ] = None,
     log_format: Annotated[str | None, _option("log_format", "console or json.")] = None,
     log_level: Annotated[str | None, _option("log_level", "debug, info, warning or error.")] = None,
+    otlp_endpoint: Annotated[
+        str | None, _option("otlp_endpoint", "Of an OpenTelemetry collector, for traces: http://host:4318.")
+    ] = None,
 ) -> None:
     """Serves models over HTTP and websocket. SCANLINE_* variables set what no option does."""
     given = {name: value for name, value in locals().items() if value is not None}
@@ -87,9 +91,17 @@ async def _serve(given: dict[str, Any]) -> int:
     models = served_models(settings)
     listening = _listen(settings.host, settings.port)
     address = f"http://{settings.host}:{listening.getsockname()[1]}"
-    print(f"Scanline paints with {', '.join(models.all)} at {address}, described at {address}/docs", file=sys.stderr)
-    print(_who_may(len(settings.api_keys)), file=sys.stderr)
+    _say(settings, f"Scanline paints with {', '.join(models.all)} at {address}, described at {address}/docs")
+    _say(settings, _who_may(len(settings.api_keys)))
     return await run(settings, models, listening)
+
+
+def _say(settings: Settings, line: str) -> None:
+    """A greeting: to people as it is, to programs that read the log as one of its lines."""
+    if settings.log_format == "console":
+        print(line, file=sys.stderr)
+    else:
+        logging.getLogger("scanline.server").info(line)
 
 
 def _who_may(keys: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from server.engine.messages import Event, Failed, Finished, Pixels, Scored
+from server.engine.messages import Event, Failed, Finished, Pixels, Scored, Seated
 
 
 class EngineFailedError(Exception):
@@ -36,6 +36,7 @@ class Job:
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a Score
         self.ended: list[tuple[int, float]] = []
         self.left = images
+        self.queue_seconds: float | None = None  # until its first image had a slot
         self.coalesced = 0  # pieces that came while one of the same image was not yet told
         self.failure: str | None = None
         self.changed = asyncio.Event()
@@ -43,6 +44,8 @@ class Job:
     def receive(self, event: Event) -> None:
         """Takes in what the engine says."""
         match event:
+            case Seated():
+                self.queue_seconds = event.queue_seconds
             case Pixels():
                 for index, first, data in event.painted:
                     self.coalesced += int(self.painted[index] > self.taken[index])

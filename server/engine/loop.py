@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from model.generator import Canvas, Generator, Prefix
-from server.engine.messages import Cancel, Event, Failed, Finished, Paint, Pixels, Score, Scored, Stats
+from server.engine.messages import Cancel, Event, Failed, Finished, Paint, Pixels, Score, Scored, Seated, Stats
 from server.engine.meter import Meter
 from server.engine.scheduler import Scheduler, Seat
 
@@ -85,11 +85,15 @@ class Engine:
         """Seats images until slots or images run out, or one prefix had to be run: the others' streams go on."""
         prefilled = False
         while not prefilled and (seat := self.scheduler.admit()):
+            first = seat.request not in self.meter.running
             try:
                 prefilled = self._place(seat)
             except Exception:
                 log.exception("an image could not be placed; its request fails")
                 self._fail(seat.request, events)
+                continue
+            if first:
+                events.append(Seated(seat.request, time.monotonic() - self.requests[seat.request].accepted))
 
     def _place(self, seat: Seat) -> bool:
         """Starts a seat's image; True where its known front had to be run first."""

@@ -68,6 +68,14 @@ class CannotLoad:
 
 
 @dataclass(frozen=True)
+class Seated:
+    """A request's first image has got its slot, so many seconds after the engine accepted it."""
+
+    request: int
+    queue_seconds: float
+
+
+@dataclass(frozen=True)
 class Pixels:
     """Bytes painted in this tick: (image index, first byte position, bytes) each."""
 
@@ -119,4 +127,4 @@ class Stats:
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
 
 
-Event = Ready | CannotLoad | Pixels | Finished | Scored | Failed | Stats
+Event = Ready | CannotLoad | Seated | Pixels | Finished | Scored | Failed | Stats

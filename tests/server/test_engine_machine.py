@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from model.generator import Canvas, Generator
 from model.transformer import Transformer
 from server.engine.loop import TICK_SECONDS, Engine
-from server.engine.messages import Cancel, Failed, Finished, Paint, Pixels, Score, Scored
+from server.engine.messages import Cancel, Failed, Finished, Paint, Pixels, Score, Scored, Seated
 from server.engine.scheduler import Seat
 from tests.model import small
 from tests.server.tiny import GREY
@@ -70,6 +70,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.open: dict[int, Paint | Score] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # images of each that have been told
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
+        self.seated: set[int] = set()  # requests that were told so
         self.waits: dict[int, int] = {}  # seats that others may still take before a waiting request gets one
         self.passed_over = False
         self.next = 0
@@ -186,6 +187,10 @@ class EngineMachine(RuleBasedStateMachine):
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
             match event, request:
+                case Seated(number, seconds), Paint():
+                    assert seconds >= 0
+                    assert number not in self.seated
+                    self.seated.add(number)
                 case Pixels(number, painted), Paint(stream=True):
                     for index, first, data in painted:
                         assert len(self.heard.get((number, index), b"")) == first

@@ -1,14 +1,14 @@
 """Ticks of an engine without its process."""
 
 from server.engine.loop import Engine
-from server.engine.messages import Cancel, Event, Paint, Score
+from server.engine.messages import Cancel, Event, Paint, Score, Seated
 
 
 def run(engine: Engine, *commands: Paint | Score | Cancel) -> list[Event]:
-    """All events until nothing is left to do."""
+    """All events until nothing is left to do, but for seats."""
     for command in commands:
         engine.accept(command)
     events: list[Event] = []
     while not engine.idle:
-        events += engine.tick()
+        events += [event for event in engine.tick() if not isinstance(event, Seated)]
     return events
