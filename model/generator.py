@@ -131,6 +131,11 @@ class Generator:
         images: np.ndarray = self.seats.images[slots].cpu().numpy()
         return images
 
+    def state(self, slot: int, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of s [C, M] and z [C] float32 of a slot, after the bytes before its position."""
+        state = self.seats.state
+        return state.s[layer, slot, head].float().cpu().numpy().copy(), state.z[layer, slot, head].cpu().numpy().copy()
+
     def bits_per_dim(self, slot: int) -> float:
         """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
         return float(self.seats.bits[slot]) / self.config.bytes

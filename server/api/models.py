@@ -32,6 +32,8 @@ def _card(model: ServedModel) -> ModelCard:
         height=model.config.height,
         width=model.config.width,
         channels=model.config.channels,
+        layers=model.config.layers,
+        heads=model.config.heads,
         state=model.state,
         failure=model.failure,
         bits_per_dim=model.bits_per_dim,

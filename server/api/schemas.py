@@ -92,6 +92,20 @@ class GenerationRequest(PaintFields):
     """POST /v1/images/generations."""
 
 
+class StreamedGenerationRequest(GenerationRequest):
+    """The same over the websocket, where the state of one layer and head may be watched."""
+
+    trace: Annotated[list[int] | None, Field(description="[layer, head], from 0")] = None
+
+    @field_validator("trace", mode="before")
+    @classmethod
+    def _layer_and_head(cls, value: Any) -> Any:
+        fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int and one >= 0 for one in value)
+        if value is None or fits:
+            return value
+        raise Refusal("trace must be [layer, head], two whole numbers from 0.", "trace")
+
+
 class EditRequest(PaintFields):
     """POST /v1/images/edits: images as bytes, however they came; exactly one of mask, keep_rows, own alpha decides."""
 
@@ -185,6 +199,8 @@ class ModelCard(BaseModel):
     height: int
     width: int
     channels: int
+    layers: int
+    heads: int
     state: ModelState
     failure: str | None  # why it failed
     bits_per_dim: float | None

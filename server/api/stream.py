@@ -24,10 +24,11 @@ from server.api.errors import ApiError, from_exception
 from server.api.http_tally import HttpTally
 from server.api.jobs import work_of
 from server.api.pace import Pace
-from server.api.schemas import EditRequest, GenerationRequest, PaintFields
+from server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
 from server.api.served import Models
 from server.api.traced import job_span, traced
 from server.api.uploads import from_json, uploads
+from server.api.watch import told_of, watched_by
 from server.lifecycle import Lifecycle
 from server.refusal import Refusal
 from server.settings import Settings
@@ -109,7 +110,7 @@ class Connection:
             name = _name(message)
             match message.pop("type", None):
                 case "generate":
-                    self._begin(name, GenerationRequest.model_validate(message))
+                    self._begin(name, StreamedGenerationRequest.model_validate(message))
                 case "complete":
                     self._begin(name, from_json(message, EditRequest, self.models.max_images))
                 case "cancel":
@@ -170,6 +171,7 @@ class Connection:
         model = self.models.to_work(fields.model)
         images = self.models.count(fields, model)
         config, number, sent = model.config, next(self.numbers), 0
+        watched = watched_by(fields, model)
         bind_contextvars(job=number, model=model.id, images=images, bytes=0)
         with model.engine.reserve(images):
             work = await decoded(uploads(fields), lambda: work_of(fields, images, config))
@@ -177,7 +179,8 @@ class Connection:
             bind_contextvars(seed=work.seed)
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await self._tell({**started, **size, "seed": work.seed})
-            painting = model.engine.paint(images, work.seed, work.temperature, work.known, work.masks, stream=True)
+            asked = (images, work.seed, work.temperature, work.known, work.masks)
+            painting = model.engine.paint(*asked, stream=True, trace=watched)
             with traced(painting) as job:
                 async for news in job.news():
                     for index, first, data in news.frames:
@@ -185,6 +188,8 @@ class Connection:
                             await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
                         sent += len(data)
                     bind_contextvars(bytes=sent)
+                    if news.glimpse:
+                        await self._tell({"type": "trace", "id": name, **told_of(news.glimpse)})
                     for index, bits in news.ended:
                         told = bits if isfinite(bits) else None  # infinite: known bytes that the model rules out
                         await self._tell({"type": "image", "id": name, "index": index, "bits_per_dim": told})

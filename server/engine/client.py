@@ -46,6 +46,7 @@ class EngineClient:
         self.length = length
         self.max_waiting_images = max_waiting_images
         self.reserved = 0  # images accepted and not yet answered
+        self.watched = 0  # jobs that are told states
         self.ready: Ready | None = None
         self.load_seconds = 0.0
         self.stats = Stats()
@@ -105,11 +106,16 @@ class EngineClient:
         known: tuple[bytes, ...] = (),
         masks: tuple[bytes, ...] = (),
         stream: bool = False,
+        trace: tuple[int, int] | None = None,
     ) -> Iterator[Job]:
         """A painting job; leaving the context before it is done cancels it."""
-        with self._job("paint", images) as job:
-            self.outbox.put(Paint(job.request, images, seed, temperature, known, masks, stream))
-            yield job
+        self.watched += trace is not None
+        try:
+            with self._job("paint", images) as job:
+                self.outbox.put(Paint(job.request, images, seed, temperature, known, masks, stream, trace))
+                yield job
+        finally:
+            self.watched -= trace is not None
 
     @contextmanager
     def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from server.engine.messages import Event, Failed, Finished, Pixels, Scored, Seated
+from server.engine.messages import Event, Failed, Finished, Glimpse, Pixels, Scored, Seated
 
 
 class EngineFailedError(Exception):
@@ -22,6 +22,7 @@ class News:
 
     frames: list[tuple[int, int, bytes]]  # image index, first byte position, bytes
     ended: list[tuple[int, float]]  # image index, bits/dim
+    glimpse: Glimpse | None = None  # the newest state
 
 
 class Job:
@@ -35,6 +36,7 @@ class Job:
         self.bits_per_dim = np.full(images, np.nan)
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a Score
         self.ended: list[tuple[int, float]] = []
+        self.glimpse: Glimpse | None = None  # the newest that is not told
         self.left = images
         self.queue_seconds: float | None = None  # until its first image had a slot
         self.coalesced = 0  # pieces that came while one of the same image was not yet told
@@ -50,6 +52,8 @@ class Job:
                 for index, first, data in event.painted:
                     self.coalesced += int(self.painted[index] > self.taken[index])
                     self._write(index, first, data)
+            case Glimpse():
+                self.glimpse = event
             case Finished():
                 self._write(event.index, 0, event.image)
                 self.bits_per_dim[event.index] = event.bits_per_dim
@@ -82,8 +86,9 @@ class Job:
             ]
             self.taken[fresh] = self.painted[fresh]
             ended, self.ended = self.ended, []
-            if frames or ended:
-                yield News(frames, ended)
+            glimpse, self.glimpse = self.glimpse, None
+            if frames or ended or glimpse:
+                yield News(frames, ended, glimpse)
             elif not self.left:
                 return
             else:

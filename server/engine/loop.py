@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from model.generator import Canvas, Generator, Prefix
-from server.engine.messages import Cancel, Event, Failed, Finished, Paint, Pixels, Score, Scored, Seated, Stats
+from server.engine.messages import Cancel, Event, Failed, Finished, Glimpse, Paint, Pixels, Score, Scored, Seated, Stats
 from server.engine.meter import Meter
 from server.engine.scheduler import Scheduler, Seat
 
@@ -43,6 +43,7 @@ class Engine:
         self.requests: dict[int, Request] = {}
         self.to_score: deque[tuple[int, int, bytes]] = deque()
         self.told: dict[int, int] = {}  # bytes already sent of every streamed image, by slot
+        self.watched: dict[int, tuple[int, int]] = {}  # the layer and head whose state is told, by slot
         self.tell_at = 0.0  # when streams are told again
         self.step_seconds, self.images = TICK_SECONDS, 1  # of the last steps, and how many images they were for
 
@@ -115,6 +116,8 @@ class Engine:
         self.meter.seated(seat.request, request.accepted, seat.slot, canvas.prefix)
         if paint.stream:
             self.told[seat.slot] = 0
+        if paint.trace and seat.index == 0:
+            self.watched[seat.slot] = paint.trace
         return prefilled
 
     def _step(self) -> None:
@@ -135,6 +138,10 @@ class Engine:
         self.meter.painted(positions)
         if self.told:
             self._tell(positions.tolist(), events)
+        for slot, (layer, head) in self.watched.items():
+            s, z = self.generator.state(slot, layer, head)
+            request = self.scheduler.seats[slot].request
+            events.append(Glimpse(request, int(positions[slot]), s.tobytes(), z.tobytes()))
         busy = np.fromiter(self.scheduler.seats, np.int64)
         for slot in busy[positions[busy] == self.generator.config.bytes].tolist():
             seat, image = self.scheduler.seats[slot], self.generator.image(slot).tobytes()
@@ -169,6 +176,7 @@ class Engine:
         self.generator.clear(slot)
         self.meter.cleared(slot)
         self.told.pop(slot, None)
+        self.watched.pop(slot, None)
 
     def _score_one(self, events: list[Event]) -> None:
         if not self.to_score:

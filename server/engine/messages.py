@@ -20,6 +20,7 @@ class Paint:
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
     stream: bool = False  # tell bytes as they are painted, not only images as they end
+    trace: tuple[int, int] | None = None  # a layer and a head whose state is told while image 0 is painted
 
     def source(self, index: int) -> int | None:
         """Which of `known` image `index` completes."""
@@ -84,6 +85,16 @@ class Pixels:
 
 
 @dataclass(frozen=True)
+class Glimpse:
+    """The state of one layer and head of image 0, after the bytes before `position`: float32 in native order."""
+
+    request: int
+    position: int
+    s: bytes  # [C, M]
+    z: bytes  # [C]
+
+
+@dataclass(frozen=True)
 class Finished:
     """One image is done: all its bytes, and its bits/dim at temperature 1."""
 
@@ -127,4 +138,4 @@ class Stats:
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
 
 
-Event = Ready | CannotLoad | Seated | Pixels | Finished | Scored | Failed | Stats
+Event = Ready | CannotLoad | Seated | Pixels | Glimpse | Finished | Scored | Failed | Stats

@@ -17,6 +17,8 @@ def test_a_model_is_told_with_its_sizes(colour_client: httpx.Client, colour: Tra
         "height": 3,
         "width": 4,
         "channels": 3,
+        "layers": 2,
+        "heads": 2,
         "state": "ready",
         "failure": None,
         "parameters": colour.parameter_count,
