@@ -1,4 +1,4 @@
-"""The eye of the report: a small convolutional network that tells a data set's ten classes apart.
+"""The eye of the report: a small convolutional network that tells a data set's ten classes apart, and from nothing.
 
 Its figures compare images of one data set under one recipe; they are not those of an Inception network.
 """
@@ -14,11 +14,12 @@ from model.config import ModelConfig
 
 FEATURES = 64
 CLASSES = 10
+NOTHING = 10  # the label of an image that shows none of them
 RECOGNISABLE = 0.9  # the least probability of the likeliest class at which an image counts as recognised
 
 
 class Classifier(nn.Module):
-    """Images [B, N] uint8 -> features [B, 64] and logits [B, 10]."""
+    """Images [B, N] uint8 -> features [B, 64] and logits [B, 11], the last of nothing at all."""
 
     def __init__(self, height: int, width: int, channels: int) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class Classifier(nn.Module):
             nn.Linear(4 * 64, FEATURES),
             nn.ReLU(),
         )
-        self.head = nn.Linear(FEATURES, CLASSES)
+        self.head = nn.Linear(FEATURES, CLASSES + 1)
 
     @classmethod
     def of(cls, config: ModelConfig) -> "Classifier":
@@ -57,8 +58,8 @@ class Looks:
     """What the classifier sees in n images."""
 
     features: np.ndarray  # [n, 64] float64
-    classes: np.ndarray  # [n] int64, the likeliest
-    confidence: np.ndarray  # [n] float64, its probability
+    classes: np.ndarray  # [n] int64, the likeliest of the ten
+    confidence: np.ndarray  # [n] float64, its probability among the ten and nothing
 
     @property
     def recognised(self) -> np.ndarray:
@@ -83,7 +84,7 @@ def look(
         part = torch.tensor(images[start : start + batch]).to(device)
         seen, logits = classifier(part)
         features.append(seen.double().cpu())
-        probabilities.append(logits.double().softmax(dim=1).cpu())
+        probabilities.append(logits.double().softmax(dim=1)[:, :CLASSES].cpu())
         progress(start + len(part))
     confidence, classes = torch.cat(probabilities).max(dim=1)
     return Looks(torch.cat(features).numpy(), classes.numpy(), confidence.numpy())

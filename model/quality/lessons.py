@@ -9,12 +9,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from model.quality.classifier import Classifier
+from model.quality.classifier import NOTHING, Classifier
+from model.quality.nonsense import nonsense
 
-RECIPE = 1
+RECIPE = 2
 EPOCHS = {"mnist": 2, "cifar10": 5}
 MIRRORED = {"mnist": False, "cifar10": True}
-BATCH = 100
+BATCH, NOTHING_IN = 100, 5  # images an update, and one of nothing for so many of them
 PEAK_RATE, PEAK_AT = 4e-3, 0.2  # the rate rises in a line to its peak at a fifth of all updates, then falls to zero
 
 
@@ -47,13 +48,14 @@ def teach(
             for group in optimiser.param_groups:
                 group["lr"] = PEAK_RATE * min((share + 1 / total) / PEAK_AT, (1 - share) / (1 - PEAK_AT))
             chosen = order[start : start + BATCH]
-            batch = images[chosen]
+            batch = images[chosen].reshape(-1, *shape)
             if MIRRORED[dataset]:
                 mirrored = rng.random(len(batch)) < 0.5
-                pixels = batch.reshape(-1, *shape)
-                pixels[mirrored] = pixels[mirrored, :, ::-1]
-            _, logits = classifier(torch.from_numpy(batch).to(device))
-            loss = F.cross_entropy(logits, torch.from_numpy(labels[chosen]).long().to(device))
+                batch[mirrored] = batch[mirrored, :, ::-1]
+            nothing = nonsense(batch[: len(batch) // NOTHING_IN + 1], rng)
+            wanted = np.concatenate((labels[chosen], np.full(len(nothing), NOTHING, labels.dtype)))
+            _, logits = classifier(torch.from_numpy(np.concatenate((batch, nothing))).to(device).flatten(1))
+            loss = F.cross_entropy(logits, torch.from_numpy(wanted).long().to(device))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
