@@ -1,4 +1,4 @@
-"""How the classifier is trained: a minute or two of one CPU core, deterministic on one machine by its seed.
+"""How the classifier is trained: one to three minutes of one CPU core, deterministic on one machine by its seed.
 
 RECIPE names what is done here and in classifier.py; whoever changes either raises it, and cached ones are not used.
 """

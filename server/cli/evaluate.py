@@ -23,7 +23,7 @@ def evaluate(
         typer.Option(
             min=0,
             help="Images to paint for the report, 0 for bits/dim alone; 2,000 cost a fifth of the time that the bits of"
-            " 10,000 test images do, and a classifier a minute or two, the first time.",
+            " 10,000 test images do, and a classifier one to three minutes, once.",
         ),
     ] = 2000,
     report: Annotated[
