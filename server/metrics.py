@@ -29,6 +29,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
     "num_images_reserved": ("Images accepted and not yet answered.", lambda m: m.engine.reserved),
     "max_waiting_images": ("Images that may wait; more are refused.", lambda m: m.engine.max_waiting_images),
     "engine_up": ("Whether the engine can paint.", lambda m: m.engine.is_ready),
+    "engine_heartbeat_age_seconds": ("Since the engine was last heard of.", lambda m: m.engine.heartbeat_age),
 }
 LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # of models whose engine has loaded
     "batch_slots": ("Images that can be painted at once.", lambda m: m.engine.slots),
@@ -42,6 +43,7 @@ COUNTERS: dict[str, tuple[str, Value]] = {
     ),
     "prompt_tokens": ("Known bytes at the front of images, read at once.", lambda m: m.engine.stats.known_bytes),
     "engine_steps": ("Steps, each of a byte of every image in a slot.", lambda m: m.engine.stats.steps),
+    "engine_restarts": ("Engines started after the first one, whose death they followed.", lambda m: m.engine.restarts),
     "stream_frames_coalesced": (
         "Pieces of streamed images that were merged because their reader was behind.",
         lambda m: m.engine.coalesced,

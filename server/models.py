@@ -21,8 +21,18 @@ def served_models(settings: Settings) -> Models:
     for directory, of_its_own in zip(directories, threads, strict=True):
         slots = None if settings.slots == "auto" else settings.slots
         share = 1 / len(directories)
-        logs = settings.log_format, settings.log_level
-        options = EngineOptions(directory, settings.device, slots, of_its_own, settings.precision, share, *logs)
+        options = EngineOptions(
+            directory,
+            settings.device,
+            slots,
+            of_its_own,
+            settings.precision,
+            share,
+            settings.log_format,
+            settings.log_level,
+            settings.engine_timeout,
+            settings.load_timeout,
+        )
         config = load_config(directory)
         model = ServedModel(
             id=directory.name,

@@ -27,6 +27,8 @@ class Settings(BaseSettings):
     slots: Literal["auto"] | Positive = "auto"
     threads: Literal["auto"] | Positive = "auto"
     precision: Literal["exact", "float16-state", "int8", "int8-float16-state"] = "exact"
+    engine_timeout: Seconds = 120  # a GPU's first tick compiles its kernels
+    load_timeout: Seconds = 600
     max_images_per_request: Positive = 1024
     max_waiting_images: Positive = 10_000
     max_body_bytes: Positive = 16_000_000

@@ -37,6 +37,10 @@ def serve(
     slots: Annotated[str | None, _option("slots", "Images in flight at once, of each model: auto or a number.")] = None,
     threads: Annotated[str | None, _option("threads", "Of the CPU, for each model: auto or a number.")] = None,
     precision: Annotated[str | None, _option("precision", "exact, float16-state, int8 or int8-float16-state.")] = None,
+    engine_timeout: Annotated[
+        float | None, _option("engine_timeout", "Seconds of silence after which an engine is taken for hung.")
+    ] = None,
+    load_timeout: Annotated[float | None, _option("load_timeout", "The same while it loads its model.")] = None,
     max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
     max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
     max_body_bytes: Annotated[int | None, _option("max_body_bytes", "Of a request or message; then 413.")] = None,

@@ -1,37 +1,37 @@
-"""The API's side of an engine: starts it, sends it commands, hands its events to the jobs they are for.
+"""The API's side of an engine: keeps one alive, gives it the jobs' commands, hands its events to the jobs.
 
-One thread reads the pipe and one writes it; all else happens on the event loop. A job that is left before it is
-done is cancelled in the engine.
+When an engine dies (killed, crashed, out of memory, or silent for too long, which ends in a kill), the next one is
+started and gets what is not done yet, from the seeds: whoever waits sees a pause, then the bytes that he would have
+seen. Requests that come meanwhile are accepted and wait within the same bounds: a pause of seconds is better spent in
+the queue than in every client's own retries. Only before the model has been loaded once, when nobody knows whether it
+can be, are they refused. A request that is left before it is done is cancelled in the engine.
 """
 
 import asyncio
 import itertools
-import queue
-import threading
-import time
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from time import monotonic
 
 from server.engine.job import Job
-from server.engine.messages import (
-    Cancel,
-    CannotLoad,
-    Command,
-    Event,
-    Failed,
-    Paint,
-    Ready,
-    Score,
-    Stats,
-    Stop,
-)
-from server.engine.process import EngineOptions, start
+from server.engine.life import Life
+from server.engine.messages import Cancel, CannotLoad, Event, Failed, Finished, Paint, Ready, Score, Scored, Stats, Stop
+from server.engine.process import EngineOptions
+from server.engine.quarantine import Quarantine
 from server.engine.tally import Tally
+
+log = logging.getLogger("scanline.engine")
+
+PAUSES = (0.0, 0.0, 1.0, 2.0, 4.0)  # seconds before the next life, by deaths in vain so far; one more ends it all
+STEADY_SECONDS = 60.0  # of a life that was worth while even if nobody asked for an image
+CLOSING_SECONDS = 5.0
+STOPPED = "The engine stopped while it worked on this request."
 
 
 class EngineUnavailableError(Exception):
-    """The engine is loading or gone; nothing was accepted."""
+    """The engine is loading for the first time, or gone for good; nothing was accepted."""
 
 
 class QueueFullError(Exception):
@@ -39,7 +39,7 @@ class QueueFullError(Exception):
 
 
 class EngineClient:
-    """One engine, its jobs, and how many images may wait for it."""
+    """One model's engine through all its lives, its jobs, and how many images may wait for it."""
 
     def __init__(self, options: EngineOptions, max_waiting_images: int, length: int) -> None:
         self.options = options
@@ -47,32 +47,49 @@ class EngineClient:
         self.max_waiting_images = max_waiting_images
         self.reserved = 0  # images accepted and not yet answered
         self.watched = 0  # jobs that are told states
-        self.ready: Ready | None = None
+        self.ready: Ready | None = None  # what the engine said when it was last loaded
         self.load_seconds = 0.0
-        self.stats = Stats()
+        self.reported = Stats()
         self.tally = Tally()
         self.jobs: dict[int, Job] = {}
         self.numbers = itertools.count()
+        self.quarantine = Quarantine()
+        self.life: Life | None = None
+        self.restarts = 0
+        self.in_vain = 0  # deaths since an image was done, but for those that taught who is to blame
         self.load_error: str | None = None
-        self.gone = asyncio.Event()
-        self.outbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self.gone = asyncio.Event()  # for good: there will be no other life
+        self.closing = asyncio.Event()
 
     def start(self) -> None:
         """Starts the process, on the running event loop; `ready` tells when the model is loaded."""
-        self.loop = asyncio.get_running_loop()
-        self.started = time.monotonic()
-        self.process, self.connection = start(self.options)
-        threading.Thread(target=self._read, name="engine-events", daemon=True).start()
-        threading.Thread(target=self._write, name="engine-commands", daemon=True).start()
+        self.life = Life(self.options, self._receive)
+        self.keeper = asyncio.create_task(self._keep(self.life))
 
     @property
     def slots(self) -> int:
-        """Images in flight at once; 0 while the model loads."""
+        """Images in flight at once; 0 while the model loads for the first time."""
         return self.ready.slots if self.ready else 0
 
     @property
     def is_ready(self) -> bool:
-        return self.ready is not None and not self.gone.is_set()
+        """Whether it can paint now: not while the model loads, for the first time or after a death."""
+        return self.life is not None and self.life.ready and not self.gone.is_set()
+
+    @property
+    def heartbeat_age(self) -> float:
+        """Seconds since the engine was last heard of."""
+        return self.life.silence if self.life else 0.0
+
+    @property
+    def stats(self) -> Stats:
+        """What the engine last told of itself, with what waits for it here."""
+        waiting = [self.jobs[request] for request in self.quarantine.waiting]
+        return replace(
+            self.reported,
+            requests_waiting=self.reported.requests_waiting + len(waiting),
+            images_waiting=self.reported.images_waiting + sum(job.left for job in waiting),
+        )
 
     @property
     def coalesced(self) -> int:
@@ -109,10 +126,10 @@ class EngineClient:
         trace: tuple[int, int] | None = None,
     ) -> Iterator[Job]:
         """A painting job; leaving the context before it is done cancels it."""
+        command = Paint(next(self.numbers), images, seed, temperature, known, masks, stream, trace)
         self.watched += trace is not None
         try:
-            with self._job("paint", images) as job:
-                self.outbox.put(Paint(job.request, images, seed, temperature, known, masks, stream, trace))
+            with self._job("paint", command) as job:
                 yield job
         finally:
             self.watched -= trace is not None
@@ -120,66 +137,114 @@ class EngineClient:
     @contextmanager
     def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:
         """A scoring job; leaving the context before it is done cancels it."""
-        with self._job("score", len(images)) as job:
-            self.outbox.put(Score(job.request, images))
+        with self._job("score", Score(next(self.numbers), images)) as job:
             yield job
 
     async def close(self) -> None:
         """Ends the engine, by force where it does not leave by itself."""
-        self.outbox.put(Stop())
-        await asyncio.to_thread(self.process.join, 5)
-        if self.process.is_alive():
-            self.process.kill()
-            await asyncio.to_thread(self.process.join)
+        assert self.life is not None
+        self.closing.set()
+        self.life.send(Stop())
+        if self.life.ready:
+            await asyncio.wait({self.keeper}, timeout=CLOSING_SECONDS)
+        self.life.kill()
+        await self.keeper
 
     @contextmanager
-    def _job(self, operation: str, images: int) -> Iterator[Job]:
-        job, began = Job(next(self.numbers), images, self.length), time.monotonic()
+    def _job(self, operation: str, command: Paint | Score) -> Iterator[Job]:
+        job, began = Job(command, self.length), monotonic()
         self.jobs[job.request] = job
+        if self.gone.is_set() or self.closing.is_set():
+            job.receive(Failed(job.request, STOPPED))
+        else:
+            self.quarantine.add(job.request)
+            self._admit()
         try:
             yield job
         finally:
             del self.jobs[job.request]
             self.tally.end(operation, job, began)
-            if job.left and job.failure is None and not self.gone.is_set():
-                self.outbox.put(Cancel(job.request))
+            if not job.over:
+                if self.quarantine.end(job.request, cancelled=True) and self.life:
+                    self.life.send(Cancel(job.request))
+                self._admit()
 
-    def _write(self) -> None:
-        """The writer's thread: a full pipe holds up this thread, not the loop."""
-        try:
-            while True:
-                command = self.outbox.get()
-                self.connection.send(command)
-                if isinstance(command, Stop):
-                    return
-        except OSError:  # the engine is gone, and the reader says so
-            return
-
-    def _read(self) -> None:
-        """The reader's thread: hands each list of events to the loop until the engine is gone."""
-        try:
-            while True:
-                self.loop.call_soon_threadsafe(self._receive, self.connection.recv())
-        except (EOFError, OSError):
-            with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
-                self.loop.call_soon_threadsafe(self._lost)
-        except RuntimeError:  # likewise
-            return
+    def _admit(self) -> None:
+        """Gives the engine what may be in it now."""
+        if self.life is not None and self.life.ready:
+            for request in self.quarantine.admit():
+                self.life.send(self.jobs[request].rest)
 
     def _receive(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, Ready):
-                self.ready = event
-                self.load_seconds = time.monotonic() - self.started
+                assert self.life is not None
+                self.ready, self.life.loaded, self.load_error = event, True, None
+                self.load_seconds = self.life.age
+                self._admit()
             elif isinstance(event, Stats):
-                self.stats = event
+                self.reported = event
             elif isinstance(event, CannotLoad):
                 self.load_error = event.message
             elif job := self.jobs.get(event.request):
-                job.receive(event)
+                self._tell(job, event)
 
-    def _lost(self) -> None:
-        self.gone.set()
-        self.stats = replace(self.stats, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0)
+    def _tell(self, job: Job, event: Event) -> None:
+        job.receive(event)
+        if isinstance(event, Finished | Scored):
+            self.quarantine.finished(job.request)
+            self.in_vain = 0
+        if job.over:
+            self.quarantine.end(job.request)
+            self._admit()
+
+    async def _keep(self, life: Life) -> None:
+        """Starts the next engine when one has died, until the server closes or another one would be in vain."""
+        try:
+            while True:
+                how = await life.death()
+                cause = self.load_error or how
+                if self.closing.is_set():
+                    return
+                if hopeless := self._learn(life, cause):
+                    log.critical("the engine died (%s); %s", cause, hopeless)
+                    return
+                log.error("the engine died (%s); requests that wait for the next one: %s", cause, len(self.jobs))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.closing.wait(), PAUSES[self.in_vain])
+                    return
+                self.restarts += 1
+                life = self.life = Life(self.options, self._receive)
+        except Exception:
+            log.exception("the engine cannot be started anew")
+        finally:
+            self._end()
+
+    def _learn(self, life: Life, cause: str) -> str | None:
+        """What an engine's death means for its requests; why there is to be no other, where there is not."""
+        idle = not self.quarantine.inside
+        self.reported = replace(
+            self.reported, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0
+        )
+        verdict = self.quarantine.died()
+        if verdict.culprit is not None:
+            message = "The engine died each time it worked on this request, and does not try it again."
+            log.error("request %s has killed the engine twice and fails", verdict.culprit)
+            self.jobs[verdict.culprit].receive(Failed(verdict.culprit, message))
+        if life.loaded and idle and life.age > STEADY_SECONDS:
+            self.in_vain = 0
+        self.in_vain += verdict.culprit is None and not verdict.narrowed
+        if self.ready is None:
+            return "it has never been ready, and is not started again"
+        if self.in_vain == len(PAUSES):
+            return f"that is {self.in_vain} deaths without an image done in between, and it is not started again"
+        return None
+
+    def _end(self) -> None:
+        """There is no engine any more; whoever still waits is told."""
+        if not self.closing.is_set():
+            self.gone.set()
         for job in self.jobs.values():
-            job.receive(Failed(job.request, "The engine stopped while it worked on this request."))
+            self.quarantine.end(job.request)
+            if not job.over:
+                job.receive(Failed(job.request, STOPPED))

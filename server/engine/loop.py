@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from model.generator import Canvas, Generator, Prefix
+from server.engine.fatal import fatal
 from server.engine.messages import Cancel, Event, Failed, Finished, Glimpse, Paint, Pixels, Score, Scored, Seated, Stats
 from server.engine.meter import Meter
 from server.engine.scheduler import Scheduler, Seat
@@ -31,6 +32,10 @@ class Request:
     left: int
     prefixes: dict[int, Prefix] = field(default_factory=dict)
     accepted: float = field(default_factory=time.monotonic)
+
+    def index(self, seat: Seat) -> int:
+        """Which image of the request a seat's is: seats count those that are wanted."""
+        return self.paint.indices[seat.index]
 
 
 class Engine:
@@ -55,10 +60,10 @@ class Engine:
         """Takes a command; what it asks for happens in the ticks to come."""
         match command:
             case Paint():
-                self.requests[command.request] = Request(command, command.images)
-                self.scheduler.add(command.request, command.images)
+                self.requests[command.request] = Request(command, len(command.indices))
+                self.scheduler.add(command.request, len(command.indices))
             case Score():
-                self.to_score.extend((command.request, i, image) for i, image in enumerate(command.images))
+                self.to_score.extend((command.request, i, command.images[i]) for i in command.indices)
             case Cancel():
                 self._forget(command.request)
 
@@ -69,13 +74,15 @@ class Engine:
         return self.meter.report(requests, running, self.scheduler.waiting + len(self.to_score))
 
     def tick(self) -> list[Event]:
-        """One turn; whatever fails in it fails its requests, and the engine goes on."""
+        """One turn; what fails in it fails its requests and the engine goes on, but what is fatal is raised."""
         events: list[Event] = []
         try:
             self._admit(events)
             self._step()
             self._deliver(events)
-        except Exception:
+        except Exception as error:
+            if fatal(error):
+                raise
             log.exception("painting failed; its requests fail with it")
             for request in list(self.requests):
                 self._fail(request, events)
@@ -89,7 +96,9 @@ class Engine:
             first = seat.request not in self.meter.running
             try:
                 prefilled = self._place(seat)
-            except Exception:
+            except Exception as error:
+                if fatal(error):
+                    raise
                 log.exception("an image could not be placed; its request fails")
                 self._fail(seat.request, events)
                 continue
@@ -99,13 +108,14 @@ class Engine:
     def _place(self, seat: Seat) -> bool:
         """Starts a seat's image; True where its known front had to be run first."""
         request = self.requests[seat.request]
-        paint, source = request.paint, request.paint.source(seat.index)
+        paint, index = request.paint, request.index(seat)
+        source = paint.source(index)
         if source is None:
-            canvas = Canvas(paint.seed, seat.index, paint.temperature)
+            canvas = Canvas(paint.seed, index, paint.temperature)
         else:
             known = np.frombuffer(paint.known[source], np.uint8)
             mask = np.frombuffer(paint.masks[source], np.bool_)
-            canvas = Canvas(paint.seed, seat.index, paint.temperature, known, mask)
+            canvas = Canvas(paint.seed, index, paint.temperature, known, mask)
         prefix, prefilled = None, False
         if source is not None and canvas.prefix:
             if source not in request.prefixes:
@@ -116,7 +126,7 @@ class Engine:
         self.meter.seated(seat.request, request.accepted, seat.slot, canvas.prefix)
         if paint.stream:
             self.told[seat.slot] = 0
-        if paint.trace and seat.index == 0:
+        if paint.trace and index == 0:
             self.watched[seat.slot] = paint.trace
         return prefilled
 
@@ -145,7 +155,8 @@ class Engine:
         busy = np.fromiter(self.scheduler.seats, np.int64)
         for slot in busy[positions[busy] == self.generator.config.bytes].tolist():
             seat, image = self.scheduler.seats[slot], self.generator.image(slot).tobytes()
-            events.append(Finished(seat.request, seat.index, image, self.generator.bits_per_dim(slot)))
+            index, bits = self.requests[seat.request].index(seat), self.generator.bits_per_dim(slot)
+            events.append(Finished(seat.request, index, image, bits))
             self._retire(seat)
 
     def _tell(self, positions: list[int], events: list[Event]) -> None:
@@ -158,7 +169,8 @@ class Engine:
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
         for slot, image in zip(slots, self.generator.images(slots), strict=True):
             seat, first, stop = self.scheduler.seats[slot], self.told[slot], positions[slot]
-            painted.setdefault(seat.request, []).append((seat.index, first, image[first:stop].tobytes()))
+            index = self.requests[seat.request].index(seat)
+            painted.setdefault(seat.request, []).append((index, first, image[first:stop].tobytes()))
             self.told[slot] = stop
         events += [Pixels(request, frames) for request, frames in painted.items()]
 
@@ -185,7 +197,9 @@ class Engine:
         try:
             bits = self.generator.score(np.frombuffer(image, np.uint8)[None])[0]
             events.append(Scored(request, index, bits.tobytes()))
-        except Exception:
+        except Exception as error:
+            if fatal(error):
+                raise
             log.exception("scoring failed; its request fails")
             self._fail(request, events)
 

@@ -1,9 +1,10 @@
 """All that crosses the process boundary. Commands go to the engine, events come back, in lists, in order.
 
 Every accepted Paint or Score ends in exactly one way: its last Finished or Scored, one Failed, or silence
-after a Cancel.
+after a Cancel. An engine that has nothing to say sends an empty list now and then: it lives.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from server.engine.histogram import BATCHES, LATENCIES, STEPS, Histogram
@@ -21,6 +22,12 @@ class Paint:
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
     stream: bool = False  # tell bytes as they are painted, not only images as they end
     trace: tuple[int, int] | None = None  # a layer and a head whose state is told while image 0 is painted
+    only: tuple[int, ...] | None = None  # the images that are still wanted; None: all
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The images to paint, in order."""
+        return range(self.images) if self.only is None else self.only
 
     def source(self, index: int) -> int | None:
         """Which of `known` image `index` completes."""
@@ -33,6 +40,12 @@ class Score:
 
     request: int
     images: tuple[bytes, ...]
+    only: tuple[int, ...] | None = None  # the images whose bits are still wanted; None: all
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The images to score, in order."""
+        return range(len(self.images)) if self.only is None else self.only
 
 
 @dataclass(frozen=True)

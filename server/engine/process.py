@@ -1,14 +1,14 @@
 """The engine's process: loads the model, then ticks while there is work and waits while there is none.
 
-It lives as long as its parent: a closed pipe ends it, whatever it was doing.
+It ends itself where it runs out of memory, and when its parent is gone.
 """
 
-import atexit
 import logging
 import multiprocessing
 import os
 import signal
 from dataclasses import dataclass
+from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,13 +20,18 @@ from model.device import resolve_device
 from model.generator import Generator
 from model.precision import DEFAULT, precision
 from server import logs
+from server.engine.fatal import fatal
 from server.engine.loop import Engine
 from server.engine.messages import CannotLoad, Ready, Stop
+from server.engine.parent import leave_with_parent
 
 log = logging.getLogger("scanline.engine")
 
+FATAL = 70  # exit status
+
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
 AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more in flight paints no faster
+BEAT_SECONDS = 1.0  # between two signs of life of an idle engine; a busy one reports more often
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,19 @@ class EngineOptions:
     share: float = 1.0  # of the free memory that all engines of a server may give to slots
     log_format: str = "console"
     log_level: str = "info"
+    timeout: float = inf  # seconds of silence after which it is taken for hung
+    load_timeout: float = inf  # the same until it is ready
+
+    def generator(self) -> Generator:
+        """Loads the model and takes the slots' memory; ValueError where the model is wrong."""
+        device = resolve_device(self.device)
+        model = load_model(self.directory, device)
+        state_bytes = precision(self.precision).state_bytes(model.config)
+        slots = self.slots or auto_slots(state_bytes, device, self.share)
+        log.info("%s on %s: %s slots of %s bytes", self.directory.name, device, slots, state_bytes)
+        generator = Generator(model, slots, self.threads, self.precision)
+        generator.warm_up()
+        return generator
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -57,7 +75,6 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    atexit.register(process.kill)  # where it was not closed: multiprocessing would wait for what SIGTERM does to it
     theirs.close()
     return process, ours
 
@@ -72,29 +89,34 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it closes the pipe
     logs.configure(options.log_format, options.log_level)
+    leave_with_parent(connection)
     try:
-        device = resolve_device(options.device)
-        model = load_model(options.directory, device)
+        generator = options.generator()
+        model = generator.model
         state_bytes = precision(options.precision).state_bytes(model.config)
-        slots = options.slots or auto_slots(state_bytes, device, options.share)
-        generator = Generator(model, slots, options.threads, options.precision)
-        generator.warm_up()
-        log.info("%s on %s: %s slots of %s bytes", options.directory.name, device, slots, state_bytes)
-        connection.send([Ready(model.parameter_count, slots, device, state_bytes, generator.backend.name)])
+        backend = generator.backend.name
+        connection.send([Ready(model.parameter_count, generator.slots, model.device.type, state_bytes, backend)])
         _run(Engine(generator), connection)
     except ValueError as error:
         connection.send([CannotLoad(str(error))])
     except (EOFError, BrokenPipeError, ConnectionResetError):
         log.info("the server is gone; so is its engine")
+    except Exception as error:
+        if not (reason := fatal(error)):
+            raise
+        log.critical("%s: the engine ends itself, for the server to start it anew (%s)", reason, error)
+        os._exit(FATAL)
 
 
 def _run(engine: Engine, connection: Connection) -> None:
-    """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone."""
+    """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone.
+
+    It speaks from here and nowhere else, so that a tick which does not end is heard as silence.
+    """
     while True:
-        if engine.idle:
-            connection.poll(None)
+        while engine.idle and not connection.poll(BEAT_SECONDS):
+            connection.send([])
         while connection.poll():
             command = connection.recv()
             if isinstance(command, Stop):

@@ -14,14 +14,16 @@ from server.api import wire
 from server.app import build
 from server.engine.client import EngineClient
 from server.engine.messages import Cancel, Failed
+from server.engine.process import EngineOptions
 from server.models import served_models
 from server.settings import Settings
 
 
 @contextmanager
-def inside(settings: Settings) -> Iterator[tuple[str, EngineClient]]:
+def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine's client, once it is ready, for as long as the context lasts."""
     models = served_models(settings)
+    models.default.engine.options = kind(**vars(models.default.engine.options))
     app = build(settings, models)
     server = uvicorn.Server(uvicorn.Config(app, ws_ping_interval=None, **wire.options(settings, app.state.tally)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -40,6 +42,7 @@ def inside(settings: Settings) -> Iterator[tuple[str, EngineClient]]:
 
 def fail_all(engine: EngineClient) -> None:
     """The engine says of all that it has in work that it failed."""
+    assert engine.life is not None
     for request in list(engine.jobs):
-        engine.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
-        engine.outbox.put(Cancel(request))  # of which it knows nothing
+        engine.life.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.life.send(Cancel(request))  # of which it knows nothing

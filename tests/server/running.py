@@ -49,9 +49,13 @@ class Server:
     @property
     def engine(self) -> int:
         """The engine's process id."""
+        (engine,) = self.engines()
+        return engine
+
+    def engines(self) -> list[int]:
+        """The process ids of its living engines, of which there may be none between two of one model."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        (engine,) = [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
-        return int(engine)
+        return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)

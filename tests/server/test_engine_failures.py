@@ -1,10 +1,15 @@
 """What fails inside the engine fails its own requests, with one event, and the engine goes on."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
+import torch
 
 from model.generator import Canvas, Prefix
 from model.painting import paint
 from model.transformer import Transformer
+from server.engine.fatal import fatal
 from server.engine.loop import Engine
 from server.engine.messages import Failed, Finished, Paint, Score, Scored
 from tests.server.ticks import run
@@ -62,6 +67,17 @@ def test_the_engine_paints_on_after_a_failing_step(
 def test_a_failing_score_fails_its_request_once(engine: Engine) -> None:
     events = run(engine, Score(0, (b"short", b"too", KNOWN)), Score(1, (KNOWN,)))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Scored, 1)]
+
+
+@pytest.mark.parametrize("work", ["prefill", "place", "advance", "score"])
+@pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
+def test_an_engine_does_not_go_on_without_memory(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
+    with pytest.raises((MemoryError, RuntimeError)) as caught:
+        run(engine, Paint(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), Score(1, (KNOWN,)))
+    assert fatal(caught.value) == "out of memory"
 
 
 def test_a_failure_is_one_sentence(engine: Engine) -> None:

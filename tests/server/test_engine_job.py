@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from server.engine.job import EngineFailedError, Job, News
-from server.engine.messages import Event, Failed, Finished, Pixels
+from server.engine.messages import Event, Failed, Finished, Paint, Pixels
 
 IMAGE = bytes(range(100, 135))
 
@@ -21,7 +21,7 @@ def news(job: Job) -> list[News]:
 
 def after(*events: Event, images: int = 1) -> Job:
     """A job that has heard all of `events` before anybody asks."""
-    job = Job(0, images, 35)
+    job = Job(Paint(0, images, seed=0), 35)
     for event in events:
         job.receive(event)
     return job

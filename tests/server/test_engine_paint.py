@@ -116,9 +116,27 @@ def test_a_cancelled_request_says_nothing_more(engine: Engine) -> None:
     assert {event.request for event in events} == {1}
 
 
-def test_a_cancelled_request_frees_its_slots_at_once(engine: Engine) -> None:
-    engine.accept(Paint(0, 9, seed=0))
-    engine.tick()
+def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
+    events = run(engine, Paint(0, 7, seed=11, stream=True, only=(1, 4, 6)))
+    found = {event.index: np.frombuffer(event.image, np.uint8) for event in events if isinstance(event, Finished)}
+    assert sorted(found) == [1, 4, 6]
+    np.testing.assert_array_equal([found[index] for index in (1, 4, 6)], paint(grey, 7, seed=11).images[[1, 4, 6]])
+    assert {index for event in events if isinstance(event, Pixels) for index, _, _ in event.painted} == {1, 4, 6}
+
+
+def test_a_completion_that_is_asked_for_again_is_of_its_own_source(engine: Engine) -> None:
+    sources, mask = tuple(image.tobytes() for image in KNOWN), TOP.tobytes()
+    (finished,) = run(engine, Paint(0, 6, 5, known=sources, masks=(mask, mask), only=(4,)))
+    assert isinstance(finished, Finished)
+    assert (np.frombuffer(finished.image, np.uint8)[TOP] == KNOWN[1, TOP]).all()
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+@pytest.mark.parametrize("known", [(), (KNOWN[0].tobytes(),)], ids=["painted", "prefilled"])
+def test_a_cancelled_request_frees_its_slots_at_once(engine: Engine, known: tuple[bytes, ...], ticks: int) -> None:
+    engine.accept(Paint(0, 9, 0, known=known, masks=(TOP.tobytes(),) * len(known)))
+    for _ in range(ticks):
+        engine.tick()
     engine.accept(Cancel(0))
     assert sorted(engine.scheduler.free) == list(range(5))
     assert engine.idle

@@ -1,8 +1,6 @@
 """The engine as a process of its own, with the API's side of it in this one."""
 
 import asyncio
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,39 +9,10 @@ import pytest
 
 from model.painting import paint
 from model.transformer import Transformer
-from server.engine.client import EngineClient, EngineUnavailableError
-from server.engine.job import EngineFailedError
-from server.engine.messages import CannotLoad, Event, Finished, Pixels, Ready
+from server.engine.messages import CannotLoad, Finished, Pixels, Ready
 from server.engine.process import EngineOptions
+from tests.server.engines import ENDLESS, Listener
 from tests.server.running import PATIENCE
-
-ENDLESS = 100_000  # images: minutes of work
-
-
-class Listener(EngineClient):
-    """An engine's client that writes down all that the engine says."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(EngineOptions(directory, "cpu", slots=1, threads=1), ENDLESS, 35)
-        self.heard: list[Event] = []
-        self.hears = asyncio.Event()
-
-    def _receive(self, events: list[Event]) -> None:
-        super()._receive(events)
-        self.heard += events
-        self.hears.set()
-
-    async def started(self) -> "Listener":
-        self.start()
-        await self.hear(Ready)
-        return self
-
-    async def hear(self, kind: type[Event]) -> None:
-        """Returns when the engine has said something of that kind."""
-        async with asyncio.timeout(PATIENCE):
-            while not any(isinstance(event, kind) for event in self.heard):
-                self.hears.clear()
-                await self.hears.wait()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +24,7 @@ def loop() -> Iterator[asyncio.Runner]:
 @pytest.fixture(scope="module")
 def engine(loop: asyncio.Runner, grey_directory: Path) -> Iterator[Listener]:
     """A living engine of one slot."""
-    engine = loop.run(Listener(grey_directory).started())
+    engine = loop.run(Listener(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started())
     yield engine
     loop.run(engine.close())
 
@@ -91,25 +60,9 @@ def test_a_job_that_is_left_is_painted_no_further(loop: asyncio.Runner, engine: 
     assert first not in told[told.index(second) :]
 
 
-def test_a_killed_engine_fails_the_jobs_that_wait(loop: asyncio.Runner, grey_directory: Path) -> None:
-    async def killed() -> None:
-        engine = await Listener(grey_directory).started()
-        with engine.paint(ENDLESS, seed=0, temperature=1.0, stream=True) as job:
-            await engine.hear(Pixels)
-            os.kill(engine.process.pid, signal.SIGKILL)
-            with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
-                await asyncio.wait_for(job.wait(), PATIENCE)
-        with pytest.raises(EngineUnavailableError), engine.reserve(1):
-            pass
-        assert engine.gone.is_set()
-        await engine.close()
-
-    loop.run(killed())
-
-
 def test_a_wrong_model_is_one_sentence(loop: asyncio.Runner, tmp_path: Path) -> None:
     async def told() -> Listener:
-        engine = Listener(tmp_path)
+        engine = Listener(EngineOptions(tmp_path))
         engine.start()
         await asyncio.wait_for(engine.gone.wait(), PATIENCE)
         await engine.close()

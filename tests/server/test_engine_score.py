@@ -1,5 +1,7 @@
 """The engine scores images beside those that it paints."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from model.generator import Generator
@@ -22,6 +24,13 @@ def test_images_are_scored_while_others_are_painted(engine: Engine) -> None:
     events = run(engine, Paint(0, 40, seed=0), SCORE)
     assert isinstance(events[-1], Finished)
     assert [event.index for event in events if isinstance(event, Scored)] == [0, 1, 2]
+
+
+def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
+    (scored,) = run(engine, replace(SCORE, only=(2,)))
+    assert isinstance(scored, Scored)
+    assert scored.index == 2
+    np.testing.assert_array_equal(np.frombuffer(scored.bits), Generator(grey, 1).score(IMAGES[2:])[0])
 
 
 def test_a_cancelled_score_says_nothing_more(engine: Engine) -> None:

@@ -85,7 +85,7 @@ def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:
 
 
 def test_pieces_that_are_not_told_yet_are_counted_as_merged() -> None:
-    job = Job(0, 2, 4)
+    job = Job(Paint(0, 2, seed=0), 4)
     for first in (0, 1, 2):
         job.receive(Pixels(0, [(0, first, b"a")]))
     job.receive(Pixels(0, [(1, 0, b"a")]))
@@ -93,7 +93,7 @@ def test_pieces_that_are_not_told_yet_are_counted_as_merged() -> None:
 
 
 def test_the_end_of_an_image_is_no_piece() -> None:
-    job = Job(0, 1, 4)
+    job = Job(Paint(0, 1, seed=0), 4)
     job.receive(Pixels(0, [(0, 0, b"abcd")]))
     job.receive(Finished(0, 0, b"abcd", np.pi))
     assert job.coalesced == 0

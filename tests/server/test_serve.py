@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx
@@ -21,11 +22,16 @@ def assert_left(server: Server, status: int) -> None:
     assert "Traceback" not in "".join(server.log)
 
 
-def test_a_killed_engine_ends_the_server(grey_directory: Path) -> None:
+def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory: Path) -> None:
     with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
         painter.send(type="generate", n=ENDLESS)
         painter.hear()
-        os.kill(server.engine, signal.SIGKILL)
+        last: list[int] = []
+        for _ in range(5):
+            while not (engines := server.engines()) or engines == last:
+                time.sleep(0.01)
+            os.kill(engines[0], signal.SIGKILL)
+            last = engines
         error = painter.hear_ends(1)[0].messages[-1]["error"]
         assert (error["type"], error["code"]) == ("server_error", "engine_failed")
         assert_left(server, 1)
@@ -37,6 +43,23 @@ def test_a_killed_server_takes_its_engine_along(grey_directory: Path) -> None:
         painter.hear()
         server.process.kill()
         assert_left(server, -signal.SIGKILL)
+
+
+def test_a_killed_server_takes_along_an_engine_that_stands_still(grey_directory: Path) -> None:
+    with serve(grey_directory) as server:
+        os.kill(server.engine, signal.SIGSTOP)
+        server.process.kill()
+        assert_left(server, -signal.SIGKILL)
+
+
+def test_a_killed_server_takes_along_an_engine_that_loads(tmp_path: Path, grey_directory: Path) -> None:
+    """The weights come from a pipe that nobody writes."""
+    (tmp_path / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
+    os.mkfifo(tmp_path / "model.safetensors")
+    server = Server(tmp_path)
+    server.wait_until_listening()
+    server.process.kill()
+    assert_left(server, -signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
