@@ -36,6 +36,8 @@ class LogRequests:
                     ended = "answered"
             elif kind == "websocket.accept":
                 status = 101
+            elif kind == "websocket.close":
+                ended = f"closed {message.get('code', 1000)}"
             elif "status" in message:
                 status = message["status"]
             await send(message)

@@ -7,7 +7,6 @@ behind misses partial images, never a completed one, and holds up nobody.
 import asyncio
 import json
 import time
-from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -73,9 +72,11 @@ class EventStream(Response):
                     await self._paint(tell, work, job)
             except Exception as error:
                 failure = from_exception(error)
-                with suppress(TimeoutError):  # of a reader who has long been behind
+                try:
                     async with asyncio.timeout(LAST_WORD_SECONDS):
                         await _send(tell, "error", failure.body)
+                except TimeoutError:  # a reader who does not read
+                    raise ClientGoneError from None
         await send({"type": "http.response.body", "body": b""})
         return failure
 

@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
 from server.api.deadline import deadline
@@ -84,10 +85,13 @@ class Connection:
         finally:
             self.is_over = True
             leaving.cancel()
-            jobs = list(self.jobs.values())
-            for job in jobs:
-                job.cancel()
-            await asyncio.gather(*jobs, return_exceptions=True)
+            await self._end_jobs()
+
+    async def _end_jobs(self) -> None:
+        jobs = list(self.jobs.values())
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
 
     async def _leave(self) -> None:
         """Sends the client away once the server drains and its last job here is done."""
@@ -99,6 +103,7 @@ class Connection:
 
     async def _close_on_flood(self) -> None:
         message = f"More than {self.settings.max_messages_per_second} messages a second came; the websocket is closed."
+        await self._end_jobs()
         await self._tell_error(None, ApiError(429, message, code="too_many_messages"))
         await self.socket.close(1008, "too many messages")
 
@@ -157,11 +162,14 @@ class Connection:
                     await self._paint(name, fields)
                 ended = "done"
             except WebSocketDisconnect:
-                pass
+                ended = "departed"
             except Exception as error:
-                told, ended = from_exception(error), "failed"
-                bind_contextvars(error=told.code)
-                await self._tell_error(name, told)
+                if self.socket.application_state is WebSocketState.DISCONNECTED:  # as another job here has heard
+                    ended = "departed"
+                else:
+                    told, ended = from_exception(error), "failed"
+                    bind_contextvars(error=told.code)
+                    await self._tell_error(name, told)
             finally:
                 kind = "complete" if isinstance(fields, EditRequest) else "generate"
                 facts = {"type": kind, "seconds": round(time.monotonic() - began, 6)}

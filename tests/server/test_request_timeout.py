@@ -7,11 +7,14 @@ import httpx
 import openai
 import pytest
 
+from server.settings import Settings
 from tests.server.files import encode, noise, text
+from tests.server.inside import inside
 from tests.server.listener import read
 from tests.server.painter import connected
 from tests.server.running import PATIENCE, Server, serve
 from tests.server.test_metrics import Numbers, until
+from tests.server.test_slow_events import streaming
 
 URL = "/v1/images/generations"
 LONG = 100_000  # images: minutes of work
@@ -83,3 +86,12 @@ def test_it_is_told_in_the_log(hasty: Server, client: httpx.Client) -> None:
     (line,) = [line for line in hasty.log if "request_id=slow" in line]
     assert "status=504" in line
     assert "error=request_timeout" in line
+
+
+def test_a_stream_that_nobody_reads_is_given_up_too(grey_directory: Path) -> None:
+    options = {"slots": 4, "max_waiting_images": LONG, "max_images_per_request": LONG, "request_timeout": 3}
+    settings = Settings(models=(str(grey_directory),), **options)
+    with inside(settings) as (url, engine), streaming(url, n=LONG), httpx.Client(base_url=url) as client:
+        assert engine.reserved == LONG
+        while engine.reserved or engine.jobs:
+            client.get("/healthz")

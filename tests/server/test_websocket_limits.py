@@ -175,3 +175,15 @@ def test_json_is_still_what_is_sent(strict: Server, client: httpx.Client) -> Non
     with connected(strict.url) as painter:
         painter.socket.send(json.dumps({"type": "generate"}))
         assert painter.hear_ends(1)[0].order[-1] == "done"
+
+
+def test_what_was_refused_or_closed_is_no_fault_in_the_log(strict: Server, client: httpx.Client) -> None:
+    with ExitStack() as open_ones:
+        for _ in range(WEBSOCKETS):
+            open_ones.enter_context(connected(strict.url))
+        with pytest.raises(InvalidStatus), connected(strict.url):
+            pass
+    wait_until_free(client)
+    log = "".join(strict.log)
+    assert "[error" not in log, log
+    assert "Traceback" not in log, log
