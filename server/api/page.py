@@ -16,7 +16,7 @@ BUILT = Path(__file__).parents[1] / "page"
 POLICY = "; ".join(
     (
         "default-src 'none'",
-        "script-src 'self'",
+        "script-src 'self' 'wasm-unsafe-eval'",  # of the device tab, which runs a model
         "style-src 'self'",
         "img-src 'self' data: blob:",
         "connect-src 'self'",

@@ -1,9 +1,12 @@
 // The page is built into the Python package, server/page/, so that users need no node. Addresses stay relative:
 // the server may live under a prefix. `npm run dev` serves the sources in front of a scanline at port 8000.
 import { defineConfig } from "vite";
+import { runtime, withoutItsOwn } from "./runtime.ts";
 
 export default defineConfig({
   base: "./",
+  plugins: [runtime()],
+  worker: { format: "es", plugins: () => [withoutItsOwn()] },
   build: {
     outDir: "../page",
     emptyOutDir: true,

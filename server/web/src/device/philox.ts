@@ -1,0 +1,35 @@
+// Philox 4x32-10, word for word kernels/philox.py: a byte's randomness is a function of seed, image and position.
+
+const MASK = 0xffffffffn;
+
+/** Two uniforms in (0, 1), exact in float32, for byte `position` of image `index` under a seed below 2^63. */
+export function uniforms(seed: bigint, index: number, position: number): [number, number] {
+  const key: [number, number] = [Number(seed & MASK), Number((seed >> 32n) & MASK)];
+  const [first, second] = philox([position, index >>> 0, Math.floor(index / 2 ** 32), 0], key);
+  return [unit(first), unit(second)];
+}
+
+/** Ten rounds on four words with a key of two, all in [0, 2^32). */
+export function philox(counter: Words, key: [number, number]): Words {
+  let [c0, c1, c2, c3] = counter;
+  let [k0, k1] = key;
+  for (let round = 0; round < 10; round++) {
+    const [high0, low0] = multiply(0xd2511f53, c0);
+    const [high1, low1] = multiply(0xcd9e8d57, c2);
+    [c0, c1, c2, c3] = [(high1 ^ c1 ^ k0) >>> 0, low1, (high0 ^ c3 ^ k1) >>> 0, low0];
+    k0 = (k0 + 0x9e3779b9) >>> 0;
+    k1 = (k1 + 0xbb67ae85) >>> 0;
+  }
+  return [c0, c1, c2, c3];
+}
+
+type Words = [number, number, number, number];
+
+/** High and low word of a product; no part of it passes 2^53. */
+function multiply(a: number, b: number): [number, number] {
+  const upper = a * (b >>> 16) + Math.floor((a * (b & 0xffff)) / 65536);
+  return [Math.floor(upper / 65536), Math.imul(a, b) >>> 0];
+}
+
+/** The 23 highest bits, plus a half: never 0 nor 1. */
+const unit = (word: number): number => ((word >>> 9) + 0.5) * 2 ** -23;
