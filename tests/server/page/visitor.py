@@ -24,13 +24,11 @@ class Visitor:
         self.page: Page = context.new_page()
         self.downloads = downloads
         self.wrongs: list[str] = []  # what the console complains of; a test takes out what it expects
-        self.page.on(
-            "console", lambda message: message.type in ("error", "warning") and self.wrongs.append(message.text)
-        )
+        self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.wrongs.append(str(error)))
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and "willReadFrequently" not in message.text:  # that is of READ
+        if message.type in ("error", "warning") and "getImageData" not in message.text:  # that is of READ
             self.wrongs.append(message.text)
 
     def see(self, selector: str) -> Locator:

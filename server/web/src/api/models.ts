@@ -10,18 +10,25 @@ export interface Model {
   height: number;
   width: number;
   channels: number;
-  parameters: number;
+  layers: number;
+  heads: number;
+  state: "loading" | "ready" | "failed";
+  failure: string | null;
+  parameters: number | null; // these two are known once it has loaded
+  state_bytes_per_image: number | null;
   bits_per_dim: number | null;
-  state_bytes_per_image: number;
 }
 
-/** Every model, the default first; waits for as long as the server loads or is away. */
+/** Every model, the default first; waits for as long as one is loading or the server is away. */
 export async function allModels(): Promise<Model[]> {
   for (let failures = 1; ; failures++) {
     try {
-      const answer: { data: Model[] } = await (await call("v1/models")).json();
+      const { data }: { data: Model[] } = await (await call("v1/models")).json();
+      const loading = data.find(({ state }) => state === "loading");
       withdraw();
-      return answer.data;
+      if (!loading) return data;
+      say(`${loading.id} is loading.`);
+      await wait(1);
     } catch (error) {
       const passing = error instanceof Unreachable || (error instanceof Refusal && error.status === 503);
       if (!passing) throw error;

@@ -12,7 +12,7 @@ const BRUSH = 2.2; // pixels of the picture
 const HIDING = 1.6; // likewise, a radius
 
 export class Easel {
-  ink!: Ink;
+  ink!: Ink; // these three are there once a size is given
   occlusion!: Occlusion;
   private picture!: Picture;
   private drawn = false; // or filled with a picture
@@ -34,7 +34,7 @@ export class Easel {
     for (const end of ["pointerup", "pointercancel"]) {
       this.canvas.addEventListener(end, () => (this.last = undefined));
     }
-    window.addEventListener("resize", () => this.fit());
+    window.addEventListener("resize", () => this.scale());
     const rows = find("rows", HTMLInputElement);
     rows.addEventListener("input", () => {
       this.occlusion.rows = Number(rows.value);
@@ -47,8 +47,10 @@ export class Easel {
     return this.picture;
   }
 
-  /** Begins anew, for pictures of another size. */
-  reset(size: Size): void {
+  /** Begins anew where pictures have another size now. */
+  fit(size: Size): void {
+    const sides = (["width", "height", "channels"] as const).map((side) => this.ink?.size[side] === size[side]);
+    if (!sides.includes(false)) return;
     this.ink = new Ink(size);
     this.occlusion = new Occlusion(size);
     this.canvas.width = size.width * CELL;
@@ -56,7 +58,7 @@ export class Easel {
     const rows = find("rows", HTMLInputElement);
     rows.max = String(size.height);
     rows.value = String(this.occlusion.rows);
-    this.fit();
+    this.scale();
     this.clear();
   }
 
@@ -106,7 +108,8 @@ export class Easel {
     return [((event.clientX - box.left) / box.width) * width, ((event.clientY - box.top) / box.height) * height];
   }
 
-  private fit(): void {
+  private scale(): void {
+    if (!this.ink) return;
     const scale = crisp(this.ink.size.width, Math.min(ROOM, window.innerWidth - 48));
     this.canvas.style.width = `${this.ink.size.width * scale}px`;
     this.canvas.style.height = `${this.ink.size.height * scale}px`;

@@ -19,7 +19,7 @@ import { Results } from "./results";
 const MOST_COMPLETIONS = 32;
 const THUMBNAILS = 12;
 
-let model: Model;
+let model: Model; // until there is one, the page is inert
 let stop: (() => void) | undefined;
 let meter: Meter | undefined;
 let easel: Easel;
@@ -30,9 +30,8 @@ export function setUpComplete(pictures: () => Picture[]): void {
   easel = new Easel();
   results = new Results();
   whenModel((chosen) => {
-    const same = model && ["width", "height", "channels"].every((key) => model[key as "width"] === chosen[key as "width"]);
+    easel.fit(chosen);
     model = chosen;
-    if (!same) easel.reset(chosen);
     find("colour-field", HTMLElement).hidden = chosen.channels === 1;
   });
   find("complete-form", HTMLFormElement).addEventListener("submit", (event) => {
@@ -70,7 +69,7 @@ export function completeThis(picture: Picture): void {
 
 /** Takes a file onto the easel. */
 async function bring(file: File | undefined): Promise<void> {
-  if (!file) return;
+  if (!file || !model) return;
   try {
     const image = await createImageBitmap(file);
     withdraw();

@@ -13,8 +13,12 @@ export function whenModel(listener: (model: Model) => void): void {
   if (chosen) listener(chosen);
 }
 
-/** Fills the choice and chooses the model of `?model=`, the default otherwise. */
-export function offerModels(models: Model[]): void {
+/** Fills the choice and chooses the model of `?model=`, the first that paints otherwise. */
+export function offerModels(all: Model[]): void {
+  const models = all.filter(({ state }) => state === "ready");
+  const [failed] = all.filter(({ state }) => state === "failed");
+  if (failed) say(`${failed.id} cannot paint: ${failed.failure}.`);
+  if (!models.length) return;
   const select = find("model", HTMLSelectElement);
   select.replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
   const wanted = new URLSearchParams(location.search).get("model");
@@ -25,6 +29,7 @@ export function offerModels(models: Model[]): void {
   const choose = () => {
     chosen = models.find(({ id }) => id === select.value)!;
     find("facts", HTMLElement).textContent = facts(chosen);
+    find("main", HTMLElement).inert = false;
     for (const listener of listeners) listener(chosen);
   };
   select.addEventListener("change", choose);
@@ -35,8 +40,8 @@ function facts(model: Model): string {
   const weights = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
   const told = [
     `${model.width} × ${model.height} ${model.channels === 1 ? "grey" : "colour"}`,
-    `${weights.format(model.parameters)} weights`,
-    `${Math.round(model.state_bytes_per_image / 1000)} kB of memory per image`,
+    `${weights.format(model.parameters!)} weights`,
+    `${Math.round(model.state_bytes_per_image! / 1000)} kB of memory per image`,
   ];
   if (model.bits_per_dim !== null) told.push(`${model.bits_per_dim.toFixed(3)} bits/dim on test images`);
   return told.join(" · ");

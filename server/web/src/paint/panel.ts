@@ -13,7 +13,7 @@ import { Mistake } from "./mistake";
 import { showImage } from "./viewer";
 import { drawSeed, fillForm, linkTo, readForm, readLink, type Wish } from "./wish";
 
-let model: Model;
+let model: Model; // until there is one, the page is inert
 let last: Wish | undefined; // with its seed
 let stop: (() => void) | undefined; // of what is being painted
 let meter: Meter | undefined;

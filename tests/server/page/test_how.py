@@ -1,0 +1,51 @@
+"""How it works, in a real browser: the state that the websocket tells, as colours, at any moment of an image."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from model.transformer import Transformer
+from tests.server.page.visitor import Visitor
+from tests.server.running import Server
+
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def watcher(visit: Visit, colour_server: Server) -> Visitor:
+    visitor = visit(f"{colour_server.url}/#how")
+    expect(visitor.see("#moment-shown")).to_have_text("36 of 36")
+    return visitor
+
+
+def test_the_state_is_seen_whole(watcher: Visitor, colour: Transformer) -> None:
+    s, z = watcher.pixels("#heat-s"), watcher.pixels("#heat-z")
+    assert s.shape[:2] == (colour.config.key_width, colour.config.value_width)
+    assert z.shape[:2] == (colour.config.key_width, 1)
+    assert s[..., 3].any()
+    assert (z[..., 3] > 0).all()
+    assert (z[..., 0] > z[..., 2]).all()  # z is above zero, which is warm
+    expect(watcher.see("#sizes")).to_contain_text("z: 8. As many after the first byte as after the last.")
+
+
+def test_the_slider_goes_back(watcher: Visitor) -> None:
+    assert (watcher.pixels("#watched")[..., 3] == 255).all()
+    late = watcher.pixels("#heat-z")[..., 3].sum()
+    watcher.see("#moment").focus()
+    watcher.page.keyboard.press("Home")
+    expect(watcher.see("#moment-shown")).not_to_have_text("36 of 36")
+    shown = watcher.pixels("#watched")[..., 3].reshape(-1) > 0
+    position = int(watcher.see("#moment-shown").inner_text().split()[0])
+    assert np.array_equal(shown, np.arange(12) < position // 3)
+    assert watcher.pixels("#heat-z")[..., 3].sum() < late
+
+
+def test_another_layer_of_the_same_image(watcher: Visitor) -> None:
+    image, state = watcher.pixels("#watched"), watcher.pixels("#heat-s")
+    watcher.see("#layer").select_option(label="2")
+    expect(watcher.see("#heat-s")).to_have_attribute("aria-label", "The numbers of s in layer 2, head 1, as colours")
+    expect(watcher.see("#moment-shown")).to_have_text("36 of 36")
+    assert np.array_equal(watcher.pixels("#watched"), image)
+    assert not np.array_equal(watcher.pixels("#heat-s"), state)
