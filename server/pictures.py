@@ -36,6 +36,8 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
         raise Refusal(f"{param} is an animation; one still picture is wanted.", param, "invalid_image")
     with _readable(param):
         picture.load()
+        if picture.mode == "P" and picture.palette is None:
+            raise ValueError
     if picture.mode not in MODES:
         reason = f"{param} has pixels of kind {picture.mode}; 8-bit grey or RGB, with or without alpha, is wanted."
         raise Refusal(reason, param, "invalid_image")

@@ -5,6 +5,7 @@ turned into the same body here.
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from server.refusal import Refusal
 log = logging.getLogger("scanline.server")
 
 AGAIN_IS_NO_BETTER = {"x-should-retry": "false"}  # the official clients ask again after every other 500
+PLAIN = re.compile(r"[\w\[\]-]{1,64}")  # names of fields that are worth repeating
 WANTED = {  # what pydantic's kinds of errors mean, after "PARAM must be"
     "bool_type": "true or false",
     "finite_number": "a finite number",
@@ -78,12 +80,19 @@ def from_validation(errors: Sequence[Any]) -> ApiError | Refusal:
         return ApiError(400, "The body must be a JSON object.", code="invalid_body")
     param = place[0]
     if kind == "extra_forbidden":
-        return Refusal(f"{param} is not a field of this request.", param, "unknown_parameter")
+        return unknown_field(param)
     if kind == "missing":
         return Refusal(f"{param} is missing.", param, "missing_parameter")
     if wanted := WANTED.get(kind):
         return Refusal(f"{param} must be {wanted.format(**context)}.", param)
     return Refusal(f"{param}: {first['msg'][0].lower()}{first['msg'][1:]}.", param)
+
+
+def unknown_field(name: str) -> Refusal:
+    """A field that nobody asked for, by its name where that is one."""
+    if PLAIN.fullmatch(name):
+        return Refusal(f"{name} is not a field of this request.", name, "unknown_parameter")
+    return Refusal("A field has a name that no field of this request has.", None, "unknown_parameter")
 
 
 def from_exception(error: Exception) -> ApiError:

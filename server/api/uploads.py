@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from server.api.errors import ApiError
+from server.api.errors import PLAIN, ApiError, unknown_field
 from server.api.schemas import EditRequest
 from server.pictures import from_base64
 from server.refusal import Refusal
@@ -101,6 +101,8 @@ async def _form_fields(parts: list[tuple[str, UploadFile | str]]) -> dict[str, A
     fields: dict[str, Any] = {}
     for name, value in parts:
         key = name.removesuffix("[]")
+        if not PLAIN.fullmatch(key):
+            raise unknown_field(key)
         if isinstance(value, UploadFile) != (key in FILES):
             wanted = "a file" if key in FILES else "text"
             raise Refusal(f"{key} must be {wanted}.", key)
