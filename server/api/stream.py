@@ -105,7 +105,8 @@ class Connection:
         message = f"More than {self.settings.max_messages_per_second} messages a second came; the websocket is closed."
         await self._end_jobs()
         await self._tell_error(None, ApiError(429, message, code="too_many_messages"))
-        await self.socket.close(1008, "too many messages")
+        with suppress(WebSocketDisconnect, RuntimeError):  # it has gone by itself
+            await self.socket.close(1008, "too many messages")
 
     async def _take(self, text: str | None) -> None:
         """One message from the client."""
