@@ -1,6 +1,6 @@
 """How /docs and /openapi.json describe the API: bodies in both dresses, answers of every kind, every error.
 
-What stands here changes nothing of what the server does; a test holds the two together (tests/server/test_fuzz.py).
+What stands here changes nothing of what the server does.
 """
 
 from typing import Any
