@@ -220,9 +220,11 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _seated(self, request: int) -> None:
         """Round robin: before a waiting request come at most those that waited before it, one image of each."""
-        self.passed_over |= any(not others for waiting, others in self.waits.items() if waiting != request)
-        self.waits = {waiting: others - 1 for waiting, others in self.waits.items() if waiting != request}
-        if request in self.engine.scheduler.unseated:
+        unseated = self.engine.scheduler.unseated  # without those that failed earlier in this tick
+        others = {waiting: left for waiting, left in self.waits.items() if waiting in unseated and waiting != request}
+        self.passed_over |= 0 in others.values()
+        self.waits = {waiting: left - 1 for waiting, left in others.items()}
+        if request in unseated:
             self.waits[request] = len(self.engine.scheduler.turns) - 1
 
 
