@@ -27,6 +27,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
     "num_images_running": ("Images in slots.", lambda m: m.engine.stats.images_running),
     "num_images_waiting": ("Accepted images without a slot.", lambda m: m.engine.stats.images_waiting),
     "num_images_reserved": ("Images accepted and not yet answered.", lambda m: m.engine.reserved),
+    "num_jobs": ("Requests that are kept track of, whatever they wait for.", lambda m: len(m.engine.jobs)),
     "max_waiting_images": ("Images that may wait; more are refused.", lambda m: m.engine.max_waiting_images),
     "engine_up": ("Whether the engine can paint.", lambda m: m.engine.is_ready),
     "engine_heartbeat_age_seconds": ("Since the engine was last heard of.", lambda m: m.engine.heartbeat_age),
