@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 
-from server import traces
+from server import descriptors, traces
 from server.api import wire
 from server.api.served import Models
 from server.app import build
@@ -40,6 +40,7 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
     0: stopped by a signal, and all that was accepted was answered. 1: some of it had to be told that its time was up,
     or no engine is left. ValueError where no model can be loaded.
     """
+    descriptors.raise_limit(settings.max_websockets)
     lifecycle = Lifecycle()
     engines = [model.engine for model in models.all.values()]
     app = build(settings, models, lifecycle, traces.provider(settings.otlp_endpoint))

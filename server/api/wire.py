@@ -7,6 +7,8 @@ from server.api.http_tally import HttpTally
 from server.api.websocket_protocol import WebsocketProtocol
 from server.settings import Settings
 
+PONG_SECONDS = 300.0  # a reader who does not read answers no ping either, and may be slow: it costs nobody anything
+
 
 def options(settings: Settings, tally: HttpTally) -> dict[str, Any]:
     """Arguments of uvicorn.Config; what the protocol refuses goes into the tally."""
@@ -21,6 +23,7 @@ def options(settings: Settings, tally: HttpTally) -> dict[str, Any]:
         "ws": WebsocketProtocol,
         "ws_max_size": settings.max_body_bytes,
         "ws_per_message_deflate": False,
+        "ws_ping_timeout": PONG_SECONDS,
         "timeout_keep_alive": settings.keep_alive_timeout,
         "access_log": False,  # server/api/access_log.py writes it
         "log_config": None,

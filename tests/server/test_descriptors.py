@@ -1,0 +1,30 @@
+"""The limit of open files is the system's, not the shell's, and too low a one is said."""
+
+import resource
+import subprocess
+import sys
+
+CODE = """
+import logging, resource
+from server.descriptors import raise_limit
+logging.basicConfig(format="%(message)s")
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
+raise_limit({websockets})
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+def limit_and_log(websockets: int) -> tuple[str, str]:
+    """In a process of its own, whose hard limit may be lowered."""
+    command = [sys.executable, "-c", CODE.format(websockets=websockets)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ran.stdout.strip(), ran.stderr.strip()
+
+
+def test_the_limit_is_raised_to_what_the_system_allows() -> None:
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 1000
+    assert limit_and_log(100) == ("1000", "")
+
+
+def test_a_limit_that_is_too_low_is_said() -> None:
+    assert limit_and_log(2000) == ("1000", "1000 descriptors are too few for 2000 websockets: raise ulimit -n")
