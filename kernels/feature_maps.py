@@ -5,16 +5,19 @@ normaliser phi(q)^T z of eq. 20 can never be zero. A new map joins by one entry 
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import torch
-import torch.nn.functional as F
+if TYPE_CHECKING:  # a configuration asks for names where there is no torch yet
+    import torch
 
-FeatureMap = Callable[[torch.Tensor], torch.Tensor]
+FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
-def elu_plus_one(x: torch.Tensor) -> torch.Tensor:
+def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
     """phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C]."""
-    return F.elu(x) + 1
+    from torch.nn.functional import elu
+
+    return elu(x) + 1
 
 
 FEATURE_MAPS: dict[str, FeatureMap] = {"elu": elu_plus_one}

@@ -1,54 +1,27 @@
-"""Model directories: config.json + model.safetensors, in shards with an index above 16 MB. Loading is
-strict: a directory is right in every tensor or it is refused with one sentence.
+"""Weights of model directories: model.safetensors, in shards with an index above 16 MB. Loading is strict: a
+directory is right in every tensor or it is refused with one sentence.
 
 Weights are stored in float16 (widening is exact) and computed in float32. A save is atomic, however many files it
 has: each is written beside its place and moved there, and one of the moves turns the old model into the new one.
 """
 
 import json
-import os
 import re
-from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
-from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from model.config import ModelConfig
+from model.directory import CONFIG, INDEX, WEIGHTS, ModelDirectoryError, load_config, weight_files
+from model.files import write_atomically
 from model.transformer import Transformer
 
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-EVALUATION = "evaluation.json"
 SHARD = re.compile(r"model-([0-9a-f]{8}-)?\d{5}-of-\d{5}\.safetensors")
 SHARD_BYTES = 16_000_000
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-
-
-class ModelDirectoryError(ValueError):
-    """A model directory that is wrong; the message is one sentence for the user."""
-
-
-def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Calls `write` with a path beside `path`, then moves what it wrote there; a kill leaves the old file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        if error.filename is None and error.errno is not None:  # of a write, which knows no name: a full disk
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.float16) -> None:
@@ -81,23 +54,13 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
             path.unlink()
 
 
-def load_config(directory: Path) -> ModelConfig:
-    """The configuration of a model directory; ModelDirectoryError where it is wrong."""
-    try:
-        return ModelConfig.from_dict(_unfinished(directory) or _read_object(directory, CONFIG))
-    except ValueError as error:
-        if isinstance(error, ModelDirectoryError):
-            raise
-        raise ModelDirectoryError(f"{directory / CONFIG}: {error}") from None
-
-
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
     """The model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
     config = load_config(directory)
     with torch.device("meta"):  # shapes alone: what config.json says takes no memory before the weights say it too
         expected = Transformer(config).state_dict()
     found: dict[str, torch.Tensor] = {}
-    for file in _weight_files(directory):
+    for file in weight_files(directory):
         _read_tensors(directory / file, expected, found)
     if missing := sorted(set(expected) - set(found)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
@@ -112,27 +75,6 @@ def store_by_columns(model: Transformer) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Linear):
             module.weight.data = module.weight.data.t().contiguous().t()
-
-
-def tested_bits_per_dim(directory: Path) -> float | None:
-    """What `scanline evaluate --save` found for a model; None where it has not been run."""
-    found = read_evaluation(directory)
-    if not found:
-        return None
-    value = found.get("bits_per_dim")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
-    return float(value)
-
-
-def read_evaluation(directory: Path) -> dict[str, Any]:
-    """What `scanline evaluate --save` wrote; nothing where it has not been run."""
-    return _read_object(directory, EVALUATION) if (directory / EVALUATION).exists() else {}
-
-
-def weight_bytes(directory: Path) -> int:
-    """Size of the weights on disk."""
-    return sum((directory / file).stat().st_size for file in _weight_files(directory))
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -177,40 +119,6 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str
         raise ModelDirectoryError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:
         raise ModelDirectoryError(f"{path} is not a readable safetensors file: {error}") from None
-
-
-def _unfinished(directory: Path) -> Any:
-    """The configuration that an index carries, of a save that was cut short; None where there is none."""
-    if not (directory / INDEX).exists():
-        return None
-    metadata = _read_object(directory, INDEX).get("metadata")
-    return metadata.get("config") if isinstance(metadata, dict) else None
-
-
-def _weight_files(directory: Path) -> list[str]:
-    if not (directory / INDEX).exists():
-        return [WEIGHTS]
-    places = _read_object(directory, INDEX).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise ModelDirectoryError(f"{directory / INDEX}: it has no weight_map")
-    files = sorted({str(file) for file in places.values()})
-    if outside := [file for file in files if Path(file).name != file]:
-        raise ModelDirectoryError(f"{directory / INDEX}: {outside[0]!r} is not a file name in this directory")
-    return files
-
-
-def _read_object(directory: Path, name: str) -> dict[str, Any]:
-    if not directory.is_dir():
-        raise ModelDirectoryError(f"{directory} is not a model directory: no such directory")
-    try:
-        data = json.loads((directory / name).read_text())
-    except FileNotFoundError:
-        raise ModelDirectoryError(f"{directory} is not a model directory: {name} is missing") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelDirectoryError(f"{directory / name} is not readable JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise ModelDirectoryError(f"{directory / name} must hold a JSON object")
-    return data
 
 
 def _shards(tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:

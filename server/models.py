@@ -1,12 +1,11 @@
 """The models that settings name, each with an engine of its own that gets its part of the machine."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from model import zoo
-from model.checkpoint import load_config, tested_bits_per_dim
+from model.directory import load_config, tested_bits_per_dim
 from server.api.served import Models, ServedModel
 from server.engine.client import EngineClient
 from server.engine.process import EngineOptions
@@ -64,5 +63,10 @@ def _threads(settings: Settings, models: int) -> list[int | None]:
         return [settings.threads] * models
     if models == 1:
         return [None]
-    each, over = divmod(torch.get_num_threads(), models)
+    each, over = divmod(cores(), models)
     return [max(1, each + (place < over)) for place in range(models)]
+
+
+def cores() -> int:
+    """Of the machine, or those of it that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

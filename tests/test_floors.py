@@ -1,10 +1,13 @@
 """The floors of the house: server -> model -> kernels, never upward, and no web below the server."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parent.parent
 ABOVE = {"kernels": {"model", "server"}, "model": {"server"}}
@@ -40,3 +43,19 @@ def test_nothing_of_the_web_is_imported_below_the_server(floor: str) -> None:
 @pytest.mark.parametrize("floor", ["kernels", "model", "server"])
 def test_the_application_does_not_import_its_tests_or_benchmarks(floor: str) -> None:
     assert files_importing(floor, {"tests", "benchmarks"}) == []
+
+
+def is_imported(module: str, by: str) -> bool:
+    """Whether a process that imports `by` and no more has that module."""
+    code = f"import sys, {by}; sys.exit({module!r} in sys.modules)"
+    return bool(subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode)
+
+
+def test_the_process_that_speaks_http_has_no_torch() -> None:
+    assert is_imported("server.running", by="server.running, server.models")
+    assert not is_imported("torch", by="server.running, server.models")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="what runs on a GPU is kept from the compiler")
+def test_an_engine_on_a_cpu_has_no_compiler() -> None:
+    assert not is_imported("torch._dynamo", by="server.engine.loop, model.checkpoint")

@@ -34,12 +34,15 @@ def causal_linear_attention(
     return chunked.causal_linear_attention(phi_q, phi_k, v, s, z)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # there is nothing in it for a compiler
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
     one_type = q.dtype == k.dtype == v.dtype != torch.float64
     if one_type and max(q.shape[-1], v.shape[-1]) <= WIDEST:
         return _best_on_gpu()(q, k, v, *state)
     return chunked.causal_linear_attention(q, k, v, *state)
+
+
+if torch.cuda.is_available():  # there is nothing in it for a compiler, whose import would be 150 MB elsewhere
+    _on_gpu = torch.compiler.disable(_on_gpu)
 
 
 @cache

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from model.bench.machine import warning
-from model.checkpoint import write_atomically
+from model.files import write_atomically
 
 COLOURS = {"ours": "tab:blue", "authors": "tab:orange", "softmax": "tab:red"}
 

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from model.checkpoint import write_atomically
+from model.files import write_atomically
 from model.quality.classifier import Classifier
 from model.quality.lessons import RECIPE
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from model.checkpoint import write_atomically
 from model.config import ModelConfig
+from model.files import write_atomically
 from model.quality import plots, sheets
 from model.quality.evidence import COMPLETIONS, NEIGHBOURS, Evidence
 from model.quality.sheets import Picture

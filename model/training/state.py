@@ -9,8 +9,8 @@ from zipfile import is_zipfile
 
 import torch
 
-from model.checkpoint import write_atomically
 from model.config import ModelConfig
+from model.files import write_atomically
 from model.training.config import TrainingConfig
 
 FILE = "training.pt"

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
-from model.checkpoint import load_model
-from model.onnx_step import export_step
 from server.api.description import Responses, errors
 from server.api.served import Models
 
@@ -53,5 +51,8 @@ def router(models: Models) -> APIRouter:
 
 
 def _export(directory: Path) -> Exported:
+    from model.checkpoint import load_model  # torch comes with it, and most servers are never asked
+    from model.onnx_step import export_step
+
     file = export_step(load_model(directory)).SerializeToString(deterministic=True)
     return Exported(file, f'"{sha256(file).hexdigest()[:32]}"')

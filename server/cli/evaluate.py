@@ -99,7 +99,8 @@ def evaluate(
 
 def _keep(directory: Path, found: dict[str, Any]) -> None:
     """In evaluation.json: the exact figures at its top, those of another precision under its name."""
-    from model.checkpoint import EVALUATION, read_evaluation, write_atomically
+    from model.directory import EVALUATION, read_evaluation
+    from model.files import write_atomically
 
     kept = read_evaluation(directory)
     if found["precision"] == DEFAULT:

@@ -20,7 +20,8 @@ def export(
     """Writes a model as a checkpoint that the authors' code reads, or its recurrent step as ONNX."""
     from model import zoo
     from model.authors import write_checkpoint
-    from model.checkpoint import load_model, write_atomically
+    from model.checkpoint import load_model
+    from model.files import write_atomically
 
     onnx = onnx or out.suffix == ".onnx"
     if weights is not None and not onnx:

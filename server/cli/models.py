@@ -12,7 +12,7 @@ def list_models(as_json: Json = False) -> None:
     from rich.table import Column, Table
 
     from model import zoo
-    from model.checkpoint import load_config, tested_bits_per_dim, weight_bytes
+    from model.directory import load_config, tested_bits_per_dim, weight_bytes
 
     rows: list[dict[str, Any]] = []
     for name in zoo.names():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.checkpoint import write_atomically
+from model.files import write_atomically
 from server.pictures import encode_image, encode_npy, encode_sheet
 
 SHEETS = (".png", ".webp")

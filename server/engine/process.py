@@ -1,6 +1,7 @@
 """The engine's process: loads the model, then ticks while there is work and waits while there is none.
 
-It ends itself where it runs out of memory, and when its parent is gone.
+It ends itself where it runs out of memory, and when its parent is gone. Who starts it needs no torch, which would be
+most of that process's memory: only the child imports it.
 """
 
 import logging
@@ -12,18 +13,16 @@ from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
-from model.checkpoint import load_model
-from model.device import resolve_device
-from model.generator import Generator
 from model.precision import DEFAULT, precision
 from server import logs
-from server.engine.fatal import fatal
-from server.engine.loop import Engine
 from server.engine.messages import CannotLoad, Ready, Stop
 from server.engine.parent import leave_with_parent
+
+if TYPE_CHECKING:
+    from model.generator import Generator
+    from server.engine.loop import Engine
 
 log = logging.getLogger("scanline.engine")
 
@@ -49,8 +48,12 @@ class EngineOptions:
     timeout: float = inf  # seconds of silence after which it is taken for hung
     load_timeout: float = inf  # the same until it is ready
 
-    def generator(self) -> Generator:
+    def generator(self) -> "Generator":
         """Loads the model and takes the slots' memory; ValueError where the model is wrong."""
+        from model.checkpoint import load_model
+        from model.device import resolve_device
+        from model.generator import Generator
+
         device = resolve_device(self.device)
         model = load_model(self.directory, device)
         state_bytes = precision(self.precision).state_bytes(model.config)
@@ -82,6 +85,8 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
 def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
     """Slots for a share of the free memory: a quarter of it in states, at most what still makes painting faster."""
     if device == "cuda":
+        import torch
+
         free, _ = torch.cuda.mem_get_info()
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -91,6 +96,9 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
 def _main(options: EngineOptions, connection: Connection) -> None:
     logs.configure(options.log_format, options.log_level)
     leave_with_parent(connection)
+    from server.engine.fatal import fatal
+    from server.engine.loop import Engine
+
     try:
         generator = options.generator()
         model = generator.model
@@ -109,7 +117,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         os._exit(FATAL)
 
 
-def _run(engine: Engine, connection: Connection) -> None:
+def _run(engine: "Engine", connection: Connection) -> None:
     """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone.
 
     It speaks from here and nowhere else, so that a tick which does not end is heard as silence.

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import checkpoint
-from model.checkpoint import ModelDirectoryError, load_config, load_model, save_model, weight_bytes
+from model import checkpoint, directory
+from model.checkpoint import load_model, save_model
+from model.directory import ModelDirectoryError, load_config, weight_bytes
 from tests.model import small
 
 
@@ -99,14 +100,14 @@ def test_weight_bytes_are_those_on_disk(tmp_path: Path, small_shards: int) -> No
 
 def test_tested_bits_per_dim_is_what_an_evaluation_left(tmp_path: Path) -> None:
     (tmp_path / "evaluation.json").write_text('{"bits_per_dim": 0.75}')
-    assert checkpoint.tested_bits_per_dim(tmp_path) == 0.75
+    assert directory.tested_bits_per_dim(tmp_path) == 0.75
 
 
 def test_without_an_evaluation_there_is_no_tested_bits_per_dim(tmp_path: Path) -> None:
-    assert checkpoint.tested_bits_per_dim(tmp_path) is None
+    assert directory.tested_bits_per_dim(tmp_path) is None
 
 
 def test_an_evaluation_of_no_number_is_refused(tmp_path: Path) -> None:
     (tmp_path / "evaluation.json").write_text('{"bits_per_dim": "low"}')
     with pytest.raises(ModelDirectoryError, match=r"evaluation\.json: bits_per_dim must be a number, not 'low'"):
-        checkpoint.tested_bits_per_dim(tmp_path)
+        directory.tested_bits_per_dim(tmp_path)

@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model import checkpoint
-from model.checkpoint import ModelDirectoryError, load_model, save_model
+from model.checkpoint import load_model, save_model
+from model.directory import ModelDirectoryError
 from tests.model import small
 
 Weights = dict[str, torch.Tensor]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from model import checkpoint
-from model.checkpoint import load_model, save_model, write_atomically
+from model.checkpoint import load_model, save_model
+from model.files import write_atomically
 from tests.model import small
 from tests.model.test_checkpoint import assert_same_weights, files
 

@@ -13,6 +13,7 @@ import torch
 
 from model import checkpoint
 from model.checkpoint import load_model, save_model
+from model.directory import weight_files
 from model.transformer import Transformer
 from tests.model import small
 from tests.model.test_checkpoint import assert_same_weights, files
@@ -100,7 +101,7 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
 def test_no_shard_of_an_old_save_stays(tmp_path: Path) -> None:
     save_model(small.model(LARGE), tmp_path, torch.float32)
     save_model(small.model(LARGE, seed=1), tmp_path, torch.float32)
-    expected = set(checkpoint._weight_files(tmp_path))
+    expected = set(weight_files(tmp_path))
     assert set(files(tmp_path)) - {"config.json", "model.safetensors.index.json"} == expected
     save_model(small.model(TINY), tmp_path)
     assert files(tmp_path) == ["config.json", "model.safetensors"]

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from model import zoo
-from model.checkpoint import ModelDirectoryError, load_model, save_model
+from model.checkpoint import load_model, save_model
+from model.directory import ModelDirectoryError
 from tests.model import small
 
 

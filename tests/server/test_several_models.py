@@ -194,14 +194,14 @@ def test_a_single_model_has_the_whole_machine(grey_directory: Path, tmp_path: Pa
 
 
 def test_several_share_the_machine(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.get_num_threads", lambda: 8)
+    monkeypatch.setattr("server.models.cores", lambda: 8)
     assert parts(3, grey_directory, tmp_path) == [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]
 
 
 def test_more_models_than_cores_have_a_thread_each(
     grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("server.models.cores", lambda: 2)
     assert parts(3, grey_directory, tmp_path) == [(1 / 3, 1)] * 3
 
 
