@@ -60,7 +60,7 @@ export class Gallery {
     if (!first || !room) return;
     const { width, height } = first.picture.size;
     const n = this.tiles.length;
-    const about = Math.max(Math.min(n, 4), Math.ceil(Math.sqrt(n * 1.8 * Math.min(1, room / 700))));
+    const about = Math.max(Math.min(n, room < 700 ? 4 : 6), Math.ceil(Math.sqrt(n * 1.8 * Math.min(1, room / 700))));
     const columns = [0, -1, 1, -2, 2].map((more) => about + more).find((full) => full > 2 && n % full === 0) ?? about;
     const scale = crisp(width, Math.min(LARGEST, (room + GAP) / columns - GAP));
     this.box.style.setProperty("--columns", String(columns));

@@ -44,4 +44,4 @@ const mean = (values: number[]): number => values.reduce((sum, value) => sum + v
 const milliseconds = (value: number): string =>
   value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
 const rate = (value: number): string =>
-  value.toLocaleString("en", { maximumSignificantDigits: value < 100 ? 2 : 4, maximumFractionDigits: 1 });
+  value.toLocaleString("en", value < 100 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 0 });
