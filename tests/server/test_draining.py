@@ -98,14 +98,14 @@ def meanwhile(server: Server, asker: httpx.Client, painter: Painter) -> dict[str
 
 @pytest.fixture(scope="module")
 def drained(grey_directory: Path) -> Iterator[Heard]:
-    with serve(grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE)) as server:
+    with serve(grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE), "--engine-timeout", "300") as server:
         yield signalled(server, asking=True)
 
 
 @pytest.fixture(scope="module")
 def overdue(grey_directory: Path) -> Iterator[Heard]:
     """The time was up before the work went on."""
-    with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5") as server:
+    with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
         yield signalled(server, asking=False)
 
 
