@@ -23,12 +23,12 @@ PRESETS = {
     "mnist-small": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
-        TrainingConfig(updates=7_000, batch=8, optimiser="muon", learning_rate=5e-3, decay=1.0),
+        TrainingConfig(updates=5_000, batch=8, optimiser="muon", learning_rate=5e-3, decay=1.0),
     ),
     "cifar10-small": Preset(
         "cifar10",
         ModelConfig(32, 32, 3, 4, 4, 32, 32, 512, neighbours=CIFAR10_NEIGHBOURS, anchors=True),
-        TrainingConfig(updates=7_000, batch=4, optimiser="muon", learning_rate=5e-3, decay=1.0, flip=True),
+        TrainingConfig(updates=4_500, batch=4, learning_rate=2e-3, warm_up=200, decay=1.0, flip=True),
     ),
     "mnist": Preset(
         "mnist",
