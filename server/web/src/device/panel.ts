@@ -15,7 +15,8 @@ import { Crew } from "./crew";
 import { download, size } from "./download";
 
 const MOST_IMAGES = 64;
-const ROOM = 112; // CSS pixels for an image
+const ROOM = 112; // CSS pixels for an image, less where three would not stand side by side
+const GAP = 6;
 
 let model: Model;
 let crew: Crew | undefined; // has the model
@@ -38,6 +39,7 @@ export function setUpDevice(): void {
   whenModel((chosen) => {
     model = chosen;
     stop?.();
+    stop = undefined;
     crew?.close();
     crew = undefined;
     lay(0);
@@ -82,13 +84,14 @@ function fromForm(): void {
 /** Runs one thing that can be stopped; the form waits for its end. */
 async function during(act: (stopped: AbortSignal) => Promise<void>): Promise<void> {
   const control = new AbortController();
-  stop = () => control.abort();
+  const own = (stop = () => control.abort());
   show(true);
   try {
     await act(control.signal);
   } catch (error) {
     if (!control.signal.aborted) sayError(error);
   }
+  if (stop !== own) return; // another model was chosen meanwhile
   stop = undefined;
   show(false);
   void offer();
@@ -104,6 +107,7 @@ function show(busy: boolean): void {
 async function paint(stopped: AbortSignal): Promise<void> {
   const { n, seed, temperature } = last;
   const hands = (crew ??= await fetchCrew(stopped));
+  void offer();
   lay(n);
   tell("device-verdict", "");
   const bytes = bytesOf(model);
@@ -161,7 +165,8 @@ async function compare(stopped: AbortSignal): Promise<void> {
 function lay(n: number): void {
   pictures = Array.from({ length: n }, () => new Picture(model));
   const box = find("device-gallery", HTMLElement);
-  box.style.setProperty("--wide", `${model.width * crisp(model.width, ROOM)}px`);
+  const room = Math.min(ROOM, box.clientWidth / 3 - GAP);
+  box.style.setProperty("--wide", `${model.width * crisp(model.width, room)}px`);
   box.replaceChildren(...pictures.map(({ canvas }, index) => make("figure", { title: `Image ${index + 1}` }, canvas)));
 }
 
