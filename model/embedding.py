@@ -27,13 +27,13 @@ class Embedding(nn.Module):
         join = config.embedding_join
         width = config.model_width if join == "sum" else config.model_width // 2
         self.rows = START + (1 if config.start_token else 0)
-        self.value = nn.Parameter(torch.randn(len(config.offsets) * self.rows, width) * 0.02)
+        self.value = _drawn(len(config.offsets) * self.rows, width)
         self.register_buffer("offsets", torch.tensor(config.offsets), persistent=False)
         if config.position == "axial":
-            self.row = nn.Parameter(torch.randn(config.height, width) * 0.02)
-            self.column = nn.Parameter(torch.randn(config.width, width) * 0.02)
+            self.row = _drawn(config.height, width)
+            self.column = _drawn(config.width, width)
             if config.channels > 1:
-                self.channel = nn.Parameter(torch.randn(config.channels, width) * 0.02)
+                self.channel = _drawn(config.channels, width)
         else:
             self.register_buffer("waves", waves(config.bytes, width), persistent=False)
 
@@ -58,6 +58,12 @@ class Embedding(nn.Module):
         pixel = position // self.config.channels
         place = self.row[pixel // self.config.width] + self.column[pixel % self.config.width]
         return place if self.config.channels == 1 else place + self.channel[position % self.config.channels]
+
+
+def _drawn(rows: int, width: int) -> nn.Parameter:
+    """A table as training begins with it; where only shapes are wanted, drawing would import a compiler."""
+    table = torch.empty(rows, width)
+    return nn.Parameter(table if table.is_meta else table.normal_() * 0.02)
 
 
 def waves(length: int, width: int) -> torch.Tensor:

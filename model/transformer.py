@@ -138,6 +138,8 @@ class Transformer(nn.Module):
     def _initialise(self) -> None:
         """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of
         the mixture spread over the range, or closely around their anchor, so that none starts where another does."""
+        if self.head.weight.is_meta:  # only shapes are wanted
+            return
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
