@@ -17,7 +17,7 @@ OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 expect.set_options(timeout=1000 * PATIENCE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its event loop runs in this thread, where other packages' tests run their own
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium is installed: apt-get install chromium")
