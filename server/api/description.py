@@ -37,11 +37,8 @@ def errors(*statuses: int) -> Responses:
 
 def painted() -> Responses:
     """What paintings answer with: pictures or numbers beside JSON, events for streams, and errors."""
-    kinds = {
-        **dict.fromkeys((*MEDIA_TYPES.values(), "application/x-npy"), _FILE),
-        "text/event-stream": {"type": "string"},
-    }
-    content = {kind: {"schema": schema} for kind, schema in kinds.items()}
+    files = (*MEDIA_TYPES.values(), "application/x-npy")
+    content = {**{kind: {"schema": _FILE} for kind in files}, "text/event-stream": {}}
     return {200: {"description": "The images.", "content": content}, **errors(*WORK)}
 
 
