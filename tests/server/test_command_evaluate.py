@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model import checkpoint
+from model import directory as model_directory
 from model.checkpoint import load_model, save_model
 from model.painting import paint
 from model.scoring import score
@@ -76,7 +76,7 @@ def test_bits_alone_need_no_labels(tmp_path: Path, directory: Path) -> None:
 
 def test_an_evaluation_can_be_kept(data: Path, directory: Path) -> None:
     told = done("evaluate", directory, "--data", data, "--images", 4, "--save", "--samples", 0)
-    assert f"{checkpoint.tested_bits_per_dim(directory):.4f} +- " in told
+    assert f"{model_directory.tested_bits_per_dim(directory):.4f} +- " in told
 
 
 def test_figures_of_samples_stand_beside_those_of_test_images(reported: tuple[dict[str, object], str]) -> None:
@@ -101,8 +101,8 @@ def test_the_samples_are_those_that_sample_paints(folder: Path, reported: tuple[
 
 
 def test_all_figures_are_kept(folder: Path, reported: tuple[dict[str, object], str]) -> None:
-    assert checkpoint.read_evaluation(folder / "spotter") == reported[0]
-    assert checkpoint.tested_bits_per_dim(folder / "spotter") == reported[0]["bits_per_dim"]
+    assert model_directory.read_evaluation(folder / "spotter") == reported[0]
+    assert model_directory.tested_bits_per_dim(folder / "spotter") == reported[0]["bits_per_dim"]
 
 
 def test_the_report_needs_nothing_but_itself(reported: tuple[dict[str, object], str]) -> None:
@@ -143,7 +143,7 @@ def test_another_precision_is_kept_under_its_name(data: Path, directory: Path) -
     ran = scanline(*evaluate, SAMPLES, "--precision", "float16-state")
     if ran.status == 2 and "native" in ran.err:
         pytest.skip("the native step was not compiled")
-    kept = checkpoint.read_evaluation(directory)
+    kept = model_directory.read_evaluation(directory)
     assert "quality" not in kept
     assert kept["precisions"]["float16-state"]["quality"]["samples"] == SAMPLES
 

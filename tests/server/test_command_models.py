@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from model import checkpoint, zoo
+from model import directory, zoo
 from model.checkpoint import load_model
 from tests.server.commands import done
 
@@ -20,7 +20,7 @@ def test_a_person_reads_what_is_at_hand() -> None:
 
 @pytest.mark.skipif(zoo.DEFAULT not in zoo.names(), reason="no model ships yet")
 def test_the_default_model_paints_digits() -> None:
-    model, measured = load_model(zoo.find(zoo.DEFAULT)), checkpoint.tested_bits_per_dim(zoo.find(zoo.DEFAULT))
+    model, measured = load_model(zoo.find(zoo.DEFAULT)), directory.tested_bits_per_dim(zoo.find(zoo.DEFAULT))
     assert model.config.size == "28x28"
     assert measured is not None
     assert measured < 1.0

@@ -121,10 +121,13 @@ def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 def silent(engine: EngineClient) -> Iterator[Callable[[], None]]:
     """The engine does nothing until it is called upon."""
 
-    def go_on() -> None:
-        os.kill(engine.process.pid, signal.SIGCONT)
+    assert engine.life is not None
+    process = engine.life.process.pid
 
-    os.kill(engine.process.pid, signal.SIGSTOP)
+    def go_on() -> None:
+        os.kill(process, signal.SIGCONT)
+
+    os.kill(process, signal.SIGSTOP)
     try:
         yield go_on
     finally:
