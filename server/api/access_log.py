@@ -9,6 +9,8 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.api.asgi import STARTS, method_of, path_of, status_of
+
 log = logging.getLogger("scanline.requests")
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -30,16 +32,14 @@ class LogRequests:
         async def watched(message: Message) -> None:
             nonlocal status, sent, ended
             kind = message["type"]
-            if kind in BODIES:
+            if kind in STARTS:
+                status = status_of(message)
+            elif kind in BODIES:
                 sent += len(message.get("body") or message.get("bytes") or message.get("text") or b"")
                 if kind != "websocket.send" and not message.get("more_body", False) and ended == "broken":
                     ended = "answered"
-            elif kind == "websocket.accept":
-                status = 101
             elif kind == "websocket.close":
                 ended = f"closed {message.get('code', 1000)}"
-            elif "status" in message:
-                status = message["status"]
             await send(message)
 
         async def heard() -> Message:
@@ -54,8 +54,8 @@ class LogRequests:
         try:
             await self.app(scope, heard, watched)
         finally:
-            path = getattr(scope.get("route"), "path", "other")
-            facts = {"method": scope.get("method", "WEBSOCKET"), "path": path, "status": status, "bytes": sent}
+            path = path_of(scope)
+            facts = {"method": method_of(scope), "path": path, "status": status, "bytes": sent}
             facts |= {"seconds": round(time.monotonic() - began, 6), "ended": ended}
             log.log(_level(path, status), "request", extra=facts)
 

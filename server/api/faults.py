@@ -8,11 +8,10 @@ import logging
 from fastapi import WebSocketDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.api.asgi import STARTS
 from server.api.errors import ApiError, from_exception, refuse
 
 log = logging.getLogger("scanline.server")
-
-STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
 
 class CatchFaults:

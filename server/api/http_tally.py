@@ -8,6 +8,8 @@ from collections import Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
+from server.api.asgi import path_of
+
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -52,7 +54,7 @@ class CountHttp:
             await self.app(scope, receive, watched)
         finally:
             method = scope["method"] if scope["method"] in METHODS else "other"
-            self.tally.answers[method, getattr(scope.get("route"), "path", "other"), status] += 1
+            self.tally.answers[method, path_of(scope), status] += 1
             self._error()
 
     def _error(self) -> None:

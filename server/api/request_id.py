@@ -9,9 +9,10 @@ from uuid import uuid4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
+from server.api.asgi import STARTS
+
 HEADER = b"x-request-id"
 SANE = re.compile(rb"[A-Za-z0-9_.:=+/@-]{1,128}")
-STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
 
 class RequestIds:

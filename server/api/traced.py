@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, get_contextvars
 
+from server.api.asgi import STARTS, method_of, path_of, status_of
 from server.engine.job import Job
 
 if TYPE_CHECKING:
@@ -36,20 +37,18 @@ class Traced:
         from opentelemetry.trace import SpanKind
 
         carried = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        method, status = scope.get("method", "WEBSOCKET"), 0
+        method, status = method_of(scope), 0
 
         async def watched(message: Message) -> None:
             nonlocal status
-            if message["type"] == "websocket.accept":
-                status = 101
-            elif message["type"] in ("http.response.start", "websocket.http.response.start"):
-                status = message["status"]
+            if message["type"] in STARTS:
+                status = status_of(message)
             await send(message)
 
         TRACER.set(self.tracer)
         with self.tracer.start_as_current_span(method, extract(carried), SpanKind.SERVER) as span:
             await self.app(scope, receive, watched)
-            path = getattr(scope.get("route"), "path", "other")
+            path = path_of(scope)
             span.update_name(f"{method} {path}")
             span.set_attributes({"http.request.method": method, "http.route": path})
             span.set_attributes({"http.response.status_code": status, **_known()})
