@@ -1,5 +1,7 @@
 """How it works, in a real browser: the state that the websocket tells, as colours, at any moment of an image."""
 
+import itertools
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +10,7 @@ from playwright.sync_api import expect
 
 from model.transformer import Transformer
 from tests.server.page.visitor import Visitor
-from tests.server.running import Server
+from tests.server.running import PATIENCE, Server
 
 Visit = Callable[..., Visitor]
 
@@ -18,6 +20,22 @@ def watcher(visit: Visit, colour_server: Server) -> Visitor:
     visitor = visit(f"{colour_server.url}/#how")
     expect(visitor.see("#moment-shown")).to_have_text("36 of 36")
     return visitor
+
+
+def watch_layer(watcher: Visitor, layer: str) -> None:
+    """The same image again, to its end, with the state of another layer."""
+    watcher.see("#layer").select_option(label=layer)
+    label = f"The numbers of s in layer {layer}, head 1, as colours"
+    expect(watcher.see("#heat-s")).to_have_attribute("aria-label", label)
+    expect(watcher.see("#moment-shown")).to_have_text("36 of 36")
+
+
+def watch_until_seen_on_the_way(watcher: Visitor) -> None:
+    """Where the server had no time to tell before the image was done, only its last state is told."""
+    deadline, layers = time.monotonic() + PATIENCE, itertools.cycle("21")
+    while watcher.see("#moment").get_attribute("max") == "0":
+        assert time.monotonic() < deadline, "no state but the last is ever told"
+        watch_layer(watcher, next(layers))
 
 
 def test_the_state_is_seen_whole(watcher: Visitor, colour: Transformer) -> None:
@@ -31,6 +49,7 @@ def test_the_state_is_seen_whole(watcher: Visitor, colour: Transformer) -> None:
 
 
 def test_the_slider_goes_back(watcher: Visitor) -> None:
+    watch_until_seen_on_the_way(watcher)
     assert (watcher.pixels("#watched")[..., 3] == 255).all()
     late = watcher.pixels("#heat-z")[..., 3].sum()
     watcher.see("#moment").focus()
@@ -44,8 +63,6 @@ def test_the_slider_goes_back(watcher: Visitor) -> None:
 
 def test_another_layer_of_the_same_image(watcher: Visitor) -> None:
     image, state = watcher.pixels("#watched"), watcher.pixels("#heat-s")
-    watcher.see("#layer").select_option(label="2")
-    expect(watcher.see("#heat-s")).to_have_attribute("aria-label", "The numbers of s in layer 2, head 1, as colours")
-    expect(watcher.see("#moment-shown")).to_have_text("36 of 36")
+    watch_layer(watcher, "2")
     assert np.array_equal(watcher.pixels("#watched"), image)
     assert not np.array_equal(watcher.pixels("#heat-s"), state)
