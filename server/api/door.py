@@ -3,12 +3,11 @@
 Probes, metrics and whatever else only reads go on until the end. Whose time is up while it is answered is told so.
 """
 
-import json
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from server.api.errors import ApiError, from_exception, refuse
+from server.api.server_sent import server_sent
 from server.lifecycle import Lifecycle, TimeIsUpError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -65,8 +64,7 @@ class Door:
                 await refuse(told, scope, receive, send)
             elif not is_over and b"text/event-stream" in dict(start["headers"]).get(b"content-type", b""):
                 bind_contextvars(error=told.code)
-                event = f"event: error\ndata: {json.dumps(told.body)}\n\n"
-                await send({"type": "http.response.body", "body": event.encode()})
+                await send({"type": "http.response.body", "body": server_sent("error", told.body)})
 
     def _last_of_its_connection(self, send: Send) -> Send:
         """Answers of a draining server end their connections, so that the next request finds another one."""

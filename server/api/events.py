@@ -5,7 +5,6 @@ behind misses partial images, never a completed one, and holds up nobody.
 """
 
 import asyncio
-import json
 import time
 from math import isfinite
 from typing import Any
@@ -24,6 +23,7 @@ from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
 from server.api.served import ServedModel
+from server.api.server_sent import server_sent
 from server.api.traced import traced
 from server.api.uploads import uploads
 from server.engine.job import Job
@@ -114,8 +114,8 @@ class EventStream(Response):
 
 async def _send(send: Send, name: str, data: dict[str, Any]) -> bool:
     """Sends an event; True where the connection did not take it at once: its reader is behind."""
-    body = f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
-    sending = asyncio.ensure_future(send({"type": "http.response.body", "body": body, "more_body": True}))
+    message = {"type": "http.response.body", "body": server_sent(name, data), "more_body": True}
+    sending = asyncio.ensure_future(send(message))
     try:
         await asyncio.sleep(0)  # one turn of the loop: enough for a send that waits for nothing
         late = not sending.done()
