@@ -6,7 +6,6 @@ behind misses partial images, never a completed one, and holds up nobody.
 
 import asyncio
 import time
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from server.api.deadline import deadline
 from server.api.decoding import decoded
 from server.api.departure import ClientGoneError, unless_gone
 from server.api.errors import ApiError, from_exception
-from server.api.jobs import Work, work_of
+from server.api.jobs import Work, told_bits, work_of
 from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
@@ -91,9 +90,8 @@ class EventStream(Response):
                         partials.merge()
             for index, bits in news.ended:
                 event = self._event("completed", work, index, job.images[index].reshape(config.image_shape))
-                told = bits if isfinite(bits) else None  # infinite: known bytes that the model rules out
                 usage = Usage.of(work.known_bytes_of(index), config.bytes).model_dump()
-                if await _send(send, event["type"], {**event, "bits_per_dim": told, "usage": usage}):
+                if await _send(send, event["type"], {**event, "bits_per_dim": told_bits(bits), "usage": usage}):
                     partials.merge()
 
     def _event(self, name: str, work: Work, index: int, picture: np.ndarray) -> dict[str, Any]:

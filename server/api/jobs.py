@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from math import isfinite
 
 from model.config import ModelConfig
 from server.api.schemas import EditRequest, PaintFields
@@ -47,3 +48,8 @@ def work_of(fields: PaintFields, images: int, config: ModelConfig) -> Work:
         known.append(pixels(picture, config).tobytes())
         masks.append((known_by_alpha(picture, config) if mask is None else mask).tobytes())
     return Work(images, seed, fields.temperature, tuple(known), tuple(masks))
+
+
+def told_bits(bits: float) -> float | None:
+    """An image's bits/dim in JSON: null where they are infinite, by known bytes that the model rules out."""
+    return bits if isfinite(bits) else None

@@ -11,7 +11,6 @@ import logging
 import struct
 import time
 from contextlib import suppress
-from math import isfinite
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
@@ -23,7 +22,7 @@ from server.api.decoding import decoded
 from server.api.door import closed
 from server.api.errors import ApiError, from_exception
 from server.api.http_tally import HttpTally
-from server.api.jobs import work_of
+from server.api.jobs import told_bits, work_of
 from server.api.pace import Pace
 from server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
 from server.api.served import Models
@@ -200,8 +199,8 @@ class Connection:
                     if news.glimpse:
                         await self._tell({"type": "trace", "id": name, **told_of(news.glimpse)})
                     for index, bits in news.ended:
-                        told = bits if isfinite(bits) else None  # infinite: known bytes that the model rules out
-                        await self._tell({"type": "image", "id": name, "index": index, "bits_per_dim": told})
+                        ended = {"type": "image", "id": name, "index": index, "bits_per_dim": told_bits(bits)}
+                        await self._tell(ended)
         await self._tell({"type": "done", "id": name})
 
     async def _tell(self, message: dict[str, Any]) -> None:
