@@ -18,7 +18,7 @@ from server import descriptors, traces
 from server.api import wire
 from server.api.served import Models
 from server.app import build
-from server.engine.client import EngineClient
+from server.engine.desk import Desk
 from server.lifecycle import Lifecycle
 from server.settings import Settings
 
@@ -66,7 +66,7 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
     return 0 if in_peace else 1
 
 
-async def _all_gone(engines: Iterable[EngineClient]) -> None:
+async def _all_gone(engines: Iterable[Desk]) -> None:
     """A server that has no engine left answers nobody: it leaves, and whoever supervises it starts a new one."""
     for engine in engines:
         await engine.gone.wait()

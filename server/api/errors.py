@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from server.api.departure import ClientGoneError
-from server.engine.client import EngineUnavailableError, QueueFullError
+from server.engine.desk import EngineUnavailableError, QueueFullError
 from server.engine.job import EngineFailedError
 from server.lifecycle import TimeIsUpError
 from server.refusal import Refusal

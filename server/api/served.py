@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from model.config import ModelConfig
 from server.api.errors import ApiError
 from server.api.schemas import EditRequest, ModelState, PaintFields
-from server.engine.client import EngineClient
+from server.engine.desk import Desk
 from server.refusal import Refusal
 
 
@@ -20,7 +20,7 @@ class ServedModel:
     config: ModelConfig
     bits_per_dim: float | None  # on the test set, where it has been evaluated
     created: int
-    engine: EngineClient
+    engine: Desk
 
     @property
     def state(self) -> ModelState:

@@ -8,19 +8,18 @@ can be, are they refused. A request that is left before it is done is cancelled 
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from time import monotonic
 
-from server.engine.job import Job
+from server.engine.desk import Desk
+from server.engine.errand import Errand
+from server.engine.job import Asked
 from server.engine.life import Life
 from server.engine.messages import Cancel, CannotLoad, Event, Failed, Finished, Paint, Ready, Score, Scored, Stats, Stop
 from server.engine.process import EngineOptions
 from server.engine.quarantine import Quarantine
-from server.engine.tally import Tally
 
 log = logging.getLogger("scanline.engine")
 
@@ -30,35 +29,15 @@ CLOSING_SECONDS = 5.0
 STOPPED = "The engine stopped while it worked on this request."
 
 
-class EngineUnavailableError(Exception):
-    """The engine is loading for the first time, or gone for good; nothing was accepted."""
-
-
-class QueueFullError(Exception):
-    """More images wait than the server is set to let wait."""
-
-
-class EngineClient:
-    """One model's engine through all its lives, its jobs, and how many images may wait for it."""
+class EngineClient(Desk):
+    """One model's engine through all its lives."""
 
     def __init__(self, options: EngineOptions, max_waiting_images: int, length: int) -> None:
-        self.options = options
-        self.length = length
-        self.max_waiting_images = max_waiting_images
-        self.reserved = 0  # images accepted and not yet answered
-        self.watched = 0  # jobs that are told states
-        self.ready: Ready | None = None  # what the engine said when it was last loaded
-        self.load_seconds = 0.0
+        super().__init__(options, max_waiting_images, length)
         self.reported = Stats()
-        self.tally = Tally()
-        self.jobs: dict[int, Job] = {}
-        self.numbers = itertools.count()
         self.quarantine = Quarantine()
         self.life: Life | None = None
-        self.restarts = 0
         self.in_vain = 0  # deaths since an image was done, but for those that taught who is to blame
-        self.load_error: str | None = None
-        self.gone = asyncio.Event()  # for good: there will be no other life
         self.closing = asyncio.Event()
 
     def start(self) -> None:
@@ -91,54 +70,12 @@ class EngineClient:
             images_waiting=self.reported.images_waiting + sum(job.left for job in waiting),
         )
 
-    @property
-    def coalesced(self) -> int:
-        """Pieces of streamed images that were merged into one not yet told, since the server started."""
-        return self.tally.coalesced + sum(job.coalesced for job in self.jobs.values())
-
     @contextmanager
-    def reserve(self, images: int) -> Iterator[None]:
-        """Room for a request's images, taken before its upload is decoded and given back when it is answered.
-
-        EngineUnavailableError or QueueFullError where there is none.
-        """
-        if self.ready is None or self.gone.is_set():
-            self.tally.refused["not_ready"] += 1
-            raise EngineUnavailableError
-        if self.reserved + images > self.ready.slots + self.max_waiting_images:
-            self.tally.refused["queue_full"] += 1
-            raise QueueFullError
-        self.reserved += images
-        try:
-            yield
-        finally:
-            self.reserved -= images
-
-    @contextmanager
-    def paint(
-        self,
-        images: int,
-        seed: int,
-        temperature: float,
-        known: tuple[bytes, ...] = (),
-        masks: tuple[bytes, ...] = (),
-        stream: bool = False,
-        trace: tuple[int, int] | None = None,
-    ) -> Iterator[Job]:
-        """A painting job; leaving the context before it is done cancels it."""
-        command = Paint(next(self.numbers), images, seed, temperature, known, masks, stream, trace)
-        self.watched += trace is not None
-        try:
-            with self._job("paint", command) as job:
-                yield job
-        finally:
-            self.watched -= trace is not None
-
-    @contextmanager
-    def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:
-        """A scoring job; leaving the context before it is done cancels it."""
-        with self._job("score", Score(next(self.numbers), images)) as job:
-            yield job
+    def errand(self, command: Paint | Score) -> Iterator[Errand]:
+        """A job for a desk elsewhere, whose number and bounds are that desk's; leaving the context cancels it."""
+        operation = "paint" if isinstance(command, Paint) else "score"
+        with self._entered(operation, Errand(replace(command, request=next(self.numbers)))) as errand:
+            yield errand
 
     async def close(self) -> None:
         """Ends the engine, by force where it does not leave by itself."""
@@ -150,24 +87,17 @@ class EngineClient:
         self.life.kill()
         await self.keeper
 
-    @contextmanager
-    def _job(self, operation: str, command: Paint | Score) -> Iterator[Job]:
-        job, began = Job(command, self.length), monotonic()
-        self.jobs[job.request] = job
+    def _begin(self, job: Asked) -> None:
         if self.gone.is_set() or self.closing.is_set():
             job.receive(Failed(job.request, STOPPED))
         else:
             self.quarantine.add(job.request)
             self._admit()
-        try:
-            yield job
-        finally:
-            del self.jobs[job.request]
-            self.tally.end(operation, job, began)
-            if not job.over:
-                if self.quarantine.end(job.request, cancelled=True) and self.life:
-                    self.life.send(Cancel(job.request))
-                self._admit()
+
+    def _leave(self, job: Asked) -> None:
+        if self.quarantine.end(job.request, cancelled=True) and self.life:
+            self.life.send(Cancel(job.request))
+        self._admit()
 
     def _admit(self) -> None:
         """Gives the engine what may be in it now."""
@@ -189,7 +119,7 @@ class EngineClient:
             elif job := self.jobs.get(event.request):
                 self._tell(job, event)
 
-    def _tell(self, job: Job, event: Event) -> None:
+    def _tell(self, job: Asked, event: Event) -> None:
         job.receive(event)
         if isinstance(event, Finished | Scored):
             self.quarantine.finished(job.request)
@@ -215,7 +145,7 @@ class EngineClient:
                     return
                 self.restarts += 1
                 life = self.life = Life(self.options, self._receive)
-        except Exception:
+        except (OSError, RuntimeError):  # no room for a process, or for a thread
             log.exception("the engine cannot be started anew")
         finally:
             self._end()

@@ -25,44 +25,65 @@ class News:
     glimpse: Glimpse | None = None  # the newest state
 
 
-class Job:
+class Asked:
+    """A request and what of it is still to be done, whoever wants its bytes."""
+
+    coalesced = 0  # pieces that came while one of the same image was not yet told
+
+    def __init__(self, command: Paint | Score) -> None:
+        self.command, self.request = command, command.request
+        self.total = len(command.indices)
+        self.missing = set(command.indices)
+        self.failure: str | None = None
+        self.changed = asyncio.Event()
+
+    @property
+    def left(self) -> int:
+        """Images that are not done."""
+        return len(self.missing)
+
+    @property
+    def over(self) -> bool:
+        """Whether the engine has no more to do for it."""
+        return self.failure is not None or not self.missing
+
+    @property
+    def rest(self) -> Paint | Score:
+        """What an engine must be asked for, so that all gets done."""
+        if self.left == self.total:
+            return self.command
+        return replace(self.command, only=tuple(sorted(self.missing)))
+
+    def receive(self, event: Event) -> None:
+        """Takes in what the engine says."""
+        match event:
+            case Finished() | Scored():
+                self.missing.discard(event.index)
+            case Failed():
+                self.failure = event.message
+        self.changed.set()
+
+
+class Job(Asked):
     """A request in work, on images of `length` bytes. Its buffer never exceeds the images that it asked for.
 
     A new engine paints an image from its first byte: what is here already comes again, the same, and is not told again.
     """
 
     def __init__(self, command: Paint | Score, length: int) -> None:
-        self.command, self.request = command, command.request
-        images = len(command.indices)
-        self.images = np.zeros((images, length), np.uint8)
-        self.done = np.zeros(images, bool)
-        self.left = images  # that are not done
-        self.painted = np.zeros(images, np.int64)  # bytes that are here
-        self.taken = np.zeros(images, np.int64)  # bytes that `news` has told
-        self.bits_per_dim = np.full(images, np.nan)
+        super().__init__(command)
+        self.images = np.zeros((self.total, length), np.uint8)
+        self.painted = np.zeros(self.total, np.int64)  # bytes that are here
+        self.taken = np.zeros(self.total, np.int64)  # bytes that `news` has told
+        self.bits_per_dim = np.full(self.total, np.nan)
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a Score
         self.ended: list[tuple[int, float]] = []
         self.glimpse: Glimpse | None = None  # the newest that is not told
         self.glimpsed = 0  # where image 0 stood in the newest
         self.queue_seconds: float | None = None  # until its first image had a slot
-        self.coalesced = 0  # pieces that came while one of the same image was not yet told
-        self.failure: str | None = None
-        self.changed = asyncio.Event()
-
-    @property
-    def over(self) -> bool:
-        """Whether the engine has no more to do for it."""
-        return self.failure is not None or not self.left
-
-    @property
-    def rest(self) -> Paint | Score:
-        """What an engine must be asked for, so that all gets done."""
-        if not self.done.any():
-            return self.command
-        return replace(self.command, only=tuple(np.flatnonzero(~self.done).tolist()))
 
     def receive(self, event: Event) -> None:
-        """Takes in what the engine says."""
+        """Takes in what the engine says; an image that is done stays as it is."""
         match event:
             case Seated():
                 if self.queue_seconds is None:
@@ -74,17 +95,13 @@ class Job:
             case Glimpse():
                 if event.position > self.glimpsed:
                     self.glimpse, self.glimpsed = event, event.position
-            case Finished():
+            case Finished() if event.index in self.missing:
                 self._write(event.index, 0, event.image)
                 self.bits_per_dim[event.index] = event.bits_per_dim
                 self.ended.append((event.index, event.bits_per_dim))
-                self._end(event.index)
             case Scored():
                 self.bits[event.index] = np.frombuffer(event.bits)
-                self._end(event.index)
-            case Failed():
-                self.failure = event.message
-        self.changed.set()
+        super().receive(event)
 
     async def wait(self) -> None:
         """Returns when all is done; EngineFailedError where it failed."""
@@ -111,10 +128,6 @@ class Job:
                 return
             else:
                 await self.changed.wait()
-
-    def _end(self, index: int) -> None:
-        self.done[index] = True
-        self.left -= 1
 
     def _check(self) -> None:
         if self.failure is not None:

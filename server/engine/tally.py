@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from server.engine.histogram import LATENCIES, Histogram
-from server.engine.job import Job
+from server.engine.job import Asked
 
 OPERATIONS = ("paint", "score")
 ENDS = ("finished", "cancelled", "failed")
@@ -24,11 +24,11 @@ class Tally:
         self.refused: Counter[str] = Counter()
         self.coalesced = 0  # of jobs that have ended
 
-    def end(self, operation: str, job: Job, began: float) -> None:
+    def end(self, operation: str, job: Asked, began: float) -> None:
         """A job has ended that began at that time of the monotonic clock."""
         end = "failed" if job.failure is not None else "cancelled" if job.left else "finished"
         self.requests[operation, end] += 1
-        self.images[operation, "finished"] += len(job.images) - job.left
+        self.images[operation, "finished"] += job.total - job.left
         self.images[operation, end] += job.left
         self.coalesced += job.coalesced
         if end == "finished":

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from server.engine.client import EngineClient, EngineUnavailableError, QueueFullError
+from server.engine.client import EngineClient
+from server.engine.desk import EngineUnavailableError, QueueFullError
 from server.engine.job import EngineFailedError
 from server.engine.messages import Ready
 from server.engine.process import EngineOptions
