@@ -14,17 +14,14 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from server.api.deadline import deadline
-from server.api.decoding import decoded
 from server.api.departure import ClientGoneError, unless_gone
 from server.api.errors import ApiError, from_exception
-from server.api.jobs import Work, told_bits, work_of
+from server.api.jobs import Work, painting, told_bits
 from server.api.keep_alive import kept_alive
 from server.api.partial import PartialImages
 from server.api.schemas import EditRequest, PaintFields, Usage
 from server.api.served import ServedModel
 from server.api.server_sent import server_sent
-from server.api.traced import traced
-from server.api.uploads import uploads
 from server.engine.job import Job
 from server.pictures import to_base64
 
@@ -41,18 +38,14 @@ class EventStream(Response):
         self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        engine, partial = self.model.engine, bool(self.fields.partial_images)
-        with engine.reserve(self.images):
-            work = await decoded(uploads(self.fields), lambda: work_of(self.fields, self.images, self.model.config))
-            bind_contextvars(model=self.model.id, images=work.images, seed=work.seed)
-            painting = engine.paint(work.images, work.seed, work.temperature, work.known, work.masks, stream=partial)
-            with traced(painting) as job:
-                try:
-                    failure = await unless_gone(self.request, self._answer(send, work, job))
-                except ClientGoneError:
-                    return
-                if failure is not None:
-                    bind_contextvars(error=failure.code)
+        partial = bool(self.fields.partial_images)
+        async with painting(self.model, self.fields, self.images, stream=partial) as (work, job):
+            try:
+                failure = await unless_gone(self.request, self._answer(send, work, job))
+            except ClientGoneError:
+                return
+            if failure is not None:
+                bind_contextvars(error=failure.code)
 
     async def _answer(self, send: Send, work: Work, job: Job) -> ApiError | None:
         """The whole answer, whatever it ends with: told in its last event, and returned, where it is a failure."""

@@ -15,7 +15,7 @@ from server.api.departure import unless_gone
 from server.api.description import WORK, errors, json_body, painted, upload_body
 from server.api.errors import ApiError
 from server.api.events import EventStream
-from server.api.jobs import Work, work_of
+from server.api.jobs import Work, painting
 from server.api.schemas import (
     EditRequest,
     GenerationRequest,
@@ -29,7 +29,7 @@ from server.api.schemas import (
 )
 from server.api.served import Models, ServedModel
 from server.api.traced import traced
-from server.api.uploads import read_fields, read_json, uploads
+from server.api.uploads import read_fields, read_json
 from server.engine.job import Job
 from server.refusal import Refusal
 
@@ -74,12 +74,8 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
             message = f"stream answers with events, not with {wanted}; leave out stream or Accept: {wanted}."
             raise Refusal(message, "stream")
         return EventStream(request, model, images, fields, models.request_timeout)
-    with model.engine.reserve(images):
-        work = await decoded(uploads(fields), lambda: work_of(fields, images, model.config))
-        bind_contextvars(model=model.id, images=images, seed=work.seed)
-        with traced(model.engine.paint(work.images, work.seed, work.temperature, work.known, work.masks)) as job:
-            async with deadline(models.request_timeout):
-                await unless_gone(request, job.wait())
+    async with painting(model, fields, images) as (work, job), deadline(models.request_timeout):
+        await unless_gone(request, job.wait())
     return _painted(model, work, job, wanted, fields.output_format)
 
 

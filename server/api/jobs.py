@@ -1,11 +1,20 @@
 """From checked fields to a job: which seed, which bytes are known. HTTP and websocket share it."""
 
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import isfinite
 
+from structlog.contextvars import bind_contextvars
+
 from model.config import ModelConfig
+from server.api.decoding import decoded
 from server.api.schemas import EditRequest, PaintFields
+from server.api.served import ServedModel
+from server.api.traced import traced
+from server.api.uploads import uploads
+from server.engine.job import Job
 from server.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 
 SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
@@ -33,7 +42,7 @@ class Work:
 
 
 def work_of(fields: PaintFields, images: int, config: ModelConfig) -> Work:
-    """What to paint; decodes the pictures of an edit, ApiError where one is wrong."""
+    """What to paint; decodes the pictures of an edit, Refusal where one is wrong."""
     seed = secrets.randbits(SEED_BITS) if fields.seed is None else fields.seed
     if not isinstance(fields, EditRequest):
         return Work(images, seed, fields.temperature)
@@ -48,6 +57,29 @@ def work_of(fields: PaintFields, images: int, config: ModelConfig) -> Work:
         known.append(pixels(picture, config).tobytes())
         masks.append((known_by_alpha(picture, config) if mask is None else mask).tobytes())
     return Work(images, seed, fields.temperature, tuple(known), tuple(masks))
+
+
+@asynccontextmanager
+async def painting(
+    model: ServedModel,
+    fields: PaintFields,
+    images: int,
+    *,
+    stream: bool = False,
+    trace: tuple[int, int] | None = None,
+) -> AsyncIterator[tuple[Work, Job]]:
+    """What is to be painted, and the job that paints it until it is done or the context left.
+
+    Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none, Refusal
+    where a picture is wrong.
+    """
+    bind_contextvars(model=model.id, images=images)
+    with model.engine.reserve(images):
+        work = await decoded(uploads(fields), lambda: work_of(fields, images, model.config))
+        bind_contextvars(seed=work.seed)
+        asked = (images, work.seed, work.temperature, work.known, work.masks)
+        with traced(model.engine.paint(*asked, stream=stream, trace=trace)) as job:
+            yield work, job
 
 
 def told_bits(bits: float) -> float | None:

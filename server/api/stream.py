@@ -18,16 +18,15 @@ from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
 from server.api.deadline import deadline
-from server.api.decoding import decoded
 from server.api.door import closed
 from server.api.errors import ApiError, from_exception
 from server.api.http_tally import HttpTally
-from server.api.jobs import told_bits, work_of
+from server.api.jobs import painting, told_bits
 from server.api.pace import Pace
 from server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
 from server.api.served import Models
-from server.api.traced import job_span, traced
-from server.api.uploads import from_json, uploads
+from server.api.traced import job_span
+from server.api.uploads import from_json
 from server.api.watch import told_of, watched_by
 from server.lifecycle import Lifecycle
 from server.refusal import Refusal
@@ -180,27 +179,22 @@ class Connection:
         images = self.models.count(fields, model)
         config, number, sent = model.config, next(self.numbers), 0
         watched = watched_by(fields, model)
-        bind_contextvars(job=number, model=model.id, images=images, bytes=0)
-        with model.engine.reserve(images):
-            work = await decoded(uploads(fields), lambda: work_of(fields, images, config))
+        bind_contextvars(job=number, bytes=0)
+        async with painting(model, fields, images, stream=True, trace=watched) as (work, job):
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
-            bind_contextvars(seed=work.seed)
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await self._tell({**started, **size, "seed": work.seed})
-            asked = (images, work.seed, work.temperature, work.known, work.masks)
-            painting = model.engine.paint(*asked, stream=True, trace=watched)
-            with traced(painting) as job:
-                async for news in job.news():
-                    for index, first, data in news.frames:
-                        async with self.sending:
-                            await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
-                        sent += len(data)
-                    bind_contextvars(bytes=sent)
-                    if news.glimpse:
-                        await self._tell({"type": "trace", "id": name, **told_of(news.glimpse)})
-                    for index, bits in news.ended:
-                        ended = {"type": "image", "id": name, "index": index, "bits_per_dim": told_bits(bits)}
-                        await self._tell(ended)
+            async for news in job.news():
+                for index, first, data in news.frames:
+                    async with self.sending:
+                        await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
+                    sent += len(data)
+                bind_contextvars(bytes=sent)
+                if news.glimpse:
+                    await self._tell({"type": "trace", "id": name, **told_of(news.glimpse)})
+                for index, bits in news.ended:
+                    ended = {"type": "image", "id": name, "index": index, "bits_per_dim": told_bits(bits)}
+                    await self._tell(ended)
         await self._tell({"type": "done", "id": name})
 
     async def _tell(self, message: dict[str, Any]) -> None:

@@ -70,6 +70,14 @@ def test_a_refusal_tells_its_code(told: Server, client: httpx.Client) -> None:
     assert (line["status"], line["error"]) == (400, "invalid_value")
 
 
+def test_who_finds_no_room_is_told_with_the_model_that_had_none(told: Server, client: httpx.Client) -> None:
+    with closing(post(told, b'{"n": %d}' % LONG, f"authorization: Bearer {KEY}\r\n")):
+        running(client, 4)
+        client.post(URL, json={"n": LONG}, headers={"x-request-id": "crowded"})
+    line = line_of(told, "crowded")
+    assert (line["status"], line["model"], line["images"], line["error"]) == (429, "grey", LONG, "queue_full")
+
+
 def test_a_path_is_told_as_the_route_has_it(told: Server, client: httpx.Client) -> None:
     client.get("/v1/models/sk-in-the-wrong-place", headers={"x-request-id": "model"})
     assert line_of(told, "model")["path"] == "/v1/models/{name:path}"
