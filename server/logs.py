@@ -6,13 +6,12 @@ libraries are not heard below INFO, where some of them tell headers.
 
 import logging
 import sys
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import structlog
 
 Format = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
-FORMATS, LEVELS = get_args(Format), get_args(Level)
 
 
 def configure(form: str, level: str) -> None:
