@@ -53,7 +53,7 @@ def serve(
         int | None, _option("max_messages_per_second", "On one websocket; then it is closed.")
     ] = None,
     request_timeout: Annotated[
-        float | None, _option("request_timeout", "Seconds from a request's arrival to its last pixel; then 504.")
+        float | None, _option("request_timeout", "Seconds from a request's acceptance to its last pixel; then 504.")
     ] = None,
     receive_timeout: Annotated[
         float | None, _option("receive_timeout", "Seconds for a request to arrive; then 408.")
