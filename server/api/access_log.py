@@ -1,7 +1,7 @@
 """One line of the log for each request and each websocket, told when it is over; pure ASGI.
 
 What only the routes know of it (model, images, seed, the error's code) they bind to the log's context. Probes and
-scrapes that go well are told at level debug.
+scrapes are told at level debug, also those that hear that a server is not ready: its engines say why.
 """
 
 import logging
@@ -63,4 +63,4 @@ class LogRequests:
 def _level(path: str, status: int) -> int:
     if status == 500:
         return logging.ERROR
-    return logging.DEBUG if path in QUIET and status == 200 else logging.INFO
+    return logging.DEBUG if path in QUIET and status in (200, 503) else logging.INFO

@@ -12,6 +12,7 @@ from tests.server.files import text
 from tests.server.official import official
 from tests.server.painter import connected
 from tests.server.running import Server
+from tests.server.test_metrics import until
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,13 @@ def test_the_official_client_is_told_so(loading: Server) -> None:
 def test_it_takes_no_job(loading: Server) -> None:
     with connected(loading.url) as painter:
         assert painter.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
+
+
+def test_probes_are_not_told_in_its_log(loading: Server, client: httpx.Client) -> None:
+    client.get("/readyz")
+    client.post("/v1/images/generations", json={}, headers={"x-request-id": "behind"})
+    until(client, lambda _: any("request_id=behind" in line for line in loading.log))
+    assert not [line for line in loading.log if "/readyz" in line]
 
 
 def test_a_bad_request_is_told_anyway(client: httpx.Client) -> None:
