@@ -105,14 +105,12 @@ def test_every_connection_counts_for_itself(server: Server, painter: Painter) ->
 
 
 def test_a_default_id_is_none_that_is_taken(painter: Painter) -> None:
-    painter.send(type="generate", id=0, n=200)
-    painter.send(type="generate")
+    painter.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"})
     assert set(painter.hear_ends(2)) == {0, 1}
 
 
 def test_jobs_run_side_by_side(painter: Painter) -> None:
-    painter.send(type="generate", id="long", n=1000, seed=1)
-    painter.send(type="generate", id="short", n=1, seed=2)
+    painter.send_together({"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"})
     jobs = painter.hear_ends(1)
     assert jobs["short"].order[-1] == "done"
     assert jobs["long"].order[-1] != "done"

@@ -1,13 +1,23 @@
 """Cancelling on a websocket: the job ends at once, the connection lives on."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.server.engines import ENDLESS
 from tests.server.painter import Painter, connected
-from tests.server.running import Server
+from tests.server.running import Server, serve
 
 CANCELLED = {"type": "done", "id": "a", "cancelled": True}
+
+
+@pytest.fixture(scope="module")
+def server(grey_directory: Path) -> Iterator[Server]:
+    """A server with minutes of work in one job."""
+    options = {"slots": 64, "max-images-per-request": ENDLESS, "max-waiting-images": ENDLESS}
+    with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
+        yield server
 
 
 @pytest.fixture
@@ -17,16 +27,16 @@ def painter(server: Server) -> Iterator[Painter]:
 
 
 def test_a_cancelled_job_is_done_early(painter: Painter) -> None:
-    painter.send(type="generate", id="a", n=2000)
+    painter.send(type="generate", id="a", n=ENDLESS)
     painter.hear()
     painter.send(type="cancel", id="a")
     job = painter.hear_ends(1)["a"]
     assert job.messages[-1] == CANCELLED
-    assert sum(message["type"] == "image" for message in job.messages) < 2000
+    assert sum(message["type"] == "image" for message in job.messages) < ENDLESS
 
 
 def test_a_cancelled_job_says_nothing_more(painter: Painter) -> None:
-    painter.send(type="generate", id="a", n=2000)
+    painter.send(type="generate", id="a", n=ENDLESS)
     painter.send(type="generate", id="b", n=1)
     painter.hear_ends(1)
     painter.send(type="cancel", id="a")
@@ -36,7 +46,7 @@ def test_a_cancelled_job_says_nothing_more(painter: Painter) -> None:
 
 
 def test_a_cancel_leaves_the_other_jobs_alone(painter: Painter) -> None:
-    painter.send(type="generate", id="a", n=2000, seed=1)
+    painter.send(type="generate", id="a", n=ENDLESS, seed=1)
     painter.send(type="generate", id="b", n=200, seed=2)
     painter.send(type="cancel", id="a")
     painter.hear_ends(2)
@@ -56,7 +66,7 @@ def test_an_id_that_never_began_can_be_used_again(painter: Painter) -> None:
 
 def test_a_cancelled_id_can_be_used_again(painter: Painter) -> None:
     for _ in range(10):
-        painter.send(type="generate", id="a", n=2000)
+        painter.send(type="generate", id="a", n=ENDLESS)
         painter.send(type="cancel", id="a")
     painter.hear_ends(10)
     assert painter.paint(type="generate", id="a").order[-1] == "done"

@@ -86,16 +86,14 @@ def test_the_connection_lives_on(painter: Painter) -> None:
 
 
 def test_an_id_that_runs_is_refused(painter: Painter) -> None:
-    painter.send(type="generate", id="a", n=500)
-    painter.send(type="generate", id="a")
+    painter.send_together({"type": "generate", "id": "a", "n": 500}, {"type": "generate", "id": "a"})
     while painter.hear().order[-1] != "error":
         pass
     assert_error(painter.jobs["a"].messages[-1], "id", "invalid_value")
 
 
 def test_the_job_of_a_refused_id_goes_on(painter: Painter) -> None:
-    painter.send(type="generate", id="a", n=100)
-    painter.send(type="generate", id="a")
+    painter.send_together({"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"})
     assert painter.hear_ends(2)["a"].images().shape == (100, 35)
 
 
