@@ -15,7 +15,7 @@ from model.generator import Canvas, Generator, Prefix
 from server.engine.client import EngineClient
 from server.engine.messages import Event, Ready
 from server.engine.process import EngineOptions
-from tests.server.running import PATIENCE
+from tests.server.patience import PATIENCE
 
 ENDLESS = 100_000  # images: minutes of work
 DEADLY, GREEDY = 666, 667  # seeds of images that are too much for a Faulty engine

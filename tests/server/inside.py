@@ -17,6 +17,7 @@ from server.engine.messages import Cancel, Failed
 from server.engine.process import EngineOptions
 from server.models import served_models
 from server.settings import Settings
+from tests.server.patience import wait_for
 
 
 @contextmanager
@@ -31,9 +32,8 @@ def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Ite
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            while not models.default.engine.is_ready:
-                thread.join(0.05)
-                assert thread.is_alive()
+            wait_for(lambda: models.default.engine.is_ready or not thread.is_alive(), "an engine that is ready")
+            assert thread.is_alive()
             yield f"http://127.0.0.1:{listener.getsockname()[1]}", models.default.engine
         finally:
             server.should_exit = True

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import httpx
 
+from tests.server.patience import PATIENCE, wait_for
+
 SCANLINE = Path(sys.executable).with_name("scanline")
 LISTENS = re.compile(r"Scanline paints with .+? at (http://[^,\s]+)")
-PATIENCE = 300  # seconds, for what takes few on an idle machine
 
 
 class Server:
@@ -34,10 +35,13 @@ class Server:
 
     def wait_until_ready(self) -> None:
         self.wait_until_listening()
+
+        def is_ready() -> bool:
+            assert self._reader.is_alive(), "".join(self.log)
+            return client.get("/readyz").status_code == 200
+
         with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
-            while client.get("/readyz").status_code != 200:
-                self._reader.join(0.05)
-                assert self._reader.is_alive(), "".join(self.log)
+            wait_for(is_ready, "a server that is ready")
 
     def wait_until_all_have_left(self) -> int:
         """The server's exit status, once neither it nor its engine holds the log open."""
@@ -51,6 +55,10 @@ class Server:
         """The engine's process id."""
         (engine,) = self.engines()
         return engine
+
+    def wait_for_engine(self, after: int | None = None) -> int:
+        """The engine's process id, as soon as there is one, and another than `after`."""
+        return wait_for(lambda: next((pid for pid in self.engines() if pid != after), 0), "an engine")
 
     def engines(self) -> list[int]:
         """The process ids of its living engines, of which there may be none between two of one model."""

@@ -21,8 +21,9 @@ from model.transformer import Transformer
 from tests.server.files import painted
 from tests.server.listener import hear, images
 from tests.server.painter import Painter, Told, connected
+from tests.server.patience import PATIENCE, wait_for
 from tests.server.refusals import answer_of
-from tests.server.running import PATIENCE, Server, serve
+from tests.server.running import Server, serve
 
 URL = "/v1/images/generations"
 WORK = 12 + 12 + 5 + 5  # images of all that is in work when the signal comes
@@ -68,13 +69,12 @@ def signalled(server: Server, asking: bool) -> Heard:
         events: Future[Any] = pool.submit(hear, listener, URL, n=12, seed=2, partial_images=1)
         painter.send(type="generate", id="a", n=5, seed=3)
         painter.send(type="generate", id="b", n=5, seed=4)
-        while f'num_images_reserved{{model_name="grey"}} {WORK}.0' not in asker.get("/metrics").text:
-            pass
+        reserved = f'num_images_reserved{{model_name="grey"}} {WORK}.0'
+        wait_for(lambda: reserved in asker.get("/metrics").text, "work of every kind")
         for pid in (engine, engine, server.process.pid):  # a terminal signals all processes; the engine's pend
             os.kill(pid, signal.SIGINT if pid == engine else signal.SIGTERM)
-        while asker.get("/readyz").status_code == 200:
-            pass
         if asking:
+            wait_for(lambda: asker.get("/readyz").status_code == 503, "a server that drains")
             asked = meanwhile(server, asker, painter)
             asked["idler"] = closing_code(idler)
             os.kill(engine, signal.SIGCONT)

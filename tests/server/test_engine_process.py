@@ -12,7 +12,7 @@ from model.transformer import Transformer
 from server.engine.messages import CannotLoad, Finished, Pixels, Ready
 from server.engine.process import EngineOptions
 from tests.server.engines import ENDLESS, Listener
-from tests.server.running import PATIENCE
+from tests.server.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")

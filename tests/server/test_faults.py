@@ -19,8 +19,9 @@ from tests.server.files import painted
 from tests.server.inside import inside
 from tests.server.listener import Event, hear, images, named
 from tests.server.painter import Told, connected
+from tests.server.patience import PATIENCE, wait_for
 from tests.server.refusals import ONE_SENTENCE
-from tests.server.running import PATIENCE, serve
+from tests.server.running import serve
 
 IMAGES = 400  # of each client: all are in work when the engine is killed
 URL = "/v1/images/generations"
@@ -39,6 +40,11 @@ class Heard:
     metrics: str
 
 
+def not_ready(client: httpx.Client) -> httpx.Response | None:
+    response = client.get("/readyz")
+    return response if response.status_code == 503 else None
+
+
 @pytest.fixture(scope="module")
 def heard(grey_directory: Path) -> Iterator[Heard]:
     """Of an engine that is killed when the first of them hears of the first bytes."""
@@ -54,8 +60,7 @@ def heard(grey_directory: Path) -> Iterator[Heard]:
         while not painter.hear().frames:
             pass
         os.kill(server.engine, signal.SIGKILL)
-        while (ready := client.get("/readyz")).status_code == 200:
-            pass
+        ready = wait_for(lambda: not_ready(client), "a server whose engine starts")
         told = painter.hear_ends(1)[0]
         posted, events = post.result().json(), stream.result()
         metrics = client.get("/metrics").text

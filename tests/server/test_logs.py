@@ -1,7 +1,6 @@
 """The log of a real server: a line for each request and each job, in both formats, and never a key."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,8 @@ import pytest
 
 from tests.server.commands import scanline
 from tests.server.painter import connected
-from tests.server.running import PATIENCE, Server, serve
+from tests.server.patience import PATIENCE, wait_for
+from tests.server.running import Server, serve
 from tests.server.test_queue import post
 
 KEY = "sk-never-to-be-read"
@@ -48,10 +48,7 @@ def lines(server: Server) -> list[Line]:
 
 
 def until(found: Callable[[], list[Line]]) -> Line:
-    deadline = time.monotonic() + PATIENCE
-    while not (there := found()):
-        assert time.monotonic() < deadline, "the line never comes"
-    (line,) = there
+    (line,) = wait_for(found, "a line")
     return line
 
 
@@ -103,8 +100,8 @@ def test_a_departed_client_is_told_so(told: Server) -> None:
 def running(client: httpx.Client, images: int) -> None:
     """Waits until so many images are in slots."""
     headers = {"authorization": f"Bearer {KEY}"}
-    while f'num_images_running{{model_name="grey"}} {images}.0' not in client.get("/metrics", headers=headers).text:
-        pass
+    told = f'num_images_running{{model_name="grey"}} {images}.0'
+    wait_for(lambda: told in client.get("/metrics", headers=headers).text, f"{images} images in slots")
 
 
 def test_each_job_of_a_websocket_has_a_line_and_the_connection_its_own(told: Server) -> None:

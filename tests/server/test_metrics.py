@@ -16,7 +16,8 @@ from server.models import served_models
 from server.settings import Settings
 from tests.server.files import encode, noise, text
 from tests.server.painter import connected
-from tests.server.running import PATIENCE, Server, serve
+from tests.server.patience import PATIENCE, wait_for
+from tests.server.running import Server, serve
 
 SLOTS = 4
 FULL = 100_000  # images: minutes of work
@@ -55,9 +56,12 @@ class Numbers:
 
 def until(client: httpx.Client, true: Callable[[Numbers], bool]) -> Numbers:
     """Scrapes until something is true."""
-    while not true(numbers := Numbers(client)):
-        pass
-    return numbers
+
+    def found() -> Numbers | None:
+        numbers = Numbers(client)
+        return numbers if true(numbers) else None
+
+    return wait_for(found, "numbers of which something is true")
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from server.settings import Settings
 from tests.server.files import encode, noise
 from tests.server.inside import fail_all, inside
 from tests.server.official import asynchronous, official
+from tests.server.patience import PATIENCE, wait_for
 from tests.server.refusals import ONE_SENTENCE
-from tests.server.running import PATIENCE
 
 KEY = "a-key"
 FILE = encode(noise(7, 5))
@@ -200,8 +200,7 @@ def test_what_fails_in_the_engine_is_raised_and_not_tried_again(served: Served) 
     watched = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
     with official(url, api_key=KEY, max_retries=2, http_client=watched) as client, ThreadPoolExecutor() as others:
         painting = others.submit(client.images.generate, prompt="", n=MANY)
-        while not engine.jobs:
-            assert not painting.done()
+        wait_for(lambda: engine.jobs or painting.done(), "a job")
         fail_all(engine)
         error = painting.exception(PATIENCE)
     assert isinstance(error, openai.InternalServerError)

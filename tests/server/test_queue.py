@@ -10,8 +10,9 @@ import pytest
 
 from tests.server.files import encode, noise, text
 from tests.server.painter import connected
+from tests.server.patience import PATIENCE, wait_for
 from tests.server.refusals import assert_refused
-from tests.server.running import PATIENCE, Server, serve
+from tests.server.running import Server, serve
 
 FULL = 100_000  # images: minutes of work in one slot
 URL = "/v1/images/generations"
@@ -33,9 +34,12 @@ def client(narrow: Server) -> Iterator[httpx.Client]:
 
 def until(client: httpx.Client, status: int) -> httpx.Response:
     """Asks for one image until the answer has that status."""
-    while (response := client.post(URL, json={})).status_code != status:
-        pass
-    return response
+
+    def answer() -> httpx.Response | None:
+        response = client.post(URL, json={})
+        return response if response.status_code == status else None
+
+    return wait_for(answer, f"an answer with status {status}")
 
 
 def post(server: Server, body: bytes, more_head: str = "") -> socket.socket:

@@ -14,7 +14,7 @@ from tests.server.listener import read
 from tests.server.painter import connected
 from tests.server.running import PATIENCE, Server, serve
 from tests.server.test_metrics import Numbers, until
-from tests.server.test_slow_events import streaming
+from tests.server.test_slow_events import streaming, wait_until_forgotten
 
 URL = "/v1/images/generations"
 LONG = 100_000  # images: minutes of work
@@ -91,7 +91,6 @@ def test_it_is_told_in_the_log(hasty: Server, client: httpx.Client) -> None:
 def test_a_stream_that_nobody_reads_is_given_up_too(grey_directory: Path) -> None:
     options = {"slots": 4, "max_waiting_images": LONG, "max_images_per_request": LONG, "request_timeout": 3}
     settings = Settings(models=(str(grey_directory),), **options)
-    with inside(settings) as (url, engine), streaming(url, n=LONG), httpx.Client(base_url=url) as client:
+    with inside(settings) as (url, engine), streaming(url, n=LONG):
         assert engine.reserved == LONG
-        while engine.reserved or engine.jobs:
-            client.get("/healthz")
+        wait_until_forgotten(engine)

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from model.painting import paint
 from model.transformer import Transformer
 from tests.server.files import painted
 from tests.server.painter import connected
-from tests.server.running import PATIENCE, serve
+from tests.server.patience import PATIENCE, wait_for
+from tests.server.running import serve
 
 URL = "/v1/images/generations"
 CLIENTS = 4
@@ -62,12 +63,16 @@ class Client:
         return painted(response.json())
 
 
-def wait_for(true: Callable[[], bool], running: list[Future[None]]) -> None:
+def until(true: Callable[[], bool], running: list[Future[None]]) -> None:
     """Returns when something is true; fails where a client has failed."""
-    while not true():
-        done, _ = wait(running, timeout=0.05, return_when=FIRST_COMPLETED)
-        for each in done:
-            each.result()
+
+    def found() -> bool:
+        for each in running:
+            if each.done():
+                each.result()
+        return true()
+
+    wait_for(found, "answers to all clients")
 
 
 def test_nothing_is_lost(grey_directory: Path, grey: Transformer) -> None:
@@ -77,12 +82,12 @@ def test_nothing_is_lost(grey_directory: Path, grey: Transformer) -> None:
         clients = [Client(number, [old.url, new.url], stop) for number in range(CLIENTS)]
         running = [pool.submit(client.run) for client in clients]
         try:
-            wait_for(lambda: all(client.of_the_first >= 3 for client in clients), running)
+            until(lambda: all(client.of_the_first >= 3 for client in clients), running)
             with connected(old.url) as painter:
                 painter.send(type="generate", id="long", n=LONG, seed=7)
                 painter.hear()
                 old.process.send_signal(signal.SIGTERM)
-                wait_for(lambda: all(client.of_the_second >= 3 for client in clients), running)
+                until(lambda: all(client.of_the_second >= 3 for client in clients), running)
                 long = painter.hear_ends(1)["long"]
         finally:
             stop.set()

@@ -2,14 +2,14 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.server.painter import connected
-from tests.server.running import PATIENCE, Server, serve
+from tests.server.patience import PATIENCE, wait_for
+from tests.server.running import Server, serve
 
 ENDLESS = 100_000  # images: minutes of work
 LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting-images", str(ENDLESS))
@@ -26,12 +26,10 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
     with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
         painter.send(type="generate", n=ENDLESS)
         painter.hear()
-        last: list[int] = []
+        engine = None
         for _ in range(5):
-            while not (engines := server.engines()) or engines == last:
-                time.sleep(0.01)
-            os.kill(engines[0], signal.SIGKILL)
-            last = engines
+            engine = server.wait_for_engine(after=engine)
+            os.kill(engine, signal.SIGKILL)
         error = painter.hear_ends(1)[0].messages[-1]["error"]
         assert (error["type"], error["code"]) == ("server_error", "engine_failed")
         assert_left(server, 1)
@@ -68,8 +66,7 @@ def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, nu
         painter.send(type="generate", n=ENDLESS)
         painter.hear()
         server.process.send_signal(number)
-        while httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 200:
-            pass
+        wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
         server.process.send_signal(number)
         assert_left(server, -number)
 
@@ -90,7 +87,7 @@ def test_a_server_that_still_loads_leaves_in_peace(tmp_path: Path, grey_director
     try:
         server.wait_until_listening()
         assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
-        os.kill(server.engine, signal.SIGINT)
+        os.kill(server.wait_for_engine(), signal.SIGINT)
     finally:
         server.stop()
     assert_left(server, 0)

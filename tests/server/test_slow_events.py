@@ -16,7 +16,7 @@ from server.settings import Settings
 from tests.server.files import painted
 from tests.server.inside import fail_all, inside
 from tests.server.listener import Event, images, named, read
-from tests.server.running import PATIENCE
+from tests.server.patience import PATIENCE, wait_for
 
 IMAGES = 1000
 MANY = 100_000  # images: minutes of work
@@ -53,9 +53,8 @@ def streaming(url: str, **fields: object) -> Iterator[httpx.Response]:
             yield response
 
 
-def wait_until_forgotten(client: httpx.Client, engine: EngineClient) -> None:
-    while engine.reserved or engine.jobs:
-        client.get("/healthz")
+def wait_until_forgotten(engine: EngineClient) -> None:
+    wait_for(lambda: not engine.reserved and not engine.jobs, "an engine with nothing in work")
 
 
 @pytest.fixture(scope="module")
@@ -84,32 +83,32 @@ def test_a_slow_reader_is_spared_the_parts_of_what_is_done(missed: tuple[list[Ev
 def test_a_reader_who_leaves_is_forgotten(served: Served, client: httpx.Client) -> None:
     with streaming(served[0], n=MANY) as response:
         next(response.iter_lines())
-    wait_until_forgotten(client, served[1])
+    wait_until_forgotten(served[1])
 
 
 def test_a_reader_who_leaves_without_having_read_is_forgotten(served: Served, client: httpx.Client) -> None:
     with streaming(served[0], n=IMAGES):
         client.post(URL, json={"n": IMAGES})
         assert served[1].reserved == IMAGES
-    wait_until_forgotten(client, served[1])
+    wait_until_forgotten(served[1])
 
 
 def test_a_reader_who_waits_in_the_queue_and_leaves_is_forgotten(served: Served, client: httpx.Client) -> None:
     with streaming(served[0], n=MANY, partial_images=0):
         pass
-    wait_until_forgotten(client, served[1])
+    wait_until_forgotten(served[1])
 
 
 def test_an_official_client_that_closes_its_stream_is_forgotten(served: Served, client: httpx.Client) -> None:
     with openai.OpenAI(base_url=f"{served[0]}/v1", api_key="none", max_retries=0) as official:
         with official.images.generate(prompt="", n=MANY, stream=True) as stream:
             next(iter(stream))
-        wait_until_forgotten(client, served[1])
+        wait_until_forgotten(served[1])
 
 
 def test_a_stream_that_ended_is_forgotten(served: Served, client: httpx.Client) -> None:
     client.post(URL, json={"stream": True, "partial_images": 3, "n": 10})
-    wait_until_forgotten(client, served[1])
+    wait_until_forgotten(served[1])
 
 
 def test_what_fails_while_it_is_streamed_ends_with_an_error_event(served: Served) -> None:

@@ -15,7 +15,7 @@ from server.settings import Settings
 from tests.server.files import painted
 from tests.server.inside import inside
 from tests.server.painter import Painter, Told, connected
-from tests.server.running import PATIENCE
+from tests.server.patience import PATIENCE, wait_for
 
 IMAGES = 1000
 
@@ -67,7 +67,5 @@ def test_a_slow_reader_who_leaves_is_forgotten(served: tuple[str, EngineClient])
     with asleep(url) as (sleeper, _):
         assert engine.reserved == IMAGES
         sleeper.socket.socket.close()
-        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
-            while engine.reserved:
-                client.get("/healthz")
+        wait_for(lambda: not engine.reserved, "an engine with nothing in work")
     assert engine.jobs == {}

@@ -13,7 +13,8 @@ from tests.server.collector import Collector, attributes, collecting
 from tests.server.commands import scanline
 from tests.server.files import encode, noise, text
 from tests.server.painter import connected
-from tests.server.running import PATIENCE, Server, serve
+from tests.server.patience import PATIENCE
+from tests.server.running import Server, serve
 
 URL = "/v1/images/generations"
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
