@@ -4,16 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import settings
 
 from model.checkpoint import load_model, save_model
 from model.generator import Generator
+from model.painting import paint
 from model.transformer import Transformer
 from server.engine.loop import Engine
 from tests.model import small
 from tests.server.running import PATIENCE, Server, serve
 from tests.server.tiny import COLOUR, GREY
+from tests.server.unharmed import ALL
 
 settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
 settings.load_profile("seeded")
@@ -43,6 +46,12 @@ def grey(grey_directory: Path) -> Transformer:
 def colour(colour_directory: Path) -> Transformer:
     """3 rows of 4 RGB pixels."""
     return load_model(colour_directory)
+
+
+@pytest.fixture(scope="session")
+def alone(grey: Transformer) -> np.ndarray:
+    """What `assert_unharmed` asks for, painted without a server."""
+    return paint(grey, ALL["n"], seed=ALL["seed"]).images.reshape(-1, 7, 5)
 
 
 @pytest.fixture

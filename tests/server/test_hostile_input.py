@@ -1,7 +1,7 @@
 """Whatever is sent, the answer is 200 or a refusal in the one shape, and the server is as it was before.
 
 After each piece it must paint as many images as it may have in work and waiting, all of them as their seed has
-them: a slot that is stuck, or room in the queue that is not given back, would show.
+them.
 """
 
 import json
@@ -16,16 +16,14 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from model.painting import paint
-from model.transformer import Transformer
-from tests.server.files import encode, noise, painted, text
+from tests.server.files import encode, noise, text
 from tests.server.hostile_pictures import PICTURES
 from tests.server.painter import connected
 from tests.server.refusals import ONE_SENTENCE
 from tests.server.running import PATIENCE, Server, serve
+from tests.server.unharmed import ROOM, assert_unharmed
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
-SLOTS, WAITING = 2, 6
 FILE = encode(noise(7, 5))
 IMAGE = text(FILE)
 MASK = text(encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5)))
@@ -138,12 +136,7 @@ FLOODS = {  # label: messages that come many times together
 
 @pytest.fixture(scope="module")
 def server(grey_directory: Path) -> Iterator[Server]:
-    options = {
-        "slots": SLOTS,
-        "max-waiting-images": WAITING,
-        "max-body-bytes": 1_000_000,
-        "max-messages-per-second": 20,
-    }
+    options = {**ROOM, "max-body-bytes": 1_000_000, "max-messages-per-second": 20}
     with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
         yield server
     log = "".join(server.log)
@@ -156,18 +149,10 @@ def client(server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def alone(grey: Transformer) -> np.ndarray:
-    return paint(grey, SLOTS + WAITING, seed=7).images.reshape(-1, 7, 5)
-
-
 @pytest.fixture(autouse=True)
 def unharmed(client: httpx.Client, alone: np.ndarray) -> Iterator[None]:
-    """The server as it was: all room is free, all slots paint what they should."""
     yield
-    while (answer := client.post(GENERATIONS, json={"n": SLOTS + WAITING, "seed": 7})).status_code == 429:
-        pass  # who has just left gives back his room within a tick
-    np.testing.assert_array_equal(painted(answer.json()), alone)
+    assert_unharmed(client, alone)
 
 
 def assert_tame(response: httpx.Response, *statuses: int) -> None:

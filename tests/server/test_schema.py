@@ -20,13 +20,11 @@ from schemathesis.core.transport import Response
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from model.painting import paint
-from model.transformer import Transformer
-from tests.server.files import decode, encode, noise, painted, text
+from tests.server.files import decode, encode, noise, text
 from tests.server.refusals import ONE_SENTENCE, assert_refused
 from tests.server.running import PATIENCE, Server, serve
+from tests.server.unharmed import ROOM, SLOTS, WAITING, assert_unharmed
 
-SLOTS, WAITING = 2, 6
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS), "POST")
 NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET")
@@ -65,7 +63,7 @@ schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
 
 @pytest.fixture(scope="module")
 def server(grey_directory: Path) -> Iterator[Server]:
-    options = {"slots": SLOTS, "max-waiting-images": WAITING, "max-images-per-request": SLOTS + WAITING}
+    options = {**ROOM, "max-images-per-request": SLOTS + WAITING}
     with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
         yield server
     log = "".join(server.log)
@@ -84,18 +82,10 @@ def session() -> Iterator[requests.Session]:
         yield session
 
 
-@pytest.fixture(scope="module")
-def alone(grey: Transformer) -> np.ndarray:
-    return paint(grey, SLOTS + WAITING, seed=7).images.reshape(-1, 7, 5)
-
-
 @pytest.fixture(autouse=True)
 def unharmed(client: httpx.Client, alone: np.ndarray) -> Iterator[None]:
-    """The server as it was: all room is free, all slots paint what they should."""
     yield
-    while (answer := client.post(GENERATIONS, json={"n": SLOTS + WAITING, "seed": 7})).status_code == 429:
-        pass  # who has just left gives back his room within a tick
-    np.testing.assert_array_equal(painted(answer.json()), alone)
+    assert_unharmed(client, alone)
 
 
 def asked(case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction) -> Response:
