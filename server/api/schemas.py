@@ -37,7 +37,7 @@ class ModelField(BaseModel):
 class PaintFields(ModelField):
     """What paintings of both kinds have."""
 
-    n: Annotated[int, Field(ge=1, description="images to paint, or completions of each image")] = 1
+    n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
     prompt: Annotated[str | None, Field(description="must be empty: these models paint without one")] = None
     size: Annotated[str | None, Field(description="auto, or the model's own, as 28x28")] = None
     seed: Annotated[int | None, Field(ge=0, le=2**63 - 1, description="drawn and told when absent")] = None

@@ -85,6 +85,7 @@ FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the
     "a URL": ({"image": "https://localhost/seven.png", "keep_rows": 3}, "image", "invalid_base64"),
     "one bad image of two": ({"image": [text(FILE), text(FILE[:50])], "keep_rows": 3}, "image", "invalid_image"),
     "too many images": ({"image": [text(FILE)] * 3, "n": 1000, "keep_rows": 3}, "n", "invalid_value"),
+    "images of very many digits": ({"image": [text(FILE)] * 3, "n": 10**4300 - 1}, "n", "invalid_value"),
     "nothing that decides": (GIVEN, "mask", "missing_parameter"),
     "two that decide": ({**GIVEN, "keep_rows": 3, "mask": text(encode(MASK))}, "keep_rows", "invalid_value"),
     "all rows kept": ({**GIVEN, "keep_rows": 7}, "keep_rows", "invalid_value"),
