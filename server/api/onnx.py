@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
@@ -44,10 +45,16 @@ def router(models: Models) -> APIRouter:
         headers = {"etag": found.tag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == found.tag:
             return Response(status_code=304, headers=headers)
-        headers["content-disposition"] = f'attachment; filename="{name}.onnx"'
+        headers["content-disposition"] = _attached(f"{name}.onnx")
         return Response(found.file, media_type=TYPE, headers=headers)
 
     return routes
+
+
+def _attached(file: str) -> str:
+    """The header's words for a file of that name, which may be in any script."""
+    coded = quote(file)
+    return f'attachment; filename="{file}"' if coded == file else f"attachment; filename*=utf-8''{coded}"
 
 
 def _export(directory: Path) -> Exported:

@@ -1,15 +1,20 @@
 """The model as ONNX, over HTTP and from the command line: one file, the model's own step."""
 
+import shutil
 from pathlib import Path
 
 import httpx
 import onnx
 import pytest
+from starlette.testclient import TestClient
 
 from model import zoo
 from model.checkpoint import load_model
 from model.onnx_step import export_step
 from model.transformer import Transformer
+from server.app import build
+from server.models import served_models
+from server.settings import Settings
 from tests.server.commands import done, scanline
 from tests.server.refusals import assert_refused
 
@@ -20,6 +25,13 @@ def test_the_model_is_given_as_onnx(client: httpx.Client, grey: Transformer) -> 
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
+
+
+def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path) -> None:
+    settings = Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))
+    client = TestClient(build(settings, served_models(settings)))
+    told = client.get("/v1/models/серый/onnx").headers["content-disposition"]
+    assert told == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
 def test_its_size_is_told_before_it_is_fetched(client: httpx.Client) -> None:
