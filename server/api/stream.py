@@ -36,6 +36,7 @@ log = logging.getLogger("scanline.requests")
 
 TURN = 32  # messages that came together and are taken before all else on the event loop has its turn
 SUBPROTOCOL = "scanline"  # browsers that show a key as a second one want one to be taken
+LONGEST_ID = 256  # characters: each message about a job repeats them
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
@@ -145,9 +146,9 @@ class Connection:
 
     async def _cancel(self, name: int | str | None) -> None:
         """Ends a job early; its `done` says so."""
-        if name is None or name not in self.jobs:
+        job = None if name is None else self.jobs.get(name)
+        if job is None or job.done():  # done: it has told its last message
             raise Refusal(f"There is no running job with id {name!r}.", "id", "job_not_found")
-        job = self.jobs[name]
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
         await self._tell({"type": "done", "id": name, "cancelled": True})
@@ -224,6 +225,6 @@ def _object(text: str | None) -> dict[str, Any]:
 
 def _name(message: dict[str, Any]) -> int | str | None:
     name = message.pop("id", None)
-    if name is None or type(name) in (int, str):
+    if name is None or type(name) is int or (type(name) is str and len(name) <= LONGEST_ID):
         return name
-    raise Refusal("id must be a whole number or text.", "id")
+    raise Refusal(f"id must be a whole number or text of at most {LONGEST_ID} characters.", "id")

@@ -25,6 +25,7 @@ MESSAGES = {  # label: what is sent as it is, the parameter that is named, the c
     "a type that is no text": ({"type": ["generate"]}, "type", "invalid_value"),
     "an id that is a list": ({"type": "generate", "id": [1]}, "id", "invalid_value"),
     "an id that is a truth": ({"type": "generate", "id": True}, "id", "invalid_value"),
+    "an id without end": ({"type": "generate", "id": "a" * 257}, "id", "invalid_value"),
     "an id that is a fraction": ({"type": "generate", "id": 0.5}, "id", "invalid_value"),
     "a cancel without id": ({"type": "cancel"}, "id", "job_not_found"),
 }
