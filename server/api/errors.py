@@ -40,6 +40,10 @@ WANTED = {  # what pydantic's kinds of errors mean, after "PARAM must be"
     "literal_error": "{expected}",
     "string_type": "text",
 }
+FRAMEWORK = {  # what its own refusals mean, by their status
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method_not_allowed", "This address does not take this method."),
+}
 
 
 class ApiError(Exception):
@@ -122,10 +126,8 @@ def from_exception(error: Exception) -> ApiError:
         case HTTPException(__cause__=ValueError() | RecursionError()):
             return ApiError(400, "The body is not valid JSON.", code="invalid_json")
         case HTTPException():
-            codes = {404: "not_found", 405: "method_not_allowed"}
-            message = "There is nothing at this address." if error.status_code == 404 else f"{error.detail}."
-            headers = dict(error.headers or {})
-            return ApiError(error.status_code, message, code=codes.get(error.status_code), headers=headers)
+            code, message = FRAMEWORK.get(error.status_code, (None, f"{error.detail}."))
+            return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
     log.error("a request failed", exc_info=error)
     message = "The server failed on this request; its log says why."
     return ApiError(500, message, code="internal_error", headers=AGAIN_IS_NO_BETTER)

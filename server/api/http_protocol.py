@@ -127,8 +127,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.in_head:
-            self.refusal = ApiError(408, f"The request took longer than {self.receive_timeout:g} seconds to come.")
-            self.refusal.code = "receive_timeout"
+            message = f"The request took longer than {self.receive_timeout:g} seconds to come."
+            self.refusal = ApiError(408, message, code="receive_timeout")
             self.send_400_response("")
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.close()
