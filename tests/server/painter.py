@@ -14,6 +14,7 @@ from tests.server.running import PATIENCE
 
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 LAST = ("done", "error")
+DEAF = {"max_queue": 1, "close_timeout": 0.1}
 
 
 @dataclass
@@ -87,7 +88,10 @@ class Painter:
 
 @contextmanager
 def connected(url: str, path: str = "/v1/images/stream", **options: Any) -> Iterator[Painter]:
-    """A connection to the server at `url` for as long as the context lasts."""
-    quiet = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None}
-    with connect(f"{url.replace('http', 'ws')}{path}", **quiet, **options) as socket:
+    """A connection to the server at `url` for as long as the context lasts.
+
+    It takes all that comes, heard or not, so that it hears the server's goodbye; with DEAF nothing that is not heard.
+    """
+    quiet = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None, "max_queue": None}
+    with connect(f"{url.replace('http', 'ws')}{path}", **{**quiet, **options}) as socket:
         yield Painter(socket)

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.server.files import encode, noise, text
 from tests.server.hostile_pictures import PICTURES
-from tests.server.painter import connected
+from tests.server.painter import DEAF, connected
 from tests.server.refusals import ONE_SENTENCE
 from tests.server.running import PATIENCE, Server, serve
 from tests.server.unharmed import ROOM, assert_unharmed
@@ -224,7 +224,7 @@ def test_a_flood(server: Server, label: str) -> None:
 
 @pytest.mark.parametrize("label", FLOODS)
 def test_a_flood_that_nobody_reads(server: Server, label: str) -> None:
-    with connected(server.url) as painter:
+    with connected(server.url, **DEAF) as painter:
         painter.send_together(*FLOODS[label] * 50)
 
 

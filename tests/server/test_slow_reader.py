@@ -14,7 +14,7 @@ from server.engine.client import EngineClient
 from server.settings import Settings
 from tests.server.files import painted
 from tests.server.inside import inside
-from tests.server.painter import Painter, Told, connected
+from tests.server.painter import DEAF, Painter, Told, connected
 from tests.server.patience import PATIENCE, wait_for
 
 IMAGES = 1000
@@ -36,7 +36,7 @@ def asleep(url: str) -> Iterator[tuple[Painter, np.ndarray]]:
     with socket.socket() as narrow, httpx.Client(base_url=url, timeout=PATIENCE) as client:
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         narrow.connect((client.base_url.host, client.base_url.port))
-        with connected(url, sock=narrow) as sleeper:
+        with connected(url, sock=narrow, **DEAF) as sleeper:
             sleeper.send(type="generate", n=IMAGES, seed=7)
             sleeper.hear()
             posted = client.post("/v1/images/generations", json={"n": IMAGES, "seed": 7})

@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from tests.server.painter import Painter, connected
+from tests.server.painter import DEAF, Painter, connected
 from tests.server.refusals import ONE_SENTENCE, answer_of
 from tests.server.running import PATIENCE, Server, serve
 from tests.server.test_metrics import Numbers, until
@@ -119,7 +119,7 @@ def test_a_message_in_countless_pieces_closes_the_websocket(strict: Server, clie
 
 def test_a_deaf_client_that_floods_is_held_back_and_forgotten(strict: Server, client: httpx.Client) -> None:
     """It never reads, has as many jobs as it may, and sends what must be answered until nothing more is taken."""
-    with narrow(strict) as socket_, connected(strict.url, sock=socket_) as painter:
+    with narrow(strict) as socket_, connected(strict.url, sock=socket_, **DEAF) as painter:
         for number in range(JOBS):
             painter.send(type="generate", id=number, n=LONG)
         until(client, lambda now: now.of("num_images_reserved") == JOBS * LONG)
@@ -130,7 +130,7 @@ def test_a_deaf_client_that_floods_is_held_back_and_forgotten(strict: Server, cl
 
 
 def test_pings_of_a_deaf_client_do_not_pile_up(strict: Server, client: httpx.Client) -> None:
-    with narrow(strict) as socket_, connected(strict.url, sock=socket_) as painter:
+    with narrow(strict) as socket_, connected(strict.url, sock=socket_, **DEAF) as painter:
         before = memory(client)
         pings = [Frame(Opcode.PING, b"x" * 125)] * 1000
         for _ in range(200):  # 25 MB
