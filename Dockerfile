@@ -39,7 +39,8 @@ FROM cpu AS cuda
 # Triton compiles its launchers when it runs
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
-ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    TRITON_CACHE_DIR=/tmp/triton
 
 # hadolint ignore=DL3006
 FROM ${DEVICE}
