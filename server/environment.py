@@ -14,9 +14,9 @@ OF_A_SERVICE = re.compile(r"SCANLINE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|U
 ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
-def check(environment: Mapping[str, str], given: Container[str]) -> None:
+def check(environment: Mapping[str, str], given: Container[str], settings: type[Settings] = Settings) -> None:
     """ValueError with the nearest names for a variable that nobody reads; `given` are the settings that options set."""
-    known = [name.upper() for name in Settings.model_fields]
+    known = [name.upper() for name in settings.model_fields]
     for variable, value in environment.items():
         name = variable.upper()
         if name == "SCANLINE_PORT" and ADDRESS.match(value) and "port" not in given:

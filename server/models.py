@@ -1,47 +1,53 @@
 """The models that settings name, each with an engine of its own that gets its part of the machine."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from model import zoo
 from model.directory import load_config, tested_bits_per_dim
 from server.api.served import Models, ServedModel
 from server.engine.client import EngineClient
+from server.engine.desk import Desk
 from server.engine.process import EngineOptions
 from server.settings import Settings
 
+MakesDesk = Callable[[EngineOptions, int, int], Desk]  # options, images that may wait, bytes of an image
 
-def served_models(settings: Settings) -> Models:
-    """The models that the settings name and their engines, not yet started; ValueError where one is wrong."""
+
+def served_models(settings: Settings, desk: MakesDesk = EngineClient) -> Models:
+    """The models that the settings name and their desks, not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
     threads = _threads(settings, len(directories))
     served = []
     for directory, of_its_own in zip(directories, threads, strict=True):
-        slots = None if settings.slots == "auto" else settings.slots
-        share = 1 / len(directories)
-        options = EngineOptions(
-            directory,
-            settings.device,
-            slots,
-            of_its_own,
-            settings.precision,
-            share,
-            settings.log_format,
-            settings.log_level,
-            settings.engine_timeout,
-            settings.load_timeout,
-        )
+        options = engine_options(settings, directory, of_its_own, 1 / len(directories))
         config = load_config(directory)
         model = ServedModel(
             id=directory.name,
             config=config,
             bits_per_dim=tested_bits_per_dim(directory),
             created=int((directory / "config.json").stat().st_mtime),
-            engine=EngineClient(options, settings.max_waiting_images, config.bytes),
+            engine=desk(options, settings.max_waiting_images, config.bytes),
         )
         served.append(model)
     return Models(served, settings.max_images_per_request, settings.request_timeout)
+
+
+def engine_options(settings: Settings, directory: Path, threads: int | None, share: float = 1.0) -> EngineOptions:
+    """What an engine of the model in `directory` is started with; `share`: of the memory that all of them may take."""
+    return EngineOptions(
+        directory,
+        settings.device,
+        None if settings.slots == "auto" else settings.slots,
+        threads,
+        settings.precision,
+        share,
+        settings.log_format,
+        settings.log_level,
+        settings.engine_timeout,
+        settings.load_timeout,
+    )
 
 
 def _directories(names: Sequence[str]) -> list[Path]:

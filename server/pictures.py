@@ -132,3 +132,8 @@ def encode_npy(images: np.ndarray) -> bytes:
     out = io.BytesIO()
     np.save(out, images)
     return out.getvalue()
+
+
+def file_name(index: int, n: int) -> str:
+    """Of one of `n` images in a folder, where names sort as indices do."""
+    return f"{index:0{len(str(n - 1))}}.png"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from model.files import write_atomically
-from server.pictures import encode_image, encode_npy, encode_sheet
+from server.pictures import encode_image, encode_npy, encode_sheet, file_name
 
 SHEETS = (".png", ".webp")
 
@@ -26,6 +26,5 @@ def write_images(images: np.ndarray, out: Path, columns: int | None = None) -> N
         write_atomically(out, lambda path: path.write_bytes(data))
         return
     out.mkdir(exist_ok=True)
-    digits = len(str(len(images) - 1))
     for index, image in enumerate(images):
-        (out / f"{index:0{digits}}.png").write_bytes(encode_image(image, "png"))
+        (out / file_name(index, len(images))).write_bytes(encode_image(image, "png"))

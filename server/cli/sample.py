@@ -18,6 +18,10 @@ def sample(
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     precision: Precision = DEFAULT,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A Ray cluster whose service paints, as auto or host:port; a folder is resumed."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Paints images and writes them where a person would want a picture."""
@@ -28,6 +32,13 @@ def sample(
 
     check_temperature(temperature)
     check_out(out)
+    if cluster is not None:
+        from server.cli.on_cluster import sample_on_cluster
+
+        if device != "auto" or precision != DEFAULT:
+            raise ValueError("--device and --precision are the service's own to choose, not --cluster's")
+        sample_on_cluster(cluster, model, n, out, seed, temperature, as_json)
+        return
     seed = drawn_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     painted = paint_with_bar(network, n, seed, temperature, precision=precision)

@@ -9,15 +9,13 @@ can be, are they refused. A request that is left before it is done is cancelled 
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 from server.engine.desk import Desk
-from server.engine.errand import Errand
 from server.engine.job import Asked
 from server.engine.life import Life
-from server.engine.messages import Cancel, CannotLoad, Event, Failed, Finished, Paint, Ready, Score, Scored, Stats, Stop
+from server.engine.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
 from server.engine.process import EngineOptions
 from server.engine.quarantine import Quarantine
 
@@ -69,13 +67,6 @@ class EngineClient(Desk):
             requests_waiting=self.reported.requests_waiting + len(waiting),
             images_waiting=self.reported.images_waiting + sum(job.left for job in waiting),
         )
-
-    @contextmanager
-    def errand(self, command: Paint | Score) -> Iterator[Errand]:
-        """A job for a desk elsewhere, whose number and bounds are that desk's; leaving the context cancels it."""
-        operation = "paint" if isinstance(command, Paint) else "score"
-        with self._entered(operation, Errand(replace(command, request=next(self.numbers)))) as errand:
-            yield errand
 
     async def close(self) -> None:
         """Ends the engine, by force where it does not leave by itself."""

@@ -120,7 +120,7 @@ class Desk(ABC):
         command = Paint(next(self.numbers), images, seed, temperature, known, masks, stream, trace)
         self.watched += trace is not None
         try:
-            with self._entered("paint", Job(command, self.length)) as job:
+            with self.take(Job(command, self.length)) as job:
                 yield job
         finally:
             self.watched -= trace is not None
@@ -128,12 +128,13 @@ class Desk(ABC):
     @contextmanager
     def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:
         """A scoring job; leaving the context before it is done cancels it."""
-        with self._entered("score", Job(Score(next(self.numbers), images), self.length)) as job:
+        with self.take(Job(Score(next(self.numbers), images), self.length)) as job:
             yield job
 
     @contextmanager
-    def _entered(self, operation: str, job: AnyJob) -> Iterator[AnyJob]:
-        began = monotonic()
+    def take(self, job: AnyJob) -> Iterator[AnyJob]:
+        """Has a job done whose number is one of `numbers`; leaving the context before it is done cancels it."""
+        operation, began = "paint" if isinstance(job.command, Paint) else "score", monotonic()
         self.jobs[job.request] = job
         self._begin(job)
         try:

@@ -5,7 +5,7 @@ after a Cancel. An engine that has nothing to say sends an empty list now and th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from server.engine.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
@@ -29,6 +29,13 @@ class Paint:
         """The images to paint, in order."""
         return range(self.images) if self.only is None else self.only
 
+    def part(self, indices: tuple[int, ...]) -> "Paint":
+        """The same request for some of its images, without what the others start from."""
+        needed = {self.source(index) for index in indices}
+        known = tuple(image if place in needed else b"" for place, image in enumerate(self.known))
+        masks = tuple(mask if place in needed else b"" for place, mask in enumerate(self.masks))
+        return replace(self, known=known, masks=masks, only=indices)
+
     def source(self, index: int) -> int | None:
         """Which of `known` image `index` completes."""
         return index * len(self.known) // self.images if self.known else None
@@ -46,6 +53,12 @@ class Score:
     def indices(self) -> Sequence[int]:
         """The images to score, in order."""
         return range(len(self.images)) if self.only is None else self.only
+
+    def part(self, indices: tuple[int, ...]) -> "Score":
+        """The same request for some of its images, without the others."""
+        wanted = set(indices)
+        images = tuple(image if place in wanted else b"" for place, image in enumerate(self.images))
+        return replace(self, images=images, only=indices)
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,10 @@ class Stats:
     first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first byte
     step_seconds: Histogram = field(default_factory=lambda: Histogram(STEPS))
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
+
+    def __add__(self, other: "Stats") -> "Stats":
+        """Of two engines together."""
+        return Stats(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 Event = Ready | CannotLoad | Seated | Pixels | Glimpse | Finished | Scored | Failed | Stats

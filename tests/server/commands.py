@@ -1,5 +1,6 @@
-"""The command line, run in this process as the console script runs it."""
+"""The command line, run in this process as the console script runs it, or as that."""
 
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from server.cli import main
+from tests.server.running import SCANLINE
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,12 @@ def scanline(*arguments: object) -> Ran:
     ):
         main()
     return Ran(int(stop.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def in_a_process(*arguments: object) -> Ran:
+    """`scanline ARGUMENTS` as a process of its own."""
+    ran = subprocess.run([SCANLINE, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 def done(*arguments: object) -> str:

@@ -1,0 +1,187 @@
+"""A front's side of a model's replicas: gives them jobs in pieces, and pieces anew whose replica is lost.
+
+Only so many images are handed out as all replicas together have slots for, and a little more, so that none of them
+runs dry; the others wait here, and go to whichever replica has room next, a new one too. Jobs take turns, a piece each.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+from time import monotonic
+from typing import Any, cast
+
+from ray.exceptions import RayError
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
+
+from model.config import ModelConfig
+from server.cluster.replica import CENSUS_SECONDS, Told
+from server.engine.desk import Desk, EngineUnavailableError
+from server.engine.job import Asked
+from server.engine.messages import Event, Failed, Finished, Scored, Stats
+from server.engine.process import EngineOptions
+
+log = logging.getLogger("scanline.cluster")
+
+AHEAD = 1.25  # images handed out, by slots
+PIECES = 16  # into which a replica's slots are cut
+SMALLEST, LARGEST = 16, 256  # images of a piece, where a job has as many
+PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a piece is given anew, by losses with no image done in between
+TELLING_SECONDS = 10.0  # for all replicas to say how they stand
+LOST = (RayError, RayServeException, EngineUnavailableError)
+GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
+
+
+class Fleet(Desk):
+    """All replicas of one model, behind Serve's handle to them."""
+
+    def __init__(
+        self, handle: DeploymentHandle[Any], options: EngineOptions, max_waiting_images: int, length: int
+    ) -> None:
+        super().__init__(options, max_waiting_images, length)
+        self.handle = handle
+        self.work = handle.options(method_name="work", stream=True)
+        self.name = secrets.token_hex(8)  # by which replicas know this front
+        self.told: list[Told] = []  # by the replicas that answered last
+        self.heard = monotonic()
+        self.heard_any = asyncio.Event()
+        self.room = 0  # slots of all replicas, when there were any last
+        self.out = 0  # images that are with replicas
+        self.turns: deque[tuple[Asked, deque[int]]] = deque()  # jobs with images that are not, next at the left
+        self.pieces: dict[int, set[asyncio.Task[None]]] = {}  # by job
+
+    def start(self) -> None:
+        """Begins to ask replicas how they stand."""
+        self.census = asyncio.create_task(self._ask())
+
+    async def config(self) -> ModelConfig:
+        """The model's, as soon as a replica has told it."""
+        await self.heard_any.wait()
+        return self.model
+
+    async def close(self) -> None:
+        """Stops asking; replicas are Serve's to end."""
+        self.census.cancel()
+        await asyncio.gather(self.census, return_exceptions=True)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a replica can paint now."""
+        return any(one.is_up for one in self.told)
+
+    @property
+    def slots(self) -> int:
+        """Of all replicas together, when there were any last."""
+        return self.room
+
+    @property
+    def heartbeat_age(self) -> float:
+        """Seconds since the engine was heard of that was not heard of for the longest."""
+        return max((one.heartbeat_age for one in self.told), default=0.0) + monotonic() - self.heard
+
+    @property
+    def stats(self) -> Stats:
+        """What all engines last told, with what waits here."""
+        stats = reduce(add, (one.stats for one in self.told), Stats())
+        waiting = Stats(
+            requests_waiting=sum(len(images) == job.total for job, images in self.turns),
+            images_waiting=sum(len(images) for _, images in self.turns),
+        )
+        return stats + waiting
+
+    def _begin(self, job: Asked) -> None:
+        self.pieces[job.request] = set()
+        self.turns.append((job, deque(job.command.indices)))
+        self._hand_out()
+
+    def _leave(self, job: Asked) -> None:
+        self._forget(job)
+
+    def _forget(self, job: Asked) -> None:
+        """Takes a job back from wherever its images are."""
+        self.turns = deque(turn for turn in self.turns if turn[0] is not job)
+        for piece in self.pieces.pop(job.request, ()):
+            piece.cancel()
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Gives out pieces while there is room, a piece of each job in turn."""
+        while self.turns and self.out < AHEAD * self.room:
+            job, images = self.turns.popleft()
+            most = self._piece(job.total)
+            indices = [images.popleft() for _ in range(min(most, len(images)))]
+            self.out += len(indices)
+            piece = asyncio.create_task(self._carry(job, indices))
+            pieces = self.pieces[job.request]
+            pieces.add(piece)
+            piece.add_done_callback(pieces.discard)
+            if images:
+                self.turns.append((job, images))
+
+    def _piece(self, images: int) -> int:
+        """Images of a piece of a job of so many: enough pieces for all replicas, but none too small or too large."""
+        replicas = max(1, len(self.told))
+        share = min(-(-images // replicas), self.room // replicas // PIECES)
+        return min(LARGEST, max(SMALLEST, share))
+
+    async def _carry(self, job: Asked, indices: Iterable[int]) -> None:
+        """Has one replica after the other work on these images until they are done."""
+        missing, losses = set(indices), 0
+        try:
+            while missing and not job.over:
+                try:
+                    losses = 0 if await self._try(job, missing) else losses + 1
+                except LOST as error:
+                    losses += 1
+                    cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+                    log.warning("a replica of %s was lost with %s images: %s", self.name, len(missing), cause[0])
+                if missing and losses == len(PAUSES):
+                    job.receive(Failed(job.request, GIVEN_UP))
+                elif missing and not job.over:
+                    await asyncio.sleep(PAUSES[losses])
+        finally:
+            self.out -= len(missing)
+            self._hand_out()
+
+    async def _try(self, job: Asked, missing: set[int]) -> bool:
+        """Lets a replica work on what is missing, until it has done so or is lost; whether an image was done."""
+        before = len(missing)
+        command = job.command.part(tuple(sorted(missing)))
+        events = cast("DeploymentResponseGenerator[list[Event]]", self.work.remote(command))
+        try:
+            async for several in events:
+                for event in several:
+                    if isinstance(event, Finished | Scored) and event.index in missing:
+                        missing.remove(event.index)
+                        self.out -= 1
+                    job.receive(event)
+                self._hand_out()
+        finally:
+            events.cancel()
+        return len(missing) < before
+
+    async def _ask(self) -> None:
+        """Asks all replicas how they stand, again and again, and tells them how many images are in flight here."""
+        while True:
+            try:
+                answers = self.handle.broadcast("tell", self.name, self.reserved)
+                told = await answers.results_async(timeout_s=TELLING_SECONDS, return_exceptions=True)
+                self._hear([one for one in told if isinstance(one, Told)])
+            except (*LOST, TimeoutError) as error:
+                self._hear([])
+                log.debug("no replica answers: %s", error)
+            await asyncio.sleep(CENSUS_SECONDS)
+
+    def _hear(self, told: list[Told]) -> None:
+        self.told, self.heard = told, monotonic()
+        if told:
+            self.ready, self.model = told[0].ready, told[0].config
+            self.load_seconds = max(one.load_seconds for one in told)
+            self.restarts = sum(one.restarts for one in told)
+            self.room = sum(one.ready.slots for one in told)
+            self.heard_any.set()
+        self._hand_out()

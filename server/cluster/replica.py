@@ -1,0 +1,95 @@
+"""A replica: one model's engine in Serve's hands. It paints what fronts ask for and tells how it stands."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from model import zoo
+from model.config import ModelConfig
+from model.directory import load_config
+from server import logs
+from server.cluster.settings import ClusterSettings
+from server.engine.client import EngineClient
+from server.engine.desk import EngineUnavailableError
+from server.engine.errand import Errand
+from server.engine.messages import Event, Failed, Paint, Ready, Score, Stats
+from server.models import engine_options
+
+CENSUS_SECONDS = 2.0  # between two questions of a front to all replicas
+FORGOTTEN = 10 * CENSUS_SECONDS  # a front that asks no more is gone, and so is what it had in flight
+LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a replica stands."""
+
+    config: ModelConfig
+    ready: Ready
+    stats: Stats
+    restarts: int  # of its engine
+    heartbeat_age: float
+    load_seconds: float
+    is_up: bool  # whether its engine can paint now
+
+
+class Replica:
+    """The class that Serve deploys, once for each model."""
+
+    async def __init__(self, settings: ClusterSettings, model: str) -> None:  # type: ignore[misc]  # Serve awaits it
+        logs.configure(settings.log_format, settings.log_level)
+        directory = zoo.find(model).resolve()
+        options = engine_options(settings, directory, _threads(settings))
+        self.config = load_config(directory)
+        self.share = settings.target_share
+        self.demands: dict[str, tuple[float, int]] = {}  # when each front told its images in flight, and how many
+        self.engine = EngineClient(options, 0, 0)
+        self.engine.start()
+        while self.engine.ready is None:
+            if self.engine.gone.is_set():
+                raise ValueError(f"{model} cannot be loaded: {self.engine.load_error or 'its engine died'}")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def work(self, command: Paint | Score) -> AsyncIterator[list[Event]]:
+        """The engine's events for a front's request; leaving it cancels it.
+
+        EngineUnavailableError where the engine is gone for good: another replica's is not.
+        """
+        errand = Errand(replace(command, request=next(self.engine.numbers)))
+        with self.engine.take(errand):
+            async for events in errand.events():
+                if self.engine.gone.is_set() and any(isinstance(event, Failed) for event in events):
+                    raise EngineUnavailableError
+                yield events
+
+    async def tell(self, front: str, images: int) -> Told:
+        """How this replica stands, for a front that has so many images in flight, wherever they are painted."""
+        self.demands[front] = time.monotonic(), images
+        engine = self.engine
+        assert engine.ready is not None
+        age, load = engine.heartbeat_age, engine.load_seconds
+        return Told(self.config, engine.ready, engine.stats, engine.restarts, age, load, engine.is_ready)
+
+    def check_health(self) -> None:
+        """Raises where the engine does not come back: Serve then replaces this replica."""
+        if self.engine.gone.is_set():
+            raise RuntimeError("the engine is gone for good")
+        limit = self.engine.options.timeout + self.engine.options.load_timeout
+        if self.engine.heartbeat_age > limit:
+            raise RuntimeError(f"nothing was heard of the engine for {limit:g} seconds")
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """For `by_images`: images in flight of all fronts, and how many of them one replica should have."""
+        assert self.engine.ready is not None
+        late = time.monotonic() - FORGOTTEN
+        images = sum(images for heard, images in self.demands.values() if heard > late)
+        return {"images": images, "room": self.share * self.engine.ready.slots}
+
+    async def __del__(self) -> None:
+        await self.engine.close()
+
+
+def _threads(settings: ClusterSettings) -> int:
+    """Those that are set, or for auto the processors that Serve has set apart for it."""
+    return max(1, int(settings.cpus)) if settings.threads == "auto" else settings.threads

@@ -1,0 +1,140 @@
+"""`scanline sample --cluster`: images that a running service's replicas paint, without its fronts and their limits.
+
+Into a folder they go one by one as they are done, so that thousands more than memory holds can be painted, and a run
+that was stopped goes on where it stood.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import ray
+from ray import serve
+
+from model.files import write_atomically
+from server.cluster.builder import FRONT
+from server.cluster.fleet import Fleet
+from server.engine.job import Asked, EngineFailedError
+from server.engine.messages import Event, Finished, Paint
+from server.engine.process import EngineOptions
+from server.pictures import encode_image, file_name
+
+RECIPE = "recipe.json"
+Progress = Callable[[int], None]  # is called with the number of images that are there
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What makes all images of a folder the ones that they are."""
+
+    model: str
+    n: int
+    seed: int
+    temperature: float
+
+
+class Folder(Asked):
+    """A request whose images are written as they come, and forgotten."""
+
+    def __init__(self, command: Paint, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
+        super().__init__(command)
+        self.images, self.out, self.shape, self.progress = command.images, out, shape, progress
+        self.bits_per_dim: list[float] = []  # of those that were painted now
+
+    def receive(self, event: Event) -> None:
+        """Writes an image that is done."""
+        if isinstance(event, Finished) and event.index in self.missing:
+            image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
+            path = self.out / file_name(event.index, self.images)
+            temporary = path.with_suffix(".part")
+            temporary.write_bytes(image)
+            temporary.replace(path)
+            self.bits_per_dim.append(event.bits_per_dim)
+        super().receive(event)
+        self.progress(self.images - self.left)
+
+
+def resumed(out: Path, wanted: Recipe, seed_is_drawn: bool) -> Recipe:
+    """The recipe of a folder, new or of a run before; ValueError where that one painted something else."""
+    out.mkdir(exist_ok=True)
+    path = out / RECIPE
+    if path.exists():
+        try:
+            found = Recipe(**json.loads(path.read_text()))
+        except (ValueError, TypeError):
+            raise ValueError(f"{path} is no recipe of an earlier run; choose another folder") from None
+        if seed_is_drawn:
+            wanted = Recipe(wanted.model, wanted.n, found.seed, wanted.temperature)
+        if found != wanted:
+            raise ValueError(f"{out} has images of {_told(found)}, not of {_told(wanted)}; choose another folder")
+        return found
+    if any(out.glob("*.png")):
+        raise ValueError(f"{out} has images of which no {RECIPE} tells what they are; choose another folder")
+    write_atomically(path, lambda temporary: temporary.write_text(json.dumps(asdict(wanted)) + "\n"))
+    return wanted
+
+
+def missing(out: Path, n: int) -> tuple[int, ...]:
+    """The images of a folder that are not there yet."""
+    there = {path.name for path in out.glob("*.png") if path.stat().st_size}
+    return tuple(index for index in range(n) if file_name(index, n) not in there)
+
+
+async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
+    """Paints what is missing of a folder and returns the bits/dim of that.
+
+    ValueError where no such service is there, EngineFailedError where its replicas were lost again and again.
+    """
+    only = missing(out, recipe.n)
+    progress(recipe.n - len(only))
+    if not only:
+        return []
+    async with fleet(address, recipe.model) as replicas:
+        command = Paint(next(replicas.numbers), recipe.n, recipe.seed, recipe.temperature, only=only)
+        folder = Folder(command, out, (await replicas.config()).image_shape, progress)
+        with replicas.take(folder):
+            while not folder.over:
+                folder.changed.clear()
+                await folder.changed.wait()
+    if folder.failure:
+        raise EngineFailedError(folder.failure)
+    return folder.bits_per_dim
+
+
+@asynccontextmanager
+async def fleet(address: str, model: str) -> AsyncIterator[Fleet]:
+    """The replicas of a model that a service on the Ray cluster at `address` has; ValueError where there are none."""
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"--cluster {address}: no Ray cluster can be joined there ({reason})") from None
+    try:
+        handle = serve.get_deployment_handle(model, app_name=_service(model))
+        replicas = Fleet(handle, EngineOptions(Path(model)), 0, 0)
+        replicas.start()
+        try:
+            yield replicas
+        finally:
+            await replicas.close()
+    finally:
+        ray.shutdown()
+
+
+def _service(model: str) -> str:
+    """The name of Serve's application that has the model."""
+    found = serve.status().applications
+    for name, application in found.items():
+        if FRONT in application.deployments and model in application.deployments:
+            return name
+    models = sorted({one for each in found.values() for one in each.deployments if FRONT in each.deployments} - {FRONT})
+    there = f"there are {', '.join(models)}" if models else "no service runs there"
+    raise ValueError(f"--model {model}: the cluster does not serve it; {there}")
+
+
+def _told(recipe: Recipe) -> str:
+    return f"{recipe.model}, n {recipe.n}, seed {recipe.seed}, temperature {recipe.temperature:g}"

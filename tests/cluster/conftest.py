@@ -1,0 +1,40 @@
+"""One Ray cluster on this machine for all tests of this folder, and the service that most of them start from."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+ray = pytest.importorskip("ray")
+
+from tests.cluster.service import KEY, Service, free_port, running  # noqa: E402
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever wants a cluster has its mark."""
+    for item in items:
+        if "proxy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def proxy() -> Iterator[int]:
+    """A cluster, and the port of Serve's proxy on it."""
+    port = free_port()
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)  # of which tests take fractions
+    ray.serve.start(http_options={"port": port})
+    yield port
+    ray.serve.shutdown()
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def service(proxy: int) -> Iterator[Service]:
+    """Two replicas of mnist-small, for those with the key."""
+    with running(proxy, model="mnist-small", replicas=2, slots=128, api_keys=KEY, cpus=1, front_cpus=0.5) as service:
+        service.wait_for_replicas(2)
+        yield service

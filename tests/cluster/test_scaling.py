@@ -1,0 +1,50 @@
+"""As many replicas as the images in flight want: 1, 2 and 1 again, and no request lost on the way."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tests.cluster.pictures import offline
+from tests.cluster.service import Service, running
+from tests.server.files import painted
+
+
+class Visitors:
+    """Some who ask for images, one request after the other, until they are told to stop."""
+
+    def __init__(self, service: Service, count: int, images: int) -> None:
+        self.service, self.images = service, images
+        self.enough = threading.Event()
+        self.answers: list[np.ndarray] = []
+        self.threads = [threading.Thread(target=self._ask) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self) -> list[np.ndarray]:
+        """What all of them got."""
+        self.enough.set()
+        for thread in self.threads:
+            thread.join()
+        return self.answers
+
+    def _ask(self) -> None:
+        with self.service.client() as client:
+            while not self.enough.is_set():
+                answer = client.post("/v1/images/generations", json={"n": self.images, "seed": 13})
+                self.answers.append(painted(answer.json()) if answer.status_code == 200 else np.empty(0))
+
+
+@pytest.mark.cluster
+def test_one_two_one(proxy: int) -> None:
+    size = {"min_replicas": 1, "max_replicas": 2, "upscale_seconds": 2, "downscale_seconds": 6}
+    with running(proxy, model="mnist-small", slots=64, cpus=0.5, front_cpus=0.5, **size) as service:
+        service.wait_for_replicas(1)
+        many = Visitors(service, 4, 40)
+        service.wait_for_replicas(2)
+        few = Visitors(service, 1, 10)
+        answers = many.stop()
+        service.wait_for_replicas(1)
+        answers += few.stop()
+    assert len(answers) >= 6
+    assert all(np.array_equal(answer, offline(40, 13)[: len(answer)]) and len(answer) for answer in answers)
