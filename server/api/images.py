@@ -9,8 +9,8 @@ from structlog.contextvars import bind_contextvars
 
 from model.config import ModelConfig
 from server import pictures
+from server.api.beside import beside, decoded
 from server.api.deadline import deadline
-from server.api.decoding import decoded
 from server.api.departure import unless_gone
 from server.api.description import WORK, errors, json_body, painted, upload_body
 from server.api.errors import ApiError
@@ -76,7 +76,7 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
         return EventStream(request, model, images, fields, models.request_timeout)
     async with painting(model, fields, images) as (work, job), deadline(models.request_timeout):
         await unless_gone(request, job.wait())
-    return _painted(model, work, job, wanted, fields.output_format)
+    return await beside(job.images.size, lambda: _painted(model, work, job, wanted, fields.output_format))
 
 
 async def _score(models: Models, request: Request, fields: LikelihoodRequest) -> Response:

@@ -9,7 +9,7 @@ from math import isfinite
 from structlog.contextvars import bind_contextvars
 
 from model.config import ModelConfig
-from server.api.decoding import decoded
+from server.api.beside import decoded
 from server.api.schemas import EditRequest, PaintFields
 from server.api.served import ServedModel
 from server.api.traced import traced

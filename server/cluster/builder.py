@@ -40,7 +40,7 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
     deployment = serve.deployment(
         name=model,
         ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus},
-        graceful_shutdown_timeout_s=settings.request_timeout,
+        graceful_shutdown_timeout_s=settings.drain_seconds,
         **scale,
         **COMMON,
     )

@@ -9,6 +9,7 @@ from model import zoo
 from model.config import ModelConfig
 from model.directory import load_config
 from server import logs
+from server.cluster.gauges import Gauges
 from server.cluster.settings import ClusterSettings
 from server.engine.client import EngineClient
 from server.engine.desk import EngineUnavailableError
@@ -42,6 +43,7 @@ class Replica:
         directory = zoo.find(model).resolve()
         options = engine_options(settings, directory, _threads(settings))
         self.config = load_config(directory)
+        self.gauges = Gauges(directory.name)
         self.share = settings.target_share
         self.demands: dict[str, tuple[float, int]] = {}  # when each front told its images in flight, and how many
         self.engine = EngineClient(options, 0, 0)
@@ -67,6 +69,7 @@ class Replica:
         """How this replica stands, for a front that has so many images in flight, wherever they are painted."""
         self.demands[front] = time.monotonic(), images
         engine = self.engine
+        self.gauges.show(engine)
         assert engine.ready is not None
         age, load = engine.heartbeat_age, engine.load_seconds
         return Told(self.config, engine.ready, engine.stats, engine.restarts, age, load, engine.is_ready)

@@ -26,6 +26,7 @@ class ClusterSettings(Settings):
     fronts: Positive = 1
     front_cpus: NonNegativeFloat = 1
     max_images_per_request: Positive = 10_000
+    drain_seconds: Seconds = 600  # of a front or a replica that Serve stops
 
     @model_validator(mode="after")
     def _fixed_or_not(self) -> "ClusterSettings":

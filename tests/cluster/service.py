@@ -37,8 +37,11 @@ class Service:
 
     def engines(self) -> list[int]:
         """The process ids of all their engines."""
-        children = [child for replica in self.replicas() for child in _children(replica)]
-        return [child for child in children if "spawn_main" in _command(child)]
+        return [engine for replica in self.replicas() for engine in self.engines_of(replica)]
+
+    def engines_of(self, replica: int) -> list[int]:
+        """Those of one replica: there is none between two of its lives."""
+        return [child for child in _children(replica) if "spawn_main" in _command(child)]
 
     def told(self) -> list[Told]:
         """How all replicas stand."""

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
 from server.cluster.autoscaling import by_images
 
 

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-pytest.importorskip("ray")
-
 from server.cluster.sampling import Folder, Recipe, missing, resumed
 from server.engine.messages import Finished, Paint
 

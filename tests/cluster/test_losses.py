@@ -66,3 +66,17 @@ def test_an_engine_leaves_with_its_replica(service: Service) -> None:
     kill(replica)
     service.wait_for_replicas(2)
     assert len(set(engines) & set(service.engines())) == 1
+
+
+def test_a_replica_whose_engine_does_not_come_back_is_replaced(service: Service) -> None:
+    doomed = service.replicas()[0]
+    deadline = time.monotonic() + PATIENCE
+    while doomed in service.replicas():
+        for engine in service.engines_of(doomed):
+            kill(engine)
+        time.sleep(0.05)
+        assert time.monotonic() < deadline
+    service.wait_for_replicas(2)
+    with service.client() as client:
+        answer = client.post("/v1/images/generations", json={"n": 64, "seed": 14})
+    assert np.array_equal(painted(answer.json()), offline(64, 14))

@@ -3,7 +3,6 @@
 import threading
 
 import numpy as np
-import pytest
 
 from tests.cluster.pictures import offline
 from tests.cluster.service import Service, running
@@ -35,7 +34,6 @@ class Visitors:
                 self.answers.append(painted(answer.json()) if answer.status_code == 200 else np.empty(0))
 
 
-@pytest.mark.cluster
 def test_one_two_one(proxy: int) -> None:
     size = {"min_replicas": 1, "max_replicas": 2, "upscale_seconds": 2, "downscale_seconds": 6}
     with running(proxy, model="mnist-small", slots=64, cpus=0.5, front_cpus=0.5, **size) as service:

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-ray = pytest.importorskip("ray")
-
-from server.cluster import app  # noqa: E402
-from server.cluster.settings import ClusterSettings, cluster_settings  # noqa: E402
+from server.cluster import app
+from server.cluster.settings import ClusterSettings, cluster_settings
 
 
 def test_texts_of_a_command_line_are_numbers() -> None:

@@ -1,0 +1,110 @@
+"""What Ray Serve costs and brings: the stand-alone server beside services of one and two replicas, a core each.
+
+    python benchmarks/cluster.py [--rounds 1]
+
+All in one run on one machine, so that what else the machine does touches all of them; every answer is held against the
+offline generator's bytes. On two cores, two replicas share them with the fronts, Serve's proxy and the clients.
+"""
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import ray
+import torch
+from load import Case, Load, offline_rate, summary
+from ray import serve as ray_serve
+from rich.console import Console
+from rich.table import Table
+from serving import Server, raise_descriptor_limit, serve, wait_until_ready
+from truth import Truth
+
+from model import zoo
+from model.bench.machine import print_json
+from model.precision import DEFAULT
+from server.cluster import app
+
+PORT = 8123
+SEEDS = 8
+CASES = (
+    Case("one image after the other", n=1, kind="json", clients=1, requests=20),
+    Case("512 images in one request", n=512, kind="npy", clients=1),
+    Case("64 clients of 4", n=4, kind="json", clients=64, requests=4),
+    Case("64 websockets of 4", n=4, kind="websocket", clients=64, requests=4),
+)
+
+
+@contextmanager
+def alone(slots: int) -> Iterator[Server]:
+    """The stand-alone server on one thread."""
+    with serve(zoo.DEFAULT, "--threads", "1", "--slots", str(slots)) as server:
+        yield server
+
+
+@contextmanager
+def clustered(replicas: int, slots: int) -> Iterator[Server]:
+    """A service of so many replicas, each on one thread."""
+    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "front_cpus": 0.5, "slots": slots}
+    ray_serve.run(app(args), name="scanline", route_prefix="/")
+    url = wait_until_ready(f"http://127.0.0.1:{PORT}")
+    server = Server(url)
+    while server.metrics()[("scanline_batch_slots", frozenset({("model_name", zoo.DEFAULT)}))] < replicas * slots:
+        time.sleep(0.5)
+    try:
+        yield server
+    finally:
+        ray_serve.delete("scanline")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--slots", type=int, default=256, help="of each replica, and of the stand-alone server")
+    parser.add_argument("--json", action="store_true", help="only the last line")
+    options = parser.parse_args()
+    raise_descriptor_limit()
+    torch.set_num_threads(1)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    truth = Truth(zoo.DEFAULT, DEFAULT, SEEDS, max(case.n for case in CASES))
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
+    ray_serve.start(http_options={"port": PORT})
+    kinds = {
+        "stand-alone": lambda: alone(options.slots),
+        "1 replica": lambda: clustered(1, options.slots),
+        "2 replicas": lambda: clustered(2, options.slots),
+    }
+    found: dict[str, dict[str, list]] = {kind: {case.name: [] for case in CASES} for kind in kinds}
+    offline_rate(truth)
+    for _ in range(options.rounds):
+        for kind, start in kinds.items():
+            with start() as server:
+                load = Load(server, truth, float("inf"))
+                asyncio.run(load.run(CASES[0], 0))  # warm
+                for case in CASES:
+                    outcome = asyncio.run(load.run(case, 0))
+                    outcome.offline = offline_rate(truth)
+                    outcome.ratio = outcome.images / outcome.seconds / outcome.offline
+                    found[kind][case.name].append(outcome)
+    results = {kind: {name: summary(outcomes) for name, outcomes in cases.items()} for kind, cases in found.items()}
+    if not options.json:
+        Console(width=130).print(table(results))
+    print_json("cluster", {"slots": options.slots, "rounds": options.rounds}, cases=results)
+
+
+def table(results: dict[str, dict[str, dict]]) -> Table:
+    shown = Table("case", *(f"{kind}: images/s, p50 / p99 s, wrong" for kind in results))
+    for case in CASES:
+        cells = [
+            f"{found['images_per_second']:.1f}   {' / '.join(f'{s:.2f}' for s in found['request_seconds'])}   "
+            f"{found['wrong'] + sum(found['failed'].values())}"
+            for found in (results[kind][case.name] for kind in results)
+        ]
+        shown.add_row(case.name, *cells)
+    return shown
+
+
+if __name__ == "__main__":
+    main()
