@@ -36,6 +36,7 @@ class Settings(BaseSettings):
     max_websockets: Positive = 4096
     max_jobs_per_websocket: Positive = 64
     max_messages_per_second: Positive = 1000
+    max_frames_per_second: Positive | None = None  # readers set the pace
     request_timeout: Seconds = 600
     receive_timeout: Seconds = 60
     keep_alive_timeout: Seconds = 5

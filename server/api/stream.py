@@ -22,7 +22,7 @@ from server.api.door import closed
 from server.api.errors import ApiError, from_exception
 from server.api.http_tally import HttpTally
 from server.api.jobs import painting, told_bits
-from server.api.pace import Pace
+from server.api.pace import FramePace, Pace
 from server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
 from server.api.served import Models
 from server.api.traced import job_span
@@ -43,11 +43,12 @@ FRAME = struct.Struct("<III")  # job, image index, first byte position; then the
 def router(models: Models, settings: Settings, lifecycle: Lifecycle, tally: HttpTally) -> APIRouter:
     """The websocket route over `models`, as the settings limit it; errors of its jobs go into the tally."""
     routes = APIRouter()
+    frames = FramePace(settings.max_frames_per_second)
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        await Connection(socket, models, settings, lifecycle, tally).run()
+        await Connection(socket, models, settings, lifecycle, tally, frames).run()
 
     return routes
 
@@ -56,10 +57,16 @@ class Connection:
     """One websocket: reads messages until it closes; its jobs end with it."""
 
     def __init__(
-        self, socket: WebSocket, models: Models, settings: Settings, lifecycle: Lifecycle, tally: HttpTally
+        self,
+        socket: WebSocket,
+        models: Models,
+        settings: Settings,
+        lifecycle: Lifecycle,
+        tally: HttpTally,
+        frames: FramePace,
     ) -> None:
         self.socket, self.models, self.settings = socket, models, settings
-        self.lifecycle, self.tally = lifecycle, tally
+        self.lifecycle, self.tally, self.frames = lifecycle, tally, frames
         self.jobs: dict[int | str, asyncio.Task[None]] = {}
         self.ids = itertools.count()
         self.numbers = itertools.count()
@@ -196,6 +203,7 @@ class Connection:
                 for index, bits in news.ended:
                     ended = {"type": "image", "id": name, "index": index, "bits_per_dim": told_bits(bits)}
                     await self._tell(ended)
+                await self.frames.sent(len(news.frames))
         await self._tell({"type": "done", "id": name})
 
     async def _tell(self, message: dict[str, Any]) -> None:

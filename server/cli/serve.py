@@ -52,6 +52,9 @@ def serve(
     max_messages_per_second: Annotated[
         int | None, _option("max_messages_per_second", "On one websocket; then it is closed.")
     ] = None,
+    max_frames_per_second: Annotated[
+        int | None, _option("max_frames_per_second", "Of all websockets together; none: as fast as they are read.")
+    ] = None,
     request_timeout: Annotated[
         float | None, _option("request_timeout", "Seconds from a request's acceptance to its last pixel; then 504.")
     ] = None,

@@ -26,6 +26,7 @@ class ClusterSettings(Settings):
     fronts: Positive = 1
     front_cpus: NonNegativeFloat = 1
     max_images_per_request: Positive = 10_000
+    max_frames_per_second: Positive | None = 2_000  # of a front; Serve's proxy takes all, whether anybody reads or not
     drain_seconds: Seconds = 600  # of a front or a replica that Serve stops
 
     @model_validator(mode="after")

@@ -14,7 +14,9 @@ if find_spec("ray") is None:
 else:
     from tests.cluster.service import KEY, Service, free_port, running
 
-PATIENT = {  # on a slow machine Serve's own proxy is not up in five seconds
+PATIENT = {
+    "RAY_worker_niceness": "0",  # 15 otherwise: others' tests go first
+    # on a slow machine Serve's own proxy is not up in five seconds
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
 }
