@@ -15,7 +15,7 @@ CANCELLED = {"type": "done", "id": "a", "cancelled": True}
 @pytest.fixture(scope="module")
 def server(grey_directory: Path) -> Iterator[Server]:
     """A server with minutes of work in one job."""
-    options = {"slots": 64, "max-images-per-request": ENDLESS, "max-waiting-images": ENDLESS}
+    options = {"slots": 64, "max-images-per-request": ENDLESS, "max-waiting-images": 2 * ENDLESS}
     with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
         yield server
 
