@@ -6,7 +6,7 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-AT_ONCE = 65_536  # bytes that are worked on in less time than a thread takes to be asked
+AT_ONCE = 16_384  # bytes that are worked on in a few milliseconds
 
 
 async def beside(size: int, work: Callable[[], Result]) -> Result:
@@ -14,6 +14,6 @@ async def beside(size: int, work: Callable[[], Result]) -> Result:
     return work() if size <= AT_ONCE else await asyncio.to_thread(work)
 
 
-async def decoded(pictures: Sequence[bytes | None], decode: Callable[[], Result]) -> Result:
+async def decoded(pictures: Sequence[bytes], decode: Callable[[], Result]) -> Result:
     """What `decode` makes of the pictures."""
-    return await beside(sum(len(picture) for picture in pictures if picture is not None), decode)
+    return await beside(sum(len(picture) for picture in pictures), decode)

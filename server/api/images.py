@@ -89,13 +89,7 @@ async def _score(models: Models, request: Request, fields: LikelihoodRequest) ->
         with traced(model.engine.score(read)) as job:
             async with deadline(models.request_timeout):
                 await unless_gone(request, job.wait())
-    data = []
-    for index in range(len(read)):
-        bits = job.bits[index]
-        each = bits.reshape(config.image_shape).tolist() if fields.per_pixel else None
-        data.append(Likelihood(index=index, bits_per_dim=bits.mean(), per_pixel=each))
-    answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=data)
-    return _json(answer.model_dump_json(exclude_none=True))
+    return await beside(len(read) * config.bytes, lambda: _scored(model, job, fields.per_pixel))
 
 
 def _pixels(fields: LikelihoodRequest, config: ModelConfig) -> tuple[bytes, ...]:
@@ -139,6 +133,15 @@ def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_forma
         usage=Usage.of(work.known_bytes, images.size),
     )
     return _json(answer.model_dump_json(), headers)
+
+
+def _scored(model: ServedModel, job: Job, per_pixel: bool) -> Response:
+    data = []
+    for index, bits in sorted(job.bits.items()):
+        each = bits.reshape(model.config.image_shape).tolist() if per_pixel else None
+        data.append(Likelihood(index=index, bits_per_dim=bits.mean(), per_pixel=each))
+    answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=data)
+    return _json(answer.model_dump_json(exclude_none=True))
 
 
 def _json(text: str, headers: dict[str, str] | None = None) -> Response:

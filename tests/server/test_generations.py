@@ -52,6 +52,12 @@ def test_the_first_images_do_not_depend_on_how_many_follow(client: httpx.Client)
     assert many["data"][:3] == few["data"]
 
 
+def test_a_large_answer_is_like_a_small_one(client: httpx.Client) -> None:
+    """Large enough to be encoded beside the event loop."""
+    many, few = generate(client, n=600, seed=5), generate(client, n=3, seed=5)
+    assert (len(many["data"]), many["data"][:3]) == (600, few["data"])
+
+
 def test_images_are_told_in_their_order(client: httpx.Client) -> None:
     assert [one["index"] for one in generate(client, n=150, seed=5)["data"]] == list(range(150))
 
