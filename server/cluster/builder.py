@@ -53,7 +53,7 @@ def _autoscaling(settings: ClusterSettings) -> AutoscalingConfig:
         max_replicas=settings.max_replicas,
         upscale_delay_s=settings.upscale_seconds,
         downscale_delay_s=settings.downscale_seconds,
-        look_back_period_s=min(30.0, max(2.0, settings.upscale_seconds)),
+        look_back_period_s=min(30.0, max(11.0, settings.upscale_seconds)),  # told every 10
         policy=AutoscalingPolicy(policy_function="server.cluster.autoscaling:by_images"),
     )
 

@@ -8,8 +8,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from time import monotonic
 from typing import Any, cast
@@ -34,6 +33,7 @@ PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a piece is given anew,
 TELLING_SECONDS = 10.0  # for all replicas to say how they stand
 LOST = (RayError, RayServeException, EngineUnavailableError)
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
+BROKEN = "The server failed while it gave this request to its replicas; its log says why."
 
 
 class Fleet(Desk):
@@ -99,10 +99,6 @@ class Fleet(Desk):
         self._hand_out()
 
     def _leave(self, job: Asked) -> None:
-        self._forget(job)
-
-    def _forget(self, job: Asked) -> None:
-        """Takes a job back from wherever its images are."""
         self.turns = deque(turn for turn in self.turns if turn[0] is not job)
         for piece in self.pieces.pop(job.request, ()):
             piece.cancel()
@@ -113,14 +109,22 @@ class Fleet(Desk):
         while self.turns and self.out < AHEAD * self.room:
             job, images = self.turns.popleft()
             most = self._piece(job.total)
-            indices = [images.popleft() for _ in range(min(most, len(images)))]
-            self.out += len(indices)
-            piece = asyncio.create_task(self._carry(job, indices))
-            pieces = self.pieces[job.request]
-            pieces.add(piece)
-            piece.add_done_callback(pieces.discard)
+            missing = {images.popleft() for _ in range(min(most, len(images)))}
+            self.out += len(missing)
+            piece = asyncio.create_task(self._carry(job, missing))
+            self.pieces[job.request].add(piece)
+            piece.add_done_callback(partial(self._carried, job, missing))
             if images:
                 self.turns.append((job, images))
+
+    def _carried(self, job: Asked, missing: set[int], piece: asyncio.Task[None]) -> None:
+        """A piece is done, failed, or was taken back, even before it began."""
+        self.out -= len(missing)
+        self.pieces.get(job.request, set()).discard(piece)
+        if not piece.cancelled() and (error := piece.exception()):
+            log.error("a piece could not be carried; its request fails", exc_info=error)
+            job.receive(Failed(job.request, BROKEN))
+        self._hand_out()
 
     def _piece(self, images: int) -> int:
         """Images of a piece of a job of so many: enough pieces for all replicas, but none too small or too large."""
@@ -128,28 +132,24 @@ class Fleet(Desk):
         share = min(-(-images // replicas), self.room // replicas // PIECES)
         return min(LARGEST, max(SMALLEST, share))
 
-    async def _carry(self, job: Asked, indices: Iterable[int]) -> None:
-        """Has one replica after the other work on these images until they are done."""
-        missing, losses = set(indices), 0
-        try:
-            while missing and not job.over:
-                try:
-                    losses = 0 if await self._try(job, missing) else losses + 1
-                except LOST as error:
-                    losses += 1
-                    cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-                    log.warning("a replica of %s was lost with %s images: %s", self.name, len(missing), cause[0])
-                if missing and losses == len(PAUSES):
-                    job.receive(Failed(job.request, GIVEN_UP))
-                elif missing and not job.over:
-                    await asyncio.sleep(PAUSES[losses])
-        finally:
-            self.out -= len(missing)
-            self._hand_out()
+    async def _carry(self, job: Asked, missing: set[int]) -> None:
+        """Has one replica after the other work on the images that are missing until none is."""
+        losses = 0
+        while missing and not job.over:
+            before = len(missing)
+            try:
+                await self._try(job, missing)
+            except LOST as error:
+                cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+                log.warning("a replica was lost with %s images: %s", len(missing), cause[0])
+            losses = 0 if len(missing) < before else losses + 1
+            if missing and losses == len(PAUSES):
+                job.receive(Failed(job.request, GIVEN_UP))
+            elif missing and not job.over:
+                await asyncio.sleep(PAUSES[losses])
 
-    async def _try(self, job: Asked, missing: set[int]) -> bool:
-        """Lets a replica work on what is missing, until it has done so or is lost; whether an image was done."""
-        before = len(missing)
+    async def _try(self, job: Asked, missing: set[int]) -> None:
+        """Lets a replica work on what is missing, until it has done so or is lost."""
         command = job.command.part(tuple(sorted(missing)))
         events = cast("DeploymentResponseGenerator[list[Event]]", self.work.remote(command))
         try:
@@ -162,7 +162,6 @@ class Fleet(Desk):
                 self._hand_out()
         finally:
             events.cancel()
-        return len(missing) < before
 
     async def _ask(self) -> None:
         """Asks all replicas how they stand, again and again, and tells them how many images are in flight here."""
@@ -171,7 +170,9 @@ class Fleet(Desk):
                 answers = self.handle.broadcast("tell", self.name, self.reserved)
                 told = await answers.results_async(timeout_s=TELLING_SECONDS, return_exceptions=True)
                 self._hear([one for one in told if isinstance(one, Told)])
-            except (*LOST, TimeoutError) as error:
+            except TimeoutError:  # what they told last stands; one that hangs is Serve's to replace
+                log.warning("not all replicas told in %g seconds how they stand", TELLING_SECONDS)
+            except LOST as error:
                 self._hear([])
                 log.debug("no replica answers: %s", error)
             await asyncio.sleep(CENSUS_SECONDS)

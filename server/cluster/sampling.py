@@ -93,10 +93,10 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     progress(recipe.n - len(only))
     if not only:
         return []
-    async with fleet(address, recipe.model) as replicas:
+    async with fleet(address, recipe.model, len(only)) as replicas:
         command = Paint(next(replicas.numbers), recipe.n, recipe.seed, recipe.temperature, only=only)
         folder = Folder(command, out, (await replicas.config()).image_shape, progress)
-        with replicas.take(folder):
+        with replicas.reserve(len(only)), replicas.take(folder):
             while not folder.over:
                 folder.changed.clear()
                 await folder.changed.wait()
@@ -106,8 +106,11 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
 
 
 @asynccontextmanager
-async def fleet(address: str, model: str) -> AsyncIterator[Fleet]:
-    """The replicas of a model that a service on the Ray cluster at `address` has; ValueError where there are none."""
+async def fleet(address: str, model: str, images: int) -> AsyncIterator[Fleet]:
+    """The replicas of a model that a service on the Ray cluster at `address` has, for so many images.
+
+    ValueError where there are none.
+    """
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -115,7 +118,7 @@ async def fleet(address: str, model: str) -> AsyncIterator[Fleet]:
         raise ValueError(f"--cluster {address}: no Ray cluster can be joined there ({reason})") from None
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
-        replicas = Fleet(handle, EngineOptions(Path(model)), 0, 0)
+        replicas = Fleet(handle, EngineOptions(Path(model)), images, 0)
         replicas.start()
         try:
             yield replicas

@@ -86,6 +86,8 @@ class EngineClient(Desk):
             self._admit()
 
     def _leave(self, job: Asked) -> None:
+        if job.over:
+            return
         if self.quarantine.end(job.request, cancelled=True) and self.life:
             self.life.send(Cancel(job.request))
         self._admit()

@@ -80,7 +80,7 @@ class Desk(ABC):
 
     @abstractmethod
     def _leave(self, job: Asked) -> None:
-        """Nobody waits for this job any more, which is not over and no longer in `jobs`."""
+        """Nobody waits for this job any more, over or not; it is no longer in `jobs`."""
 
     @property
     def coalesced(self) -> int:
@@ -142,5 +142,4 @@ class Desk(ABC):
         finally:
             del self.jobs[job.request]
             self.tally.end(operation, job, began)
-            if not job.over:
-                self._leave(job)
+            self._leave(job)

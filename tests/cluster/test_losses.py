@@ -49,11 +49,11 @@ def test_a_request_is_answered_as_if_nobody_had_died(service: Service, victim: V
 @pytest.mark.parametrize("victim", VICTIMS, ids=NAMES)
 def test_a_stream_goes_on_where_it_was(service: Service, victim: Victim) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
-        painter.send(type="generate", n=256, seed=12)
+        painter.send(type="generate", id="a", n=256, seed=12)
         while painter.hear().order[-1] != "frame 0":
             pass
         kill_in_work(service, victim)
-        job = painter.hear_ends(1)[None]
+        job = painter.hear_ends(1)["a"]
     assert job.messages[-1]["type"] == "done"
     assert np.array_equal(job.images().reshape(256, 28, 28), offline(256, 12))
     assert sorted(what for what in job.order if what.startswith("image")) == sorted(f"image {i}" for i in range(256))

@@ -116,4 +116,8 @@ def test_metrics_tell_of_all_replicas(service: Service, client: httpx.Client) ->
 def test_who_leaves_takes_the_work_along(service: Service, client: httpx.Client) -> None:
     with client.stream("POST", "/v1/images/generations", json={"n": 2_000, "stream": True}) as answer:
         next(answer.iter_lines())
+    for _ in range(20):
+        with pytest.raises(httpx.ReadTimeout):
+            client.post("/v1/images/generations", json={"n": 200}, timeout=0.02)
     service.wait_until_idle()
+    assert len(client.post("/v1/images/generations", json={"n": 200}).json()["data"]) == 200
