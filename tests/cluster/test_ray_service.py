@@ -1,4 +1,4 @@
-"""deploy/kubernetes/rayservice.yaml. No package has KubeRay's schema: its fields stand here; pods have Kubernetes' own."""
+"""deploy/kubernetes/rayservice.yaml. No package has KubeRay's schema: its fields stand here; pods have their own."""
 
 import re
 import tomllib
