@@ -63,7 +63,7 @@ def build(
         app.add_middleware(Traced, tracer=traces.get_tracer("scanline"))
     app.add_middleware(RequestIds)  # the outermost: whatever others answer has an id
     errors.install(app)
-    description.install(app)
+    description.install(app, wants_key=bool(settings.api_keys))
     for part in (images, onnx, models):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
     app.include_router(stream.router(served, settings, lifecycle, http))

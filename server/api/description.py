@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from server.api.keys import OPEN
 from server.api.schemas import HARMLESS, NULL_IS_DEFAULT, EditRequest, ErrorAnswer, ModelField
 from server.pictures import MEDIA_TYPES
 
@@ -61,8 +62,8 @@ def upload_body(schema: type[ModelField]) -> dict[str, Any]:
     return _body({"multipart/form-data": form, "application/json": as_json})
 
 
-def install(app: FastAPI) -> None:
-    """The framework's description, without its 422: what is wrong is 400 here."""
+def install(app: FastAPI, wants_key: bool) -> None:
+    """The framework's description, without its 422: what is wrong is 400 here. It tells whether keys are wanted."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -72,6 +73,12 @@ def install(app: FastAPI) -> None:
                 operation["responses"].pop("422", None)
         for name in ("HTTPValidationError", "ValidationError"):
             description["components"]["schemas"].pop(name, None)
+        if wants_key:
+            description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            description["security"] = [{"key": []}]
+            for path in OPEN & description["paths"].keys():
+                for operation in description["paths"][path].values():
+                    operation["security"] = []
         return description
 
     app.openapi = openapi  # type: ignore[method-assign]

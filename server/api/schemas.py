@@ -40,7 +40,7 @@ class PaintFields(ModelField):
     n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
     prompt: Annotated[str | None, Field(description="must be empty: these models paint without one")] = None
     size: Annotated[str | None, Field(description="auto, or the model's own, as 28x28")] = None
-    seed: Annotated[int | None, Field(ge=0, le=2**63 - 1, description="drawn and told when absent")] = None
+    seed: Annotated[int | None, Field(ge=0, lt=2**63, description="drawn and told when absent")] = None
     temperature: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] = 1.0
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"

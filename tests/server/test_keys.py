@@ -96,6 +96,20 @@ def test_what_is_no_route_wants_a_key(stranger: httpx.Client, path: str) -> None
     assert_refused(stranger.get(path), 401, None, "invalid_api_key")
 
 
+def test_the_description_tells_what_wants_a_key(stranger: httpx.Client) -> None:
+    told = stranger.get("/openapi.json", headers=bearer(KEY)).json()
+    assert told["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
+    assert told["security"] == [{"key": []}]
+    operations = {path: operation for path, by_method in told["paths"].items() for operation in by_method.values()}
+    assert {path for path, operation in operations.items() if operation.get("security") == []} == {*OPEN} - {"/"}
+
+
+def test_a_server_without_keys_describes_none(client: httpx.Client) -> None:
+    told = client.get("/openapi.json").json()
+    assert "security" not in told
+    assert "securitySchemes" not in told["components"]
+
+
 def test_a_websocket_to_a_probe_wants_a_key(locked: Server) -> None:
     with pytest.raises(InvalidStatus, match="401"), connected(locked.url, path="/healthz"):
         pass
