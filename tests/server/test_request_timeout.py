@@ -19,7 +19,7 @@ from tests.server.test_slow_events import streaming, wait_until_forgotten
 URL = "/v1/images/generations"
 LONG = 100_000  # images: minutes of work
 ERROR = {
-    "message": "The request took longer than the 1.5 seconds that it may take here.",
+    "message": "The request took longer than the 0.5 seconds that it may take here.",
     "type": "server_error",
     "param": None,
     "code": "request_timeout",
@@ -28,7 +28,7 @@ ERROR = {
 
 @pytest.fixture(scope="module")
 def hasty(grey_directory: Path) -> Iterator[Server]:
-    options = {"slots": 4, "max-waiting-images": 2 * LONG, "max-images-per-request": LONG, "request-timeout": 1.5}
+    options = {"slots": 4, "max-waiting-images": 2 * LONG, "max-images-per-request": LONG, "request-timeout": 0.5}
     with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
         yield server
 

@@ -19,7 +19,7 @@ from tests.server.running import serve
 
 URL = "/v1/images/generations"
 CLIENTS = 4
-LONG = 2000  # images of a websocket's job, which outlasts the signal
+LONG = 500  # images of a websocket's job, which outlasts the signal
 
 
 @dataclass

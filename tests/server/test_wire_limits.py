@@ -1,6 +1,7 @@
 """What comes before a request is one: heads too long, too slow or no HTTP, bodies that never come, idle connections."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -29,6 +30,17 @@ TOO_LONG = {  # label: what is sent, status, code
         "headers_too_long",
     ),
 }
+HEAD = "POST {} HTTP/1.1\r\nhost: x\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n--x\r\n"
+JSON, FORM = "application/json", "multipart/form-data; boundary=x"
+SLOW = {  # label: what is sent, and no more
+    "nothing": b"",
+    "a head": b"GET /healthz HTTP/1.1\r\nhost: x\r\n",
+    "JSON to paint": HEAD.format(URL, JSON).encode(),
+    "JSON to edit": HEAD.format("/v1/images/edits", JSON).encode(),
+    "a form to edit": HEAD.format("/v1/images/edits", FORM).encode(),
+    "JSON to score": HEAD.format("/v1/images/likelihoods", JSON).encode(),
+    "a form to score": HEAD.format("/v1/images/likelihoods", FORM).encode(),
+}
 NO_HTTP = {
     "text": b"paint me a seven\r\n\r\n",
     "TLS": bytes.fromhex("16030100a5010000a10303") + bytes(160),
@@ -53,6 +65,13 @@ def said(server: Server, data: bytes) -> bytes:
     with wire(server) as connection:
         connection.sendall(data)
         return rest(connection)
+
+
+@pytest.fixture(scope="module")
+def late(narrow: Server) -> dict[str, bytes]:
+    """What is said to those who send slowly, all at the same time."""
+    with ThreadPoolExecutor(len(SLOW)) as pool:
+        return dict(zip(SLOW, pool.map(lambda sent: said(narrow, sent), SLOW.values()), strict=True))
 
 
 @pytest.mark.parametrize("label", TOO_LONG)
@@ -102,17 +121,9 @@ def test_a_handshake_of_the_websocket_library_is_refused_in_its_words(narrow: Se
         assert rest(connection).startswith(b"HTTP/1.1 400 Bad Request")
 
 
-def test_a_head_that_does_not_end_in_time_is_refused(narrow: Server) -> None:
-    assert_refused(answer(said(narrow, b"GET /healthz HTTP/1.1\r\nhost: x\r\n")), 408, None, "receive_timeout")
-
-
-@pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
-@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x"])
-def test_a_body_that_does_not_come_in_time_is_refused(narrow: Server, url: str, kind: str) -> None:
-    if url == URL and kind != "application/json":
-        return
-    head = f"POST {url} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: 100\r\n\r\n--x\r\n"
-    assert_refused(answer(said(narrow, head.encode())), 408, None, "receive_timeout")
+@pytest.mark.parametrize("label", list(SLOW)[1:])
+def test_a_head_or_body_that_does_not_come_in_time_is_refused(late: dict[str, bytes], label: str) -> None:
+    assert_refused(answer(late[label]), 408, None, "receive_timeout")
 
 
 def test_a_body_that_drips_is_refused(narrow: Server) -> None:
@@ -130,8 +141,8 @@ def test_a_body_that_drips_is_refused(narrow: Server) -> None:
     assert_refused(answer(data), 408, None, "receive_timeout")
 
 
-def test_a_connection_that_says_nothing_is_closed(narrow: Server) -> None:
-    assert said(narrow, b"") == b""
+def test_a_connection_that_says_nothing_is_closed(late: dict[str, bytes]) -> None:
+    assert late["nothing"] == b""
 
 
 def test_an_idle_connection_is_closed(narrow: Server) -> None:
