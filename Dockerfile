@@ -1,7 +1,7 @@
 # The server on CPUs; on NVIDIA GPUs; a node of a Ray cluster. EXTRAS are pyproject.toml's, between commas.
-#   docker build -t scanline .
-#   docker build -t scanline:cuda --build-arg DEVICE=cuda .
-#   docker build -t scanline:cluster --build-arg DEVICE=cuda --build-arg EXTRAS=cluster,otel .
+#   docker build -t scanline:0.1.0 .
+#   docker build -t scanline:0.1.0-cuda --build-arg DEVICE=cuda .
+#   docker build -t scanline:0.1.0-cluster --build-arg EXTRAS=cluster .
 # What it needs is one layer, itself another: a change of the code moves 17 MB, not a gigabyte.
 ARG PYTHON=3.12
 ARG DEVICE=cpu
