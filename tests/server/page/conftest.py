@@ -8,11 +8,13 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.server.page.visitor import Visitor
-from tests.server.running import PATIENCE
+from tests.server.running import PATIENCE, Server, serve
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # no sandbox: containers that run as root have none; no shared memory: it may be too small there
 OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+
+KEY = "sk-page?>~"
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -25,6 +27,13 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS, timeout=1000 * PATIENCE)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def locked(grey_directory: Path) -> Iterator[Server]:
+    """A server that wants KEY."""
+    with serve(grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8") as server:
+        yield server
 
 
 @pytest.fixture

@@ -9,9 +9,7 @@ import httpx
 import pytest
 
 from server.api.page import BUILT
-from tests.server.running import PATIENCE, Server, serve
-
-KEY = "sk-page"
+from tests.server.running import PATIENCE, Server
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +73,8 @@ def test_other_files_are_not_there(server: Server, path: str) -> None:
     assert status_of(server, path) == 404
 
 
-def test_the_page_is_open_and_what_lies_behind_it_is_not(grey_directory: Path) -> None:
-    with serve(grey_directory, "--api-key", KEY) as locked, httpx.Client(base_url=locked.url) as client:
+def test_the_page_is_open_and_what_lies_behind_it_is_not(locked: Server) -> None:
+    with httpx.Client(base_url=locked.url, timeout=PATIENCE) as client:
         named = named_in(client.get("/"))
         assert named
         assert all(client.get(f"/{name}").status_code == 200 for name in named)

@@ -2,34 +2,27 @@
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from os import kill
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.server.page.conftest import KEY
 from tests.server.page.test_paint import painted
 from tests.server.page.visitor import Visitor
 from tests.server.page.wire import wire_to
-from tests.server.running import Server, serve
+from tests.server.running import Server
 
 Visit = Callable[..., Visitor]
-KEY = "sk-page?>~"
 MISTAKES = {  # label: field, what is written there, what is said
     "no images": ("#count", "0", "The number of images is a whole number from 1 to 256."),
     "too many": ("#count", "257", "The number of images is a whole number from 1 to 256."),
     "not a number": ("#seed", "seven", "A seed is a whole number from 0 to 9223372036854775807."),
     "too large": ("#seed", str(2**63), "A seed is a whole number from 0 to 9223372036854775807."),
 }
-
-
-@pytest.fixture(scope="module")
-def locked(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8") as server:
-        yield server
 
 
 @pytest.mark.parametrize("label", MISTAKES)
