@@ -6,6 +6,7 @@ that was stopped goes on where it stood.
 
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import ray
 from ray import serve
+from ray.exceptions import AuthenticationError, RayError
 
 from model.files import write_atomically
 from server.cluster.builder import FRONT
@@ -24,6 +26,7 @@ from server.engine.process import EngineOptions
 from server.pictures import encode_image, file_name
 
 RECIPE = "recipe.json"
+CONNECT_SECONDS = 5.0
 Progress = Callable[[int], None]  # is called with the number of images that are there
 
 
@@ -111,11 +114,7 @@ async def fleet(address: str, model: str, images: int) -> AsyncIterator[Fleet]:
 
     ValueError where there are none.
     """
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"--cluster {address}: no Ray cluster can be joined there ({reason})") from None
+    _join(address)
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
         replicas = Fleet(handle, EngineOptions(Path(model)), images, 0)
@@ -126,6 +125,23 @@ async def fleet(address: str, model: str, images: int) -> AsyncIterator[Fleet]:
             await replicas.close()
     finally:
         ray.shutdown()
+
+
+def _join(address: str) -> None:
+    """Makes this process one of the cluster's; ValueError in a sentence where it cannot be."""
+    try:
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if port.isdigit():  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)
+    except (OSError, ValueError, RuntimeError, RayError) as error:
+        causes = (error, error.__cause__, error.__context__)
+        if any(isinstance(cause, AuthenticationError) for cause in causes):
+            reason = "it wants its token: set RAY_AUTH_MODE=token"
+        else:
+            reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"--cluster {address}: the Ray cluster cannot be joined ({reason})") from None
 
 
 def _service(model: str) -> str:

@@ -8,6 +8,7 @@ from PIL import Image
 
 from server.cluster.sampling import Folder, Recipe, missing, resumed
 from server.engine.messages import Finished, Paint
+from tests.server.commands import scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
 IMAGE = bytes(range(35))
@@ -66,3 +67,22 @@ def test_an_image_that_comes_twice_is_one(tmp_path: Path) -> None:
 def test_an_empty_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "00.png").touch()
     assert 0 in missing(tmp_path, 12)
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+    ran = scanline("sample", "--cluster", "127.0.0.1:1", "-n", 3, "--out", tmp_path / "out")
+    assert ran.status == 2
+    assert ran.err.startswith("scanline: --cluster 127.0.0.1:1: the Ray cluster cannot be joined (")
+    assert "refused" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--out", "sheet.png"), "--out sheet.png: --cluster paints into a folder"),
+        (("--device", "cpu"), "--device and --precision are the service's own to choose, not --cluster's"),
+    ],
+)
+def test_what_does_not_go_with_a_cluster(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    ran = scanline("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", *options)
+    assert (ran.status, ran.err) == (2, f"scanline: {sentence}\n")
