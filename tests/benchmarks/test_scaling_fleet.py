@@ -1,0 +1,111 @@
+"""The simulated fleet under deaths, restarts, scaling and refusals: nothing is lost, painted twice or made up."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scaling_fleet import Faults, Fleet, Scaling
+from scaling_routing import ROUTERS
+
+from tests.benchmarks.queues import arrivals, machine
+
+BATCHING = machine(16, fixed=1e-3, each=5e-4, steps=100)  # 18 images/s at 16, one alone in 0.15 s
+
+
+def sizes(number: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).choice([1, 4, 64], number, p=[0.7, 0.25, 0.05])
+
+
+@pytest.mark.parametrize("router", sorted(ROUTERS))
+def test_every_request_is_answered_once_though_replicas_die(router: str) -> None:
+    fleet = Fleet(BATCHING, 6, seed=1, router=router, fronts=3, start_seconds=2.0, faults=Faults(mean_life=20.0))
+    asked = sizes(2_000)
+    fleet.run(arrivals(10, 2_000), asked)
+    assert fleet.deaths > 10
+    assert all(request.left == 0 and request.arrived < request.done <= fleet.now for request in fleet.requests)
+    assert (len(fleet.requests), fleet.images, fleet.unanswered) == (2_000, 0, 0)
+    assert fleet.lost > 0
+    assert fleet.painted == pytest.approx(100 * asked.sum() + fleet.lost)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    replicas=st.integers(1, 5),
+    piece=st.integers(1, 100),
+    bound=st.sampled_from([20, 200]),
+    router=st.sampled_from(sorted(ROUTERS)),
+    scales=st.booleans(),
+)
+def test_whatever_happens_to_replicas_each_request_ends_once(
+    seed: int, replicas: int, piece: int, bound: int, router: str, scales: bool
+) -> None:
+    scaling = Scaling(8.0, most=9, up_delay=3.0, down_delay=5.0, look_back=4.0, metrics_interval=2.0)
+    fleet = Fleet(
+        BATCHING,
+        replicas,
+        seed,
+        router,
+        piece,
+        bound=bound,
+        start_seconds=1.0,
+        scaling=scaling if scales else None,
+        faults=Faults(mean_life=15.0),
+    )
+    fleet.at(10.0, fleet.restart_all, 2)
+    asked = sizes(200, seed)
+    fleet.run(arrivals(8, 200, seed), asked)
+    assert len(fleet.requests) + len(fleet.refused) == 200
+    answered = sum(request.images for request in fleet.requests)
+    assert answered + fleet.images_refused == asked.sum()
+    assert all(request.left == 0 and request.done <= fleet.now for request in fleet.requests)
+    assert (fleet.images, fleet.unanswered) == (0, 0)
+    assert fleet.painted == pytest.approx(100 * answered + fleet.lost)
+
+
+def test_the_same_seed_is_the_same_fleet() -> None:
+    def answers(seed: int) -> list[float]:
+        fleet = Fleet(BATCHING, 4, seed, faults=Faults(mean_life=20.0))
+        fleet.run(arrivals(10, 500), sizes(500))
+        return [request.done for request in fleet.requests]
+
+    assert answers(1) == answers(1)
+    assert answers(1) != answers(2)
+
+
+def test_what_is_beyond_the_bound_is_refused_whole() -> None:
+    fleet = Fleet(BATCHING, 2, seed=1, bound=50)
+    fleet.run(np.arange(4.0) / 1000, np.array([64, 64, 37, 36]))
+    assert [request.images for request in fleet.refused] == [64, 37]
+    assert [request.images for request in fleet.requests] == [64, 36]
+
+
+def test_pieces_wait_for_the_first_replica_where_there_is_none() -> None:
+    fleet = Fleet(BATCHING, 1, seed=1, start_seconds=5.0)
+    fleet.at(1.0, fleet.restart_all, 1)
+    fleet.run(np.array([2.0]), np.array([1]))
+    assert fleet.requests[0].done == pytest.approx(1.0 + 5.0 + 0.15)
+
+
+def test_a_restart_replaces_every_replica_and_loses_nothing() -> None:
+    fleet = Fleet(BATCHING, 10, seed=1)
+    before = set(fleet.ready)
+    fleet.at(5.0, fleet.restart_all, 2)
+    fleet.run(arrivals(20, 2_000), sizes(2_000))
+    assert len(fleet.ready) == 10
+    assert not before & set(fleet.ready)
+    assert fleet.lost == 0
+    assert min(fleet.watched.ready) == 8
+
+
+def test_a_fleet_grows_only_after_the_delay_and_shrinks_only_after_the_longer_one() -> None:
+    scaling = Scaling(8.0, most=6, up_delay=30.0, down_delay=100.0)
+    fleet = Fleet(BATCHING, 1, seed=1, scaling=scaling, start_seconds=5.0)
+    fleet.run(arrivals(60, 6_000), np.ones(6_000, int), until=600.0)
+    ready = dict(zip(fleet.watched.time, fleet.watched.ready, strict=True))
+    grown = min(time for time, replicas in ready.items() if replicas > 1)
+    assert 30.0 + 5.0 <= grown <= 30.0 + 10.0 + 5.0 + 1.0
+    assert max(ready.values()) == 6
+    last = max(request.done for request in fleet.requests)
+    assert ready[np.floor(last + 99.0)] == 6
+    assert ready[600.0] == 1
