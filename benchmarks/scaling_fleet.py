@@ -52,7 +52,8 @@ class Watched:
 
 
 class Fleet:
-    """Replicas of one machine; images are refused beyond `bound` in flight for each ready replica."""
+    """Replicas of one machine. A request is sent as pieces of at most `piece` images, at most `window` of them at once;
+    it is refused where more than `bound` images would be in flight for each ready replica."""
 
     def __init__(
         self,
@@ -61,13 +62,15 @@ class Fleet:
         seed: int,
         router: str = "two, by pieces",
         piece: int = 32,
+        window: float = inf,
         fronts: int = 1,
         bound: float = inf,
         start_seconds: float = 5.0,
         scaling: Scaling | None = None,
         faults: Faults | None = None,
     ) -> None:
-        self.machine, self.piece, self.fronts, self.bound = machine, piece, fronts, bound
+        self.machine, self.piece, self.window = machine, piece, window
+        self.fronts, self.bound = fronts, bound
         self.start_seconds, self.scaling, self.faults = start_seconds, scaling, faults or Faults()
         self.draws = Random(seed)
         self.router = ROUTERS[router](self.draws)
@@ -86,7 +89,7 @@ class Fleet:
         self.seconds_of_images = 0.0  # from arrival to the last byte, all images
         self.images_refused = self.deaths = 0
         self.watched = Watched()
-        self.window: deque[int] = deque(maxlen=round(scaling.look_back / WATCH_SECONDS) if scaling else 1)
+        self.seen: deque[int] = deque(maxlen=round(scaling.look_back / WATCH_SECONDS) if scaling else 1)
         self.mean_images, self.wanted_since = 0.0, (0, 0.0)  # direction, since when
         self.to_restart: deque[Replica] = deque()
         for _ in range(replicas):
@@ -153,9 +156,14 @@ class Fleet:
         self.images += images
         self.unanswered += 1
         front = int(self.draws.random() * self.fronts)
-        for first in range(0, images, self.piece):
-            request.left += 1
-            self._route(Piece(request, min(self.piece, images - first), self.steps(), front))
+        for _ in range(int(min(self.window, ceil(images / self.piece)))):
+            self._send(request, front)
+
+    def _send(self, request: Request, front: int) -> None:
+        """A request's next piece."""
+        images = min(self.piece, request.unsent)
+        request.unsent -= images
+        self._route(Piece(request, images, self.steps(), front))
 
     def _route(self, piece: Piece) -> None:
         if not self.ready:
@@ -186,9 +194,12 @@ class Fleet:
     def _answer(self, replica: Replica, piece: Piece) -> None:
         if isinstance(self.router, Serve):
             self.router.ended(replica, piece, self.now)
-        piece.request.left -= 1
-        if not piece.request.left:
-            piece.request.done = self.now
+        request = piece.request
+        request.left -= piece.images
+        if request.unsent:
+            self._send(request, piece.front)
+        elif not request.left:
+            request.done = self.now
             self.unanswered -= 1
 
     # Replicas that come and go
@@ -267,9 +278,9 @@ class Fleet:
         self._later(WATCH_SECONDS, self._watch)
 
     def _scale(self, scaling: Scaling) -> None:
-        self.window.append(self.images)
+        self.seen.append(self.images)
         if round(self.now / WATCH_SECONDS) % round(scaling.metrics_interval / WATCH_SECONDS) == 0:
-            self.mean_images = sum(self.window) / len(self.window)
+            self.mean_images = sum(self.seen) / len(self.seen)
         wanted = min(scaling.most, max(scaling.least, ceil(self.mean_images / scaling.target)))
         direction = (wanted > self.target) - (wanted < self.target)
         if direction != self.wanted_since[0]:

@@ -1,8 +1,8 @@
 """One replica of the simulation: slots, and images in them that advance together, one byte a step.
 
-So steps are a clock of the replica's own: an image seated at step k is done at step k + its bytes, whoever comes or goes
-meanwhile; only how fast the clock runs depends on how many there are. Exact but for joining between two steps, where an
-engine admits between two ticks (25 ms), and for a part of a step, which counts as a part of a byte.
+So steps are a clock of the replica's own: an image seated at step k is done at step k + its bytes, whoever comes or
+goes meanwhile; only how fast the clock runs depends on how many there are. Exact but for joining between two steps,
+where an engine admits between two ticks (25 ms), and for a part of a step, which counts as a part of a byte.
 """
 
 import heapq
@@ -40,12 +40,16 @@ class Machine:
 
 @dataclass
 class Request:
-    """So many images that somebody waits for since `arrived`; over when no piece of it is left."""
+    """So many images that somebody waits for since `arrived`; over when none is left."""
 
     arrived: float
     images: int
-    left: int = 0  # pieces
+    unsent: int = field(init=False)  # images of no piece yet
+    left: int = field(init=False)  # images
     done: float = inf
+
+    def __post_init__(self) -> None:
+        self.unsent = self.left = self.images
 
 
 @dataclass(eq=False)

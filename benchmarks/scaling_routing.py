@@ -1,12 +1,12 @@
 """Which replica gets a piece. A router sees what it sees now: the replicas that it knows of, and who asks."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from random import Random
 
 from scaling_replica import Piece, Replica
 
-CACHE_SECONDS = 10.0  # Serve's RAY_SERVE_QUEUE_LENGTH_CACHE_TIMEOUT_S
 Router = Callable[[Sequence[Replica], Piece, float], Replica]
 
 
@@ -39,11 +39,13 @@ def shortest(draws: Random) -> Router:
 
 
 class Serve:
-    """Serve's rule with Serve's view: each front's own counts of pieces, asked for where they are older than 10 s, set
-    by a replica's word when it takes a piece, less one when the front's own piece comes back (ray 2.60)."""
+    """Serve's rule with Serve's view: each front's own counts of pieces, asked for where they are too old, set by a
+    replica's word when it takes a piece, less one when the front's own piece comes back (ray 2.60, router.py and
+    pow_2_router.py). Asking takes no time here."""
 
-    def __init__(self, draws: Random) -> None:
-        self.draws = draws
+    def __init__(self, draws: Random, seconds: float = 10.0) -> None:
+        """seconds: Serve's RAY_SERVE_QUEUE_LENGTH_CACHE_TIMEOUT_S, with its default."""
+        self.draws, self.seconds = draws, seconds
         self.known: dict[tuple[int, Replica], tuple[int, float]] = {}
 
     def __call__(self, replicas: Sequence[Replica], piece: Piece, now: float) -> Replica:
@@ -57,8 +59,8 @@ class Serve:
         self.known[piece.front, replica] = max(0, count - 1), now
 
     def _count(self, front: int, replica: Replica, now: float) -> int:
-        count, since = self.known.get((front, replica), (0, -CACHE_SECONDS))
-        if now - since >= CACHE_SECONDS:
+        count, since = self.known.get((front, replica), (0, -self.seconds))
+        if now - since >= self.seconds:
             count = len(replica.pieces)
             self.known[front, replica] = count, now
         return count
@@ -67,7 +69,8 @@ class Serve:
 ROUTERS: dict[str, Callable[[Random], Router]] = {
     "random": anyone,
     "two, by pieces": two_by_pieces,
-    "Serve: two, by pieces as each front knows them": Serve,
+    "Serve": Serve,
+    "Serve, counts of 0.1 s": partial(Serve, seconds=0.1),
     "two, by images": two_by_images,
     "all, by images": shortest,
 }

@@ -1,11 +1,14 @@
 """What an image costs on the wire and in the process that speaks HTTP, in each form of answer.
 
     python benchmarks/wire.py --images 512 [--model MODEL]
+    python benchmarks/wire.py --images 4096 --bare
 
 Bytes and messages are counted as a client gets them: heads and bodies of answers, websocket messages with their 2 or 4
-bytes of frame, not what TCP and IP add. Processor time is the API process's own, as Linux counts it (10 ms), without the
-engine: it tells how many images a second one core of a front can answer, whatever else the machine does. Every answer is
-decoded; all forms must have the same pixels.
+bytes of frame, not what TCP and IP add. Processor time is the API process's own, without the engine's, as Linux counts
+it in 10 ms: it tells how many images a second one core of a front can answer. `--bare` paints by a model of random
+weights that costs next to nothing, so that images come as fast as the API process takes them, and what it does by the
+second weighs little; its pictures are noise, which no PNG makes smaller. Every answer is decoded, and one of each form
+is held against another's pixels.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import asyncio
 import io
 import json
 import os
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +24,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import torch
 import traffic
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +32,14 @@ from serving import Server, serve
 
 from model import zoo
 from model.bench.machine import print_json
+from model.checkpoint import save_model
+from model.config import ModelConfig
+from model.transformer import Transformer
 
 PATH = "/v1/images/generations"
 LARGE = 64  # images of a request; the other size is 1
 AT_ONCE = 64  # images in flight
+BARE = ModelConfig(28, 28, 1, layers=1, heads=1, key_width=4, value_width=4, feed_forward=4, components=1)
 
 
 @dataclass
@@ -151,10 +160,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", default=zoo.DEFAULT)
     parser.add_argument("--images", type=int, default=512, help="of each form and size of request")
+    parser.add_argument("--bare", action="store_true", help="a model of random weights that costs next to nothing")
     options = parser.parse_args()
-    with serve(options.model, "--slots", str(AT_ONCE)) as server:
-        found = asyncio.run(measure(server, options.images))
-    table = Table("form", "bytes", "messages", "microseconds", title=f"an image of {options.model}")
+    with tempfile.TemporaryDirectory() as folder:
+        if options.bare:
+            torch.manual_seed(0)
+            save_model(Transformer(BARE), Path(folder) / "bare")
+            options.model = str(Path(folder) / "bare")
+        with serve(options.model, "--slots", str(AT_ONCE)) as server:
+            found = asyncio.run(measure(server, options.images))
+    title = f"an image of {Path(options.model).name}"
+    table = Table("form", "bytes", "messages", "microseconds", title=title)
     for name, row in found.items():
         table.add_row(name, f"{row['bytes']:,.0f}", f"{row['messages']:.2f}", f"{row['microseconds']:,.0f}")
     Console(width=100).print(table)

@@ -1,0 +1,280 @@
+"""What is simulated: machines from measured or computed step times, the mix of requests, and the cases, a table each.
+
+A row is a dictionary of numbers by column. Shares are of a machine's `rate`: every slot in use all the time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scaling_fleet import Faults, Fleet, Scaling
+from scaling_replica import Machine
+from scaling_routing import ROUTERS
+
+Row = dict[str, str | float]
+
+BYTES = 784  # of an image; both machines run the paper's MNIST size, 8 x 8 x 32
+STATE_BYTES = 4 * 8 * 8 * 32 * 33  # ModelConfig.state_bytes_per_image
+
+# 2 virtual cores of an AMD EPYC (Zen 4), idle, 2026-11-21, scanline bench (LOG.md): images -> ms a step
+CPU_STEPS = {1: 0.14, 4: 0.36, 16: 1.19, 64: 4.35, 256: 17.9}
+SERVED = 0.92  # of the offline rate, over HTTP, the same machine (LOG.md)
+
+# H200, computed, nothing measured (LOG.md, "floors and predictions"): 43 launches of 2 us; each image's state read and
+# written at 4.3 TB/s (4.8 published); products of 8 layers, 28 to 35 us each for 4,096 images
+GPU_FIXED = 43 * 2e-6
+GPU_EACH = 2 * STATE_BYTES / 4.3e12 + 8 * 31.5e-6 / 4096
+
+# what is asked for: an assumption, and a hard one, since a twentieth of the requests are nine tenths of the images
+SIZES, SHARES = (1, 4, 64, 1000), (0.70, 0.25, 0.045, 0.005)
+MEAN_SIZE = sum(size * share for size, share in zip(SIZES, SHARES, strict=True))
+SMALL = 4  # images of a request whose latency is watched
+
+LEAST_REQUESTS, MOST_REQUESTS = 20_000, 150_000
+WARM = 0.2  # of the time of a case, not counted
+LOAD = 0.7
+
+
+def fitted(steps: dict[int, float]) -> tuple[float, float]:
+    """(fixed, each) seconds of a step that fit measured ms best, every point's error by its own size."""
+    images, ms = np.array(list(steps)), np.array(list(steps.values()))
+    terms = np.stack([np.ones(len(ms)), images], 1) / ms[:, None]
+    fixed, each = np.linalg.lstsq(terms, np.ones(len(ms)), rcond=None)[0] / 1e3
+    return float(fixed), float(each)
+
+
+_fixed, _each = fitted(CPU_STEPS)
+CPU = Machine("CPU", BYTES, 64, _fixed / SERVED, _each / SERVED)
+GPU = Machine("H200 (computed)", BYTES, 4096, GPU_FIXED, GPU_EACH)
+MACHINES = (CPU, GPU)
+
+
+def fronts(machine: Machine, replicas: int) -> int:
+    """An assumption: a front for four CPU replicas, one for each GPU, and never less than two."""
+    return max(2, replicas // 4 if machine is CPU else replicas)
+
+
+def traffic(rates: Sequence[tuple[float, float]], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times and sizes of requests; rates are (until second, requests a second), one after the other."""
+    draws = np.random.default_rng(seed)
+    times, began = [], 0.0
+    for until, rate in rates:
+        times.append(np.sort(draws.uniform(began, until, draws.poisson(rate * (until - began)))))
+        began = until
+    together = np.concatenate(times)
+    return together, draws.choice(SIZES, len(together), p=SHARES)
+
+
+def seconds_for(machine: Machine, replicas: int, load: float) -> float:
+    """How long a case lasts: enough requests, and twenty images' time where that many requests do not take too long."""
+    rate = load * machine.rate * replicas / MEAN_SIZE
+    return min(MOST_REQUESTS, max(LEAST_REQUESTS, 20 * machine.image_seconds(machine.slots) * rate)) / rate
+
+
+def steady(machine: Machine, replicas: int, seed: int, load: float = LOAD, **options: object) -> Fleet:
+    """A fleet after steady load."""
+    rate = load * machine.rate * replicas / MEAN_SIZE
+    fleet = Fleet(machine, replicas, seed, **{"fronts": fronts(machine, replicas), **options})
+    fleet.run(*traffic([(seconds_for(machine, replicas, load), rate)], seed))
+    return fleet
+
+
+def latencies(fleet: Fleet, first: float, stop: float, *sizes: int) -> np.ndarray:
+    """Seconds from arrival to answer of requests of those sizes that came between two times."""
+    return np.array([r.done - r.arrived for r in fleet.requests if first <= r.arrived < stop and r.images in sizes])
+
+
+def told(fleet: Fleet) -> Row:
+    """Columns of a steady fleet."""
+    stop = fleet.requests[-1].arrived
+    small, middle, large = (latencies(fleet, WARM * stop, stop, *sizes) for sizes in ((1, SMALL), (64,), (1000,)))
+    looks = slice(int(WARM * stop), int(stop))
+    in_flight = np.array(fleet.watched.images[looks]) / fleet.target
+    return {
+        "in flight, a replica": float(in_flight.mean()) if len(in_flight) else np.nan,
+        "busiest / mean": float(np.mean(fleet.watched.spread[looks])) if len(in_flight) else np.nan,
+        "n <= 4: p50 s": quantile(small, 0.5),
+        "p95 s": quantile(small, 0.95),
+        "p99 s": quantile(small, 0.99),
+        "n = 64: p99 s": quantile(middle, 0.99),
+        "n = 1000: p50 s": quantile(large, 0.5),
+    }
+
+
+def quantile(values: np.ndarray, share: float) -> float:
+    return float(np.quantile(values, share)) if len(values) else np.nan
+
+
+def routing(sizes: Sequence[int], seed: int) -> list[Row]:
+    """Routers at 70 % of capacity."""
+    found: list[Row] = []
+    for machine in MACHINES:
+        for replicas in sizes:
+            for router in routers(machine, replicas):
+                fleet = steady(machine, replicas, seed, router=router)
+                found.append({"machine": machine.name, "replicas": replicas, "router": router, **told(fleet)})
+    return found
+
+
+def routers(machine: Machine, replicas: int) -> list[str]:
+    """None matters for one replica; a thousand GPUs get 400,000 requests a second, of which one is a minute here."""
+    if replicas == 1:
+        return ["random"]
+    if machine is GPU and replicas > 10:
+        return ["random", "two, by pieces", "Serve", "two, by images"] if replicas <= 100 else []
+    return list(ROUTERS)
+
+
+MANY = {CPU: 100, GPU: 10}  # replicas of the cases below
+
+
+def load(seed: int) -> list[Row]:
+    """What images in flight say about load: 100 CPU or 10 GPU replicas, Serve's router."""
+    return [
+        {"machine": machine.name, "load": share, **told(steady(machine, MANY[machine], seed, share, router="Serve"))}
+        for machine in MACHINES
+        for share in (0.3, 0.5, 0.7, 0.9)
+    ]
+
+
+def pieces(seed: int) -> list[Row]:
+    """How large a piece may be, and how many of a request are out at once: 100 CPU or 10 GPU replicas at 70 %."""
+    found: list[Row] = []
+    for machine, piece, window in (
+        *((CPU, piece, np.inf) for piece in (4, 8, 16, 32, 64, 1000)),
+        *((CPU, 8, window) for window in (8, 32)),
+        *((GPU, piece, np.inf) for piece in (32, 128, 1000)),
+    ):
+        fleet = steady(machine, MANY[machine], seed, router="Serve", piece=piece, window=window)
+        found.append({"machine": machine.name, "images of a piece": piece, "pieces at once": window, **told(fleet)})
+    return found
+
+
+def slots(seed: int) -> list[Row]:
+    """How many slots a replica should have: what newcomers share with, or wait for; 10 replicas at 70 % of what 64
+    slots of a CPU, or 4,096 of a GPU, can do."""
+    found: list[Row] = []
+    for machine, counts in ((CPU, (16, 32, 64, 128, 1024)), (GPU, (1024, 4096, 16_384))):
+        for count in counts:
+            other = replace(machine, slots=count)
+            fleet = steady(other, 10, seed, LOAD * machine.rate / other.rate, router="Serve")
+            found.append({"machine": machine.name, "slots": count, "images/s": other.rate, **told(fleet)})
+    return found
+
+
+STEP_AT, STEP_SECONDS = 60.0, 240.0
+OBJECTIVE = {1: 10.0, 64: 30.0}  # seconds for 95 of 100 requests, up to SMALL images and of 64
+TARGET = CPU.slots / 2  # images in flight a replica
+
+
+def scaling(sizes: Sequence[int], seed: int) -> list[Row]:
+    """From 30 % to 300 % of the first fleet's capacity in one step; Serve's autoscaler, at most six times the fleet."""
+    found = [surge(replicas, seed)[1] for replicas in sizes]
+    for changed in (
+        {"window": 8},
+        {"start_seconds": 60.0},
+        {"start_seconds": 180.0},
+        {"up_delay": 5.0},
+        {"bound": 256.0},
+        {"bound": 1024.0},
+    ):
+        found.append(surge(10, seed, **changed)[1])
+    return found
+
+
+def surge(
+    replicas: int,
+    seed: int,
+    start_seconds: float = 5.0,
+    up_delay: float = 30.0,
+    bound: float = np.inf,
+    window: float = np.inf,
+) -> tuple[Fleet, Row]:
+    """The step of load on so many CPU replicas; and its row."""
+    seconds = STEP_SECONDS if replicas < 1000 else STEP_SECONDS / 3
+    scales = Scaling(TARGET, most=6 * replicas, least=replicas, up_delay=up_delay)
+    options = {"router": "Serve", "fronts": fronts(CPU, replicas), "bound": bound, "window": window}
+    fleet = Fleet(CPU, replicas, seed, scaling=scales, start_seconds=start_seconds, **options)
+    rate = CPU.rate * replicas / MEAN_SIZE
+    stop = STEP_AT + seconds
+    fleet.run(*traffic([(STEP_AT, 0.3 * rate), (stop, 3.0 * rate)], seed))
+    ready = np.array(fleet.watched.ready)
+    asked = fleet.images_refused + sum(request.images for request in fleet.requests)
+    row: Row = {
+        "replicas": replicas,
+        "start s": start_seconds,
+        "up delay s": up_delay,
+        "pieces at once": window,
+        "bound": bound,
+        "first new after s": float(np.argmax(ready > replicas) + 1 - STEP_AT) if ready.max() > replicas else np.nan,
+        "most replicas": int(ready.max()),
+        "in flight at most, a first replica": max(fleet.watched.images) / replicas,
+        "refused": fleet.images_refused / asked,
+    }
+    for size, objective in OBJECTIVE.items():
+        at, p95 = over_time(fleet, stop, size)
+        late = at[(at >= STEP_AT) & (p95 > objective)]
+        name = "n <= 4" if size == 1 else f"n = {size}"
+        row[f"{name}: worst p95 s"] = float(np.nanmax(p95))
+        row[f"within {objective:g} s after"] = float(late[-1] + BUCKET - STEP_AT) if len(late) else 0.0
+    return fleet, row
+
+
+BUCKET = 10.0  # seconds of arrivals whose latency is looked at together
+
+
+def over_time(fleet: Fleet, stop: float, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Starts of buckets, and p95 of the requests that came in each: of that size, 1 standing for all small ones."""
+    starts = np.arange(0.0, stop, BUCKET)
+    sizes = (1, SMALL) if size == 1 else (size,)
+    return starts, np.array([quantile(latencies(fleet, at, at + BUCKET, *sizes), 0.95) for at in starts])
+
+
+def faults(seed: int) -> list[Row]:
+    """Replicas that die, far more often than they do, so that chance has its say: 100 CPU replicas at 70 %."""
+    found: list[Row] = []
+    for mean_life, notice in ((np.inf, 1.0), (600.0, 1.0), (600.0, 30.0), (120.0, 1.0)):
+        fleet = steady(CPU, 100, seed, router="Serve", faults=Faults(mean_life, notice))
+        alive = sum(fleet.watched.ready) / len(fleet.watched.ready)
+        found.append(
+            {
+                "mean life s": mean_life,
+                "noticed after s": notice,
+                "deaths": fleet.deaths,
+                "ready": alive,
+                "images lost, a death": fleet.lost / BYTES / fleet.deaths if fleet.deaths else 0.0,
+                "work in vain": fleet.lost / fleet.painted,
+                **told(fleet),
+            }
+        )
+    return found
+
+
+def restart(sizes: Sequence[int], seed: int) -> list[Row]:
+    """All replicas replaced at 70 % of capacity, a fifth (Serve's default) or less at a time."""
+    found: list[Row] = []
+    for replicas in sizes:
+        for share in (0.2, 0.05) if replicas >= 20 else (0.2,):
+            found.append(_restarted(replicas, share, seed))
+    return found
+
+
+def _restarted(replicas: int, share: float, seed: int) -> Row:
+    rate = LOAD * CPU.rate * replicas / MEAN_SIZE
+    began, seconds = 60.0, 300.0 if replicas < 1000 else 100.0
+    fleet = Fleet(CPU, replicas, seed, router="Serve", fronts=fronts(CPU, replicas))
+    first = set(fleet.ready)
+    fleet.at(began, fleet.restart_all, max(1, int(share * replicas)))
+    fleet.run(*traffic([(began + seconds, rate)], seed))
+    left = max((replica.at for replica in fleet.replicas if replica in first), default=began)
+    over = left + fleet.start_seconds
+    before, during = (latencies(fleet, *span, 1, SMALL) for span in ((12.0, began), (began, over)))
+    return {
+        "replicas": replicas,
+        "at a time": max(1, int(share * replicas)),
+        "seconds": over - began,
+        "least ready": min(fleet.watched.ready),
+        "n <= 4: p95 s before": quantile(before, 0.95),
+        "p95 s during": quantile(during, 0.95),
+        "lost": fleet.lost,
+    }
