@@ -5,9 +5,10 @@ A row is a dictionary of numbers by column. Shares are of a machine's `rate`: ev
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
-from scaling_fleet import Faults, Fleet, Scaling
+from scaling_fleet import AHEAD, Faults, Fleet, Scaling
 from scaling_replica import Machine
 from scaling_routing import ROUTERS
 
@@ -30,7 +31,7 @@ SIZES, SHARES = (1, 4, 64, 1000), (0.70, 0.25, 0.045, 0.005)
 MEAN_SIZE = sum(size * share for size, share in zip(SIZES, SHARES, strict=True))
 SMALL = 4  # images of a request whose latency is watched
 
-LEAST_REQUESTS, MOST_REQUESTS = 20_000, 150_000
+LEAST_REQUESTS, MOST_REQUESTS = 20_000, 80_000
 WARM = 0.2  # of the time of a case, not counted
 LOAD = 0.7
 
@@ -49,9 +50,14 @@ GPU = Machine("H200 (computed)", BYTES, 4096, GPU_FIXED, GPU_EACH)
 MACHINES = (CPU, GPU)
 
 
+# processor seconds of a front, of a request and of an image of it, JSON (wire.py --bare, machine busy; without Serve)
+FRONT_REQUEST, FRONT_IMAGE = 2.1e-3, 146e-6
+FRONT_LOAD = 0.7  # of its one core
+
+
 def fronts(machine: Machine, replicas: int) -> int:
-    """An assumption: a front for four CPU replicas, one for each GPU, and never less than two."""
-    return max(2, replicas // 4 if machine is CPU else replicas)
+    """As many as a full fleet needs, two at least."""
+    return max(2, ceil(machine.rate * replicas * (FRONT_REQUEST / MEAN_SIZE + FRONT_IMAGE) / FRONT_LOAD))
 
 
 def traffic(rates: Sequence[tuple[float, float]], seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,15 +144,15 @@ def load(seed: int) -> list[Row]:
 
 
 def pieces(seed: int) -> list[Row]:
-    """How large a piece may be, and how many of a request are out at once: 100 CPU or 10 GPU replicas at 70 %."""
+    """How large a piece may be, and how much fronts hand out: 100 CPU or 10 GPU replicas at 70 %, Serve's router."""
     found: list[Row] = []
-    for machine, piece, window in (
-        *((CPU, piece, np.inf) for piece in (4, 8, 16, 32, 64, 1000)),
-        *((CPU, 8, window) for window in (8, 32)),
-        *((GPU, piece, np.inf) for piece in (32, 128, 1000)),
+    for machine, piece, ahead in (
+        *((CPU, piece, AHEAD) for piece in (4, 8, 16, 32, 64, 1000)),
+        *((CPU, piece, np.inf) for piece in (4, 16, 64, 1000)),
+        *((GPU, piece, AHEAD) for piece in (32, 256, 1000)),
     ):
-        fleet = steady(machine, MANY[machine], seed, router="Serve", piece=piece, window=window)
-        found.append({"machine": machine.name, "images of a piece": piece, "pieces at once": window, **told(fleet)})
+        fleet = steady(machine, MANY[machine], seed, router="Serve", piece=piece, ahead=ahead)
+        found.append({"machine": machine.name, "images of a piece": piece, "ahead": ahead, **told(fleet)})
     return found
 
 
@@ -164,14 +170,14 @@ def slots(seed: int) -> list[Row]:
 
 STEP_AT, STEP_SECONDS = 60.0, 240.0
 OBJECTIVE = {1: 10.0, 64: 30.0}  # seconds for 95 of 100 requests, up to SMALL images and of 64
-TARGET = CPU.slots / 2  # images in flight a replica
+TARGET = 0.75 * CPU.slots  # images in flight a replica: the server's target_share
 
 
 def scaling(sizes: Sequence[int], seed: int) -> list[Row]:
     """From 30 % to 300 % of the first fleet's capacity in one step; Serve's autoscaler, at most six times the fleet."""
     found = [surge(replicas, seed)[1] for replicas in sizes]
     for changed in (
-        {"window": 8},
+        {"ahead": np.inf},
         {"start_seconds": 60.0},
         {"start_seconds": 180.0},
         {"up_delay": 5.0},
@@ -188,12 +194,12 @@ def surge(
     start_seconds: float = 5.0,
     up_delay: float = 30.0,
     bound: float = np.inf,
-    window: float = np.inf,
+    ahead: float = AHEAD,
 ) -> tuple[Fleet, Row]:
     """The step of load on so many CPU replicas; and its row."""
     seconds = STEP_SECONDS if replicas < 1000 else STEP_SECONDS / 3
     scales = Scaling(TARGET, most=6 * replicas, least=replicas, up_delay=up_delay)
-    options = {"router": "Serve", "fronts": fronts(CPU, replicas), "bound": bound, "window": window}
+    options = {"router": "Serve", "fronts": fronts(CPU, replicas), "bound": bound, "ahead": ahead}
     fleet = Fleet(CPU, replicas, seed, scaling=scales, start_seconds=start_seconds, **options)
     rate = CPU.rate * replicas / MEAN_SIZE
     stop = STEP_AT + seconds
@@ -204,7 +210,7 @@ def surge(
         "replicas": replicas,
         "start s": start_seconds,
         "up delay s": up_delay,
-        "pieces at once": window,
+        "ahead": ahead,
         "bound": bound,
         "first new after s": float(np.argmax(ready > replicas) + 1 - STEP_AT) if ready.max() > replicas else np.nan,
         "most replicas": int(ready.max()),

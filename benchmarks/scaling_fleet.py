@@ -1,7 +1,7 @@
-"""Many replicas under one stream of requests: routing, scaling, deaths and restarts, as events in order of time.
+"""Many replicas under one stream of requests: fronts, routing, scaling, deaths, restarts, as events in order of time.
 
-Invariant: every request ends exactly once, refused when it comes or answered when its last piece is painted; a piece is
-at one replica, or waits for the first one that is ready.
+Invariant: every request ends exactly once, refused when it comes or answered when its last image is painted; an image
+that is not painted waits at its front, or is at one replica, or, where there was none, waits for the first.
 """
 
 import heapq
@@ -13,10 +13,15 @@ from math import ceil, inf
 from random import Random
 
 import numpy as np
-from scaling_replica import Machine, Piece, Replica, Request
+from scaling_replica import Front, Machine, Piece, Replica, Request
 from scaling_routing import ROUTERS, Serve
 
 WATCH_SECONDS = 1.0  # between two looks at the whole fleet
+
+# as server/cluster/fleet.py has them
+AHEAD = 1.25  # images that a front hands out, by slots of all replicas
+PIECES = 16  # into which a replica's slots are cut
+SMALLEST, LARGEST = 16, 256  # images of a piece
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,8 @@ class Watched:
 
 
 class Fleet:
-    """Replicas of one machine. A request is sent as pieces of at most `piece` images, at most `window` of them at once;
-    it is refused where more than `bound` images would be in flight for each ready replica."""
+    """Replicas of one machine, and fronts that hand out pieces while less than `ahead` of all slots is out, a piece of
+    each request in turn; refused are requests that would make it more than `bound` images for each ready replica."""
 
     def __init__(
         self,
@@ -61,16 +66,16 @@ class Fleet:
         replicas: int,
         seed: int,
         router: str = "two, by pieces",
-        piece: int = 32,
-        window: float = inf,
+        piece: int | None = None,  # None: as large as the server would make it
+        ahead: float = AHEAD,
         fronts: int = 1,
         bound: float = inf,
         start_seconds: float = 5.0,
         scaling: Scaling | None = None,
         faults: Faults | None = None,
     ) -> None:
-        self.machine, self.piece, self.window = machine, piece, window
-        self.fronts, self.bound = fronts, bound
+        self.machine, self.piece, self.ahead, self.bound = machine, piece, ahead, bound
+        self.fronts = [Front() for _ in range(fronts)]
         self.start_seconds, self.scaling, self.faults = start_seconds, scaling, faults or Faults()
         self.draws = Random(seed)
         self.router = ROUTERS[router](self.draws)
@@ -81,7 +86,7 @@ class Fleet:
         self.ready: list[Replica] = []  # that the router knows of
         self.to_come = 0  # replicas that start
         self.target = replicas
-        self.homeless: deque[Piece] = deque()  # pieces while no replica is ready
+        self.homeless: deque[Piece] = deque()  # of lost replicas, while no other is ready
         self.requests: list[Request] = []
         self.refused: list[Request] = []
         self.unanswered = 0  # requests
@@ -155,15 +160,26 @@ class Fleet:
         self.requests.append(request)
         self.images += images
         self.unanswered += 1
-        front = int(self.draws.random() * self.fronts)
-        for _ in range(int(min(self.window, ceil(images / self.piece)))):
-            self._send(request, front)
+        front = self.fronts[int(self.draws.random() * len(self.fronts))]
+        front.turns.append(request)
+        self._hand_out(front)
 
-    def _send(self, request: Request, front: int) -> None:
-        """A request's next piece."""
-        images = min(self.piece, request.unsent)
-        request.unsent -= images
-        self._route(Piece(request, images, self.steps(), front))
+    def _hand_out(self, front: Front) -> None:
+        while front.turns and self.ready and front.out < self.ahead * self.machine.slots * len(self.ready):
+            request = front.turns.popleft()
+            piece = Piece(request, min(self._piece(request), request.unsent), self.steps(), front)
+            request.unsent -= piece.images
+            front.out += piece.images
+            if request.unsent:
+                front.turns.append(request)
+            self._route(piece)
+
+    def _piece(self, request: Request) -> int:
+        """Images of a piece of it: enough for all replicas, none too small or too large."""
+        if self.piece:
+            return self.piece
+        share = min(ceil(request.images / len(self.ready)), self.machine.slots // PIECES)
+        return min(LARGEST, max(SMALLEST, share))
 
     def _route(self, piece: Piece) -> None:
         if not self.ready:
@@ -183,24 +199,24 @@ class Fleet:
         if replica.version != version:
             return
         for piece, images in replica.finish(self.now).items():
-            self.images -= images
-            self.seconds_of_images += images * (self.now - piece.request.arrived)
-            if not piece.left:
-                self._answer(replica, piece)
+            self._take(replica, piece, images)
         self._plan(replica)
         if replica.is_leaving and not replica.images:
             self._leave(replica)
 
-    def _answer(self, replica: Replica, piece: Piece) -> None:
-        if isinstance(self.router, Serve):
+    def _take(self, replica: Replica, piece: Piece, images: int) -> None:
+        """Images have come back to their front."""
+        request, front = piece.request, piece.front
+        self.images -= images
+        self.seconds_of_images += images * (self.now - request.arrived)
+        front.out -= images
+        request.left -= images
+        if not piece.left and isinstance(self.router, Serve):
             self.router.ended(replica, piece, self.now)
-        request = piece.request
-        request.left -= piece.images
-        if request.unsent:
-            self._send(request, piece.front)
-        elif not request.left:
+        if not request.left:
             request.done = self.now
             self.unanswered -= 1
+        self._hand_out(front)
 
     # Replicas that come and go
 
@@ -212,6 +228,8 @@ class Fleet:
             self._later(self.draws.expovariate(1 / self.faults.mean_life), self._die, replica)
         for _ in range(len(self.homeless)):
             self._route(self.homeless.popleft())
+        for front in self.fronts:
+            self._hand_out(front)
 
     def _start(self) -> None:
         self.to_come += 1
@@ -240,9 +258,7 @@ class Fleet:
         if replica.is_over:
             return
         self.deaths += 1
-        self.images -= replica.images
         replica.die(self.now)
-        self.images += replica.images  # those that were painted, of pieces that were not
         self._later(self.faults.notice, self._notice, replica)
 
     def _notice(self, replica: Replica) -> None:

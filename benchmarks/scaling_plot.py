@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import scaling_cases as cases
+from scaling_fleet import AHEAD
 
 SMALL, LARGE = "p95 s", "n = 1000: p50 s"
 
@@ -48,7 +49,7 @@ def _draw_routing(axes: Any, rows: list[cases.Row]) -> None:
 
 
 def _draw_pieces(axes: Any, rows: list[cases.Row]) -> None:
-    own = [row for row in rows if row["machine"] == cases.CPU.name and row["pieces at once"] == np.inf]
+    own = [row for row in rows if row["machine"] == cases.CPU.name and row["ahead"] == AHEAD]
     sizes = [row["images of a piece"] for row in own]
     axes.plot(sizes, [row[SMALL] for row in own], "o-", label="up to 4 images, p95")
     axes.plot(sizes, [row[LARGE] for row in own], "o-", label="1,000 images, median")
@@ -60,7 +61,7 @@ STEPS: dict[str, dict[str, float]] = {
     "start 5 s, delay 30 s": {},
     "start 60 s": {"start_seconds": 60.0},
     "at most 256 a replica": {"bound": 256.0},
-    "delay 5 s, 8 pieces at once": {"up_delay": 5.0, "window": 8},
+    "delay 5 s": {"up_delay": 5.0},
 }
 
 

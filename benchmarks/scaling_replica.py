@@ -44,8 +44,8 @@ class Request:
 
     arrived: float
     images: int
-    unsent: int = field(init=False)  # images of no piece yet
-    left: int = field(init=False)  # images
+    unsent: int = field(init=False)  # images that wait at the front
+    left: int = field(init=False)  # images that are not painted
     done: float = inf
 
     def __post_init__(self) -> None:
@@ -53,21 +53,25 @@ class Request:
 
 
 @dataclass(eq=False)
+class Front:
+    """Who takes requests and hands out their images."""
+
+    turns: deque[Request] = field(default_factory=deque)  # with images unsent, whose turn is next at the left
+    out: int = 0  # images that are with replicas
+
+
+@dataclass(eq=False)
 class Piece:
-    """A part of a request that one replica paints; lost with the replica, it is painted again from the start."""
+    """Images of a request that one replica paints; what of it is lost with the replica is painted again elsewhere."""
 
     request: Request
     images: int
     steps: float
-    front: int = 0  # who sent it
+    front: Front
     unseated: int = field(init=False)
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        """Nothing of it is painted."""
         self.unseated = self.left = self.images
 
 
@@ -118,14 +122,13 @@ class Replica:
         return self.at + max(0.0, self.ends[0][0] - self.clock) * self.machine.step_seconds(self.seated)
 
     def die(self, now: float) -> None:
-        """Paints no more; its pieces are here still, as unpainted as when they came."""
+        """Paints no more; the images that it has not done are here still, as blank as when they came."""
         self.end(now)
         self.lost = sum(images * (self.clock - end + piece.steps) for end, _, images, piece in self.ends)
-        for piece in self.pieces:
-            self.lost += (piece.images - piece.left) * piece.steps
-            piece.restart()
-        self.seated, self.images = 0, sum(piece.images for piece in self.pieces)
         self.ends.clear()
+        self.seated = 0
+        for piece in self.pieces:
+            piece.unseated = piece.left
 
     def end(self, now: float) -> None:
         """Paints no more."""

@@ -5,7 +5,7 @@ from functools import partial
 from operator import attrgetter
 from random import Random
 
-from scaling_replica import Piece, Replica
+from scaling_replica import Front, Piece, Replica
 
 Router = Callable[[Sequence[Replica], Piece, float], Replica]
 
@@ -46,7 +46,7 @@ class Serve:
     def __init__(self, draws: Random, seconds: float = 10.0) -> None:
         """seconds: Serve's RAY_SERVE_QUEUE_LENGTH_CACHE_TIMEOUT_S, with its default."""
         self.draws, self.seconds = draws, seconds
-        self.known: dict[tuple[int, Replica], tuple[int, float]] = {}
+        self.known: dict[tuple[Front, Replica], tuple[int, float]] = {}
 
     def __call__(self, replicas: Sequence[Replica], piece: Piece, now: float) -> Replica:
         chosen = min(two(replicas, self.draws), key=lambda replica: self._count(piece.front, replica, now))
@@ -58,7 +58,7 @@ class Serve:
         count, _ = self.known.get((piece.front, replica), (1, now))
         self.known[piece.front, replica] = max(0, count - 1), now
 
-    def _count(self, front: int, replica: Replica, now: float) -> int:
+    def _count(self, front: Front, replica: Replica, now: float) -> int:
         count, since = self.known.get((front, replica), (0, -self.seconds))
         if now - since >= self.seconds:
             count = len(replica.pieces)

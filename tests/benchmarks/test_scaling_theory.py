@@ -1,13 +1,13 @@
 """The simulated fleet against formulas of queueing theory, within what so many requests leave to chance."""
 
-from math import factorial
+from math import factorial, inf
 
 import numpy as np
 import pytest
 
 from tests.benchmarks.queues import ANY, ExponentialFleet, Fleet, arrivals, machine, mean_time, ran
 
-MANY = 60_000
+MANY = 40_000
 
 
 def erlang_c(servers: int, load: float) -> float:
@@ -43,13 +43,19 @@ def test_steps_that_do_not_grow_make_nobody_wait() -> None:
 @pytest.mark.parametrize(("router", "mean"), [("random", 5.0), ("two, by pieces", 1 + 0.8**2 + 0.8**6 + 0.8**14)])
 def test_two_choices_shorten_queues_as_mitzenmacher_says(router: str, mean: float) -> None:
     """Exponential images on very many one-slot replicas: sum over i of load^(2^i - 2), against 1 / (1 - load)."""
-    fleet = ran(ExponentialFleet(machine(), 300, seed=1, router=router), 0.8 * 300, 2 * MANY)
+    fleet = ran(ExponentialFleet(machine(), 300, seed=1, router=router, ahead=inf), 0.8 * 300, 2 * MANY)
     assert mean_time(fleet) == pytest.approx(mean, rel=0.05)
 
 
+def test_replicas_that_get_no_more_than_they_have_room_for_share_one_queue() -> None:
+    """What waits at the front is what waits for Erlang's servers."""
+    fleet = ran(ExponentialFleet(machine(), 4, seed=1, router="all, by images", ahead=1.0), 3.2, MANY)
+    assert mean_time(fleet) == pytest.approx(1 + erlang_c(4, 3.2) / 0.8, rel=0.05)
+
+
 def test_littles_law() -> None:
-    """Images in flight on average, as replicas see them = images a second x seconds of an image, as requests see them."""
-    fleet = Fleet(machine(8, fixed=0.5, each=0.5, steps=10), 5, seed=1)
+    """Images at replicas on average, as they see it = images a second x seconds of an image, as requests see it."""
+    fleet = Fleet(machine(8, fixed=0.5, each=0.5, steps=10), 5, seed=1, ahead=inf)
     sizes = np.random.default_rng(2).integers(1, 60, 2_000)
     fleet.run(arrivals(0.01, 2_000), sizes)
     in_flight = sum(replica.image_seconds for replica in fleet.replicas) / fleet.now
