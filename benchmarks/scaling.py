@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw load, routing, pieces and the step there too")
+    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw load, pieces and the step there too")
     options = parser.parse_args()
     if options.plot and not options.plot.is_dir():
         parser.error(f"--plot {options.plot}: there is no such folder")

@@ -26,12 +26,12 @@ SERVED = 0.92  # of the offline rate, over HTTP, the same machine (LOG.md)
 GPU_FIXED = 43 * 2e-6
 GPU_EACH = 2 * STATE_BYTES / 4.3e12 + 8 * 31.5e-6 / 4096
 
-# what is asked for: an assumption, and a hard one, since a twentieth of the requests are nine tenths of the images
+# what is asked for: an assumption, and a hard one, since a twentieth of the requests are four fifths of the images
 SIZES, SHARES = (1, 4, 64, 1000), (0.70, 0.25, 0.045, 0.005)
 MEAN_SIZE = sum(size * share for size, share in zip(SIZES, SHARES, strict=True))
 SMALL = 4  # images of a request whose latency is watched
 
-LEAST_REQUESTS, MOST_REQUESTS = 20_000, 80_000
+LEAST_REQUESTS, MOST_REQUESTS = 20_000, 150_000
 WARM = 0.2  # of the time of a case, not counted
 LOAD = 0.7
 
@@ -197,7 +197,7 @@ def surge(
     ahead: float = AHEAD,
 ) -> tuple[Fleet, Row]:
     """The step of load on so many CPU replicas; and its row."""
-    seconds = STEP_SECONDS if replicas < 1000 else STEP_SECONDS / 3
+    seconds = STEP_SECONDS if replicas < 1000 else STEP_SECONDS / 4
     scales = Scaling(TARGET, most=6 * replicas, least=replicas, up_delay=up_delay)
     options = {"router": "Serve", "fronts": fronts(CPU, replicas), "bound": bound, "ahead": ahead}
     fleet = Fleet(CPU, replicas, seed, scaling=scales, start_seconds=start_seconds, **options)
@@ -260,14 +260,14 @@ def restart(sizes: Sequence[int], seed: int) -> list[Row]:
     """All replicas replaced at 70 % of capacity, a fifth (Serve's default) or less at a time."""
     found: list[Row] = []
     for replicas in sizes:
-        for share in (0.2, 0.05) if replicas >= 20 else (0.2,):
+        for share in (0.2, 0.05) if 20 <= replicas < 1000 else (0.2,):
             found.append(_restarted(replicas, share, seed))
     return found
 
 
 def _restarted(replicas: int, share: float, seed: int) -> Row:
     rate = LOAD * CPU.rate * replicas / MEAN_SIZE
-    began, seconds = 60.0, 300.0 if replicas < 1000 else 100.0
+    began, seconds = 60.0, 300.0 if replicas < 1000 else 60.0
     fleet = Fleet(CPU, replicas, seed, router="Serve", fronts=fronts(CPU, replicas))
     first = set(fleet.ready)
     fleet.at(began, fleet.restart_all, max(1, int(share * replicas)))

@@ -1,4 +1,4 @@
-"""The simulation as pictures: what load, routers and pieces do to latency, and a step of load second by second."""
+"""The simulation as pictures: what images in flight say of load, what pieces do to latency, a step of load in time."""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,10 @@ def save_plots(found: dict[str, list[cases.Row]], seed: int, folder: Path) -> No
     """scaling-steady.png of the tables that were made, and scaling-step.png."""
     from matplotlib.figure import Figure
 
-    steady = Figure(figsize=(13, 4), layout="constrained")
-    panels = steady.subplots(1, 3)
-    _draw_load(panels[0], found.get("load", []))
-    _draw_routing(panels[1], found.get("routing", []))
-    _draw_pieces(panels[2], found.get("pieces", []))
+    steady = Figure(figsize=(10, 4), layout="constrained")
+    load, pieces = steady.subplots(1, 2)
+    _draw_load(load, found.get("load", []))
+    _draw_pieces(pieces, found.get("pieces", []))
     steady.suptitle("Simulated, the paper's MNIST size: CPU steps fitted to measured ones, H200 computed")
     steady.savefig(folder / "scaling-steady.png", dpi=100)
     step = Figure(figsize=(13, 4), layout="constrained")
@@ -32,19 +31,8 @@ def _draw_load(axes: Any, rows: list[cases.Row]) -> None:
         own = [row for row in rows if row["machine"] == machine.name]
         share = [float(row["in flight, a replica"]) / machine.slots for row in own]
         axes.plot([row["load"] for row in own], share, "o-", label=f"{machine.name}, {machine.slots} slots")
-    axes.axhline(0.7, ls="--", color="grey", lw=1, label="70 % of the slots")
+    axes.axhline(0.75, ls="--", color="grey", lw=1, label="target_share 0.75")
     axes.set(xlabel="load, of capacity", ylabel="images in flight / slots", title="what in-flight images say")
-    _finish(axes)
-
-
-def _draw_routing(axes: Any, rows: list[cases.Row]) -> None:
-    own = [row for row in rows if row["machine"] == cases.CPU.name and row["replicas"] != 1]
-    for router in dict.fromkeys(str(row["router"]) for row in own):
-        points = [(row["replicas"], row[SMALL]) for row in own if row["router"] == router]
-        axes.plot(*zip(*points, strict=True), "o-", label=router)
-    axes.set(
-        xlabel="replicas", ylabel="s, p95 of requests up to 4 images", xscale="log", title="routers, CPU, load 0.7"
-    )
     _finish(axes)
 
 
