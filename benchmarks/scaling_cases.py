@@ -178,6 +178,8 @@ def scaling(sizes: Sequence[int], seed: int) -> list[Row]:
     found = [surge(replicas, seed)[1] for replicas in sizes]
     for changed in (
         {"ahead": np.inf},
+        {"several": 9},
+        {"several": 9, "ahead": AHEAD / 9},
         {"start_seconds": 60.0},
         {"start_seconds": 180.0},
         {"up_delay": 5.0},
@@ -195,11 +197,12 @@ def surge(
     up_delay: float = 30.0,
     bound: float = np.inf,
     ahead: float = AHEAD,
+    several: int | None = None,
 ) -> tuple[Fleet, Row]:
-    """The step of load on so many CPU replicas; and its row."""
+    """The step of load on so many CPU replicas behind `several` fronts, or as many as they need; and its row."""
     seconds = STEP_SECONDS if replicas < 1000 else STEP_SECONDS / 4
     scales = Scaling(TARGET, most=6 * replicas, least=replicas, up_delay=up_delay)
-    options = {"router": "Serve", "fronts": fronts(CPU, replicas), "bound": bound, "ahead": ahead}
+    options = {"router": "Serve", "fronts": several or fronts(CPU, replicas), "bound": bound, "ahead": ahead}
     fleet = Fleet(CPU, replicas, seed, scaling=scales, start_seconds=start_seconds, **options)
     rate = CPU.rate * replicas / MEAN_SIZE
     stop = STEP_AT + seconds
@@ -208,6 +211,7 @@ def surge(
     asked = fleet.images_refused + sum(request.images for request in fleet.requests)
     row: Row = {
         "replicas": replicas,
+        "fronts": len(fleet.fronts),
         "start s": start_seconds,
         "up delay s": up_delay,
         "ahead": ahead,
