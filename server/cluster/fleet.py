@@ -49,6 +49,7 @@ class Fleet(Desk):
         self.told: list[Told] = []  # by the replicas that answered last
         self.heard = monotonic()
         self.heard_any = asyncio.Event()
+        self.closing = False
         self.room = 0  # slots of all replicas, when there were any last
         self.out = 0  # images that are with replicas
         self.turns: deque[tuple[Asked, deque[int]]] = deque()  # jobs with images that are not, next at the left
@@ -65,6 +66,7 @@ class Fleet(Desk):
 
     async def close(self) -> None:
         """Stops asking; replicas are Serve's to end."""
+        self.closing = True
         self.census.cancel()
         await asyncio.gather(self.census, return_exceptions=True)
 
@@ -140,6 +142,8 @@ class Fleet(Desk):
             try:
                 await self._try(job, missing)
             except LOST as error:
+                if job.request not in self.jobs:  # Ray makes of a cancellation an error of its own
+                    return
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
                 log.warning("a replica was lost with %s images: %s", len(missing), cause[0])
             losses = 0 if len(missing) < before else losses + 1
@@ -165,7 +169,7 @@ class Fleet(Desk):
 
     async def _ask(self) -> None:
         """Asks all replicas how they stand, again and again, and tells them how many images are in flight here."""
-        while True:
+        while not self.closing:  # Ray makes of a cancellation an error of its own
             try:
                 answers = self.handle.broadcast("tell", self.name, self.reserved)
                 told = await answers.results_async(timeout_s=TELLING_SECONDS, return_exceptions=True)
