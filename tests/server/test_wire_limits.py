@@ -9,6 +9,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.server.painter import connected
+from tests.server.patience import PATIENCE
 from tests.server.refusals import answer_of, assert_refused
 from tests.server.running import Server, serve
 from tests.server.test_metrics import Numbers
@@ -138,6 +139,8 @@ def test_a_body_that_drips_is_refused(narrow: Server) -> None:
                 data = connection.recv(65536)
             except TimeoutError:
                 continue
+        connection.settimeout(PATIENCE)
+        data += rest(connection)
     assert_refused(answer(data), 408, None, "receive_timeout")
 
 
