@@ -41,6 +41,7 @@ def build(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         for engine in engines:
             engine.start()
+        await asyncio.gather(*(engine.settled() for engine in engines))
         yield
         await asyncio.gather(*(engine.close() for engine in engines))
         if traces is not None:

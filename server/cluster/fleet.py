@@ -8,6 +8,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
+from contextlib import suppress
 from functools import partial, reduce
 from operator import add
 from time import monotonic
@@ -30,6 +31,7 @@ AHEAD = 1.25  # images handed out, by slots
 PIECES = 16  # into which a replica's slots are cut
 SMALLEST, LARGEST = 16, 256  # images of a piece, where a job has as many
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a piece is given anew, by losses with no image done in between
+SETTLING_SECONDS = 30.0
 TELLING_SECONDS = 10.0  # for all replicas to say how they stand
 LOST = (RayError, RayServeException, EngineUnavailableError)
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
@@ -58,6 +60,11 @@ class Fleet(Desk):
     def start(self) -> None:
         """Begins to ask replicas how they stand."""
         self.census = asyncio.create_task(self._ask())
+
+    async def settled(self) -> None:
+        """Waits for replicas, not for long: a front that comes beside others must not refuse what they would not."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.heard_any.wait(), SETTLING_SECONDS)
 
     async def config(self) -> ModelConfig:
         """The model's, as soon as a replica has told it."""

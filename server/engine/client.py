@@ -68,6 +68,9 @@ class EngineClient(Desk):
             images_waiting=self.reported.images_waiting + sum(job.left for job in waiting),
         )
 
+    async def settled(self) -> None:
+        """At once: who comes while the model loads is told so."""
+
     async def close(self) -> None:
         """Ends the engine, by force where it does not leave by itself."""
         assert self.life is not None

@@ -51,6 +51,10 @@ class Desk(ABC):
         """Begins to get ready, on the running event loop; `ready` tells when the model is loaded."""
 
     @abstractmethod
+    async def settled(self) -> None:
+        """Returns when requests may come, ready or not."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Ends what `start` began."""
 

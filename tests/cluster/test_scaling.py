@@ -1,11 +1,13 @@
-"""As many replicas as the images in flight want: 1, 2 and 1 again, and no request lost on the way."""
+"""As many replicas as the images in flight want, and new ones for a new version: no request is lost on the way."""
 
 import threading
 
 import numpy as np
+from ray import serve
 
+from server.cluster import app
 from tests.cluster.pictures import offline
-from tests.cluster.service import Service, running
+from tests.cluster.service import NAME, Service, running
 from tests.server.files import painted
 
 
@@ -46,3 +48,19 @@ def test_one_two_one(proxy: int) -> None:
         answers += few.stop()
     assert len(answers) >= 6
     assert all(np.array_equal(answer, offline(40, 13)[: len(answer)]) and len(answer) for answer in answers)
+
+
+def test_a_new_version(proxy: int) -> None:
+    args = {"model": "mnist-small", "replicas": 1, "slots": 64, "cpus": 0.5, "front_cpus": 0.5}
+    with running(proxy, **args, max_waiting_images=5_000) as service:
+        service.wait_for_replicas(1)
+        old = service.replicas()
+        some = Visitors(service, 3, 20)
+        serve.run(app({**args, "max_waiting_images": 6_000}), name=NAME, route_prefix="/")
+        service.wait_for_replicas(1)
+        answers = some.stop()
+        with service.client() as client:
+            assert 'scanline_max_waiting_images{model_name="mnist-small"} 6000.0' in client.get("/metrics").text
+        assert service.replicas() != old
+    assert len(answers) >= 3
+    assert all(np.array_equal(answer, offline(20, 13)) for answer in answers)
