@@ -107,6 +107,7 @@ class Replica:
         while self.ends and self.ends[0][0] <= self.clock:
             _, _, images, piece = heapq.heappop(self.ends)
             piece.left -= images
+            assert piece.left >= 0, "an image was painted twice"
             self.seated -= images
             self.images -= images
             if not piece.left:
