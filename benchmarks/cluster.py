@@ -67,7 +67,7 @@ def main() -> None:
     options = parser.parse_args()
     raise_descriptor_limit()
     torch.set_num_threads(1)
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")  # 15 otherwise
     truth = Truth(zoo.DEFAULT, DEFAULT, SEEDS, max(case.n for case in CASES))
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
     ray_serve.start(http_options={"port": PORT})

@@ -1,16 +1,18 @@
 """From arguments to Serve's application: fronts with the API, behind them a deployment of replicas for each model."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
 from ray import serve
-from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.handle import DeploymentHandle
 
 from server import logs
 from server.app import build
 from server.cluster.fleet import Fleet
 from server.cluster.replica import Replica
+from server.cluster.router import ByImages
 from server.cluster.settings import ClusterSettings, cluster_settings
 from server.engine.process import EngineOptions
 from server.models import served_models
@@ -41,6 +43,7 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
         name=model,
         ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus},
         graceful_shutdown_timeout_s=settings.drain_seconds,
+        request_router_config=RequestRouterConfig.model_validate({"request_router_class": ByImages}),
         **scale,
         **COMMON,
     )
@@ -62,7 +65,7 @@ def _fronts(settings: ClusterSettings) -> serve.Deployment:
     def api() -> FastAPI:
         """The application of a stand-alone server, whose desks are fleets."""
         logs.configure(settings.log_format, settings.log_level)
-        return build(settings, served_models(settings, _fleet))
+        return build(settings, served_models(settings, partial(_fleet, settings.fronts)))
 
     @serve.ingress(api)
     class Front:
@@ -81,8 +84,8 @@ def _fronts(settings: ClusterSettings) -> serve.Deployment:
     return deployment(Front)
 
 
-def _fleet(options: EngineOptions, max_waiting_images: int, length: int) -> Fleet:
+def _fleet(fronts: int, options: EngineOptions, max_waiting_images: int, length: int) -> Fleet:
     """The desk of a model in this front's application."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
-    return Fleet(handle, options, max_waiting_images, length)
+    return Fleet(handle, fronts, options, max_waiting_images, length)

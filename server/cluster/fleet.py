@@ -1,7 +1,8 @@
 """A front's side of a model's replicas: gives them jobs in pieces, and pieces anew whose replica is lost.
 
-Only so many images are handed out as all replicas together have slots for, and a little more, so that none of them
-runs dry; the others wait here, and go to whichever replica has room next, a new one too. Jobs take turns, a piece each.
+Only so many images are handed out, by all fronts together, as replicas have slots for, and a little more, so that none
+of them runs dry; the others wait here, and go to whichever replica has room next, a new one too. Jobs take turns, a
+piece each.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import logging
 import secrets
 from collections import deque
 from contextlib import suppress
+from contextvars import Context
 from functools import partial, reduce
 from operator import add
 from time import monotonic
@@ -19,7 +21,7 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from model.config import ModelConfig
-from server.cluster.replica import CENSUS_SECONDS, Told
+from server.cluster.replica import Told
 from server.engine.desk import Desk, EngineUnavailableError
 from server.engine.job import Asked
 from server.engine.messages import Event, Failed, Finished, Scored, Stats
@@ -32,6 +34,8 @@ PIECES = 16  # into which a replica's slots are cut
 SMALLEST, LARGEST = 16, 256  # images of a piece, where a job has as many
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a piece is given anew, by losses with no image done in between
 SETTLING_SECONDS = 30.0
+CENSUS_SECONDS = 2.0  # between two questions to all replicas, how they stand
+EACH_SECONDS = 0.02  # and at least so many for each of them, where they are hundreds
 TELLING_SECONDS = 10.0  # for all replicas to say how they stand
 LOST = (RayError, RayServeException, EngineUnavailableError)
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
@@ -42,10 +46,10 @@ class Fleet(Desk):
     """All replicas of one model, behind Serve's handle to them."""
 
     def __init__(
-        self, handle: DeploymentHandle[Any], options: EngineOptions, max_waiting_images: int, length: int
+        self, handle: DeploymentHandle[Any], fronts: int, options: EngineOptions, max_waiting_images: int, length: int
     ) -> None:
         super().__init__(options, max_waiting_images, length)
-        self.handle = handle
+        self.handle, self.fronts = handle, fronts
         self.work = handle.options(method_name="work", stream=True)
         self.name = secrets.token_hex(8)  # by which replicas know this front
         self.told: list[Told] = []  # by the replicas that answered last
@@ -53,7 +57,8 @@ class Fleet(Desk):
         self.heard_any = asyncio.Event()
         self.closing = False
         self.room = 0  # slots of all replicas, when there were any last
-        self.out = 0  # images that are with replicas
+        self.out = 0  # images of this front that are with replicas
+        self.others = 0  # images of others that were, when replicas told last
         self.turns: deque[tuple[Asked, deque[int]]] = deque()  # jobs with images that are not, next at the left
         self.pieces: dict[int, set[asyncio.Task[None]]] = {}  # by job
 
@@ -115,7 +120,8 @@ class Fleet(Desk):
 
     def _hand_out(self) -> None:
         """Gives out pieces while there is room, a piece of each job in turn."""
-        while self.turns and self.out < AHEAD * self.room:
+        most_out = AHEAD * max(self.room / self.fronts, self.room - self.others)
+        while self.turns and self.out < most_out:
             job, images = self.turns.popleft()
             most = self._piece(job.total)
             missing = {images.popleft() for _ in range(min(most, len(images)))}
@@ -162,7 +168,8 @@ class Fleet(Desk):
     async def _try(self, job: Asked, missing: set[int]) -> None:
         """Lets a replica work on what is missing, until it has done so or is lost."""
         command = job.command.part(tuple(sorted(missing)))
-        events = cast("DeploymentResponseGenerator[list[Event]]", self.work.remote(command))
+        call = Context().run(self.work.remote, command)  # Ray gives all calls of one context one number
+        events = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
             async for several in events:
                 for event in several:
@@ -186,7 +193,7 @@ class Fleet(Desk):
             except LOST as error:
                 self._hear([])
                 log.debug("no replica answers: %s", error)
-            await asyncio.sleep(CENSUS_SECONDS)
+            await asyncio.sleep(max(CENSUS_SECONDS, len(self.told) * EACH_SECONDS))
 
     def _hear(self, told: list[Told]) -> None:
         self.told, self.heard = told, monotonic()
@@ -195,5 +202,7 @@ class Fleet(Desk):
             self.load_seconds = max(one.load_seconds for one in told)
             self.restarts = sum(one.restarts for one in told)
             self.room = sum(one.ready.slots for one in told)
+            with_all = sum(one.stats.images_running + one.stats.images_waiting for one in told)
+            self.others = max(0, with_all - self.out)
             self.heard_any.set()
         self._hand_out()

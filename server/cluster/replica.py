@@ -17,8 +17,7 @@ from server.engine.errand import Errand
 from server.engine.messages import Event, Failed, Paint, Ready, Score, Stats
 from server.models import engine_options
 
-CENSUS_SECONDS = 2.0  # between two questions of a front to all replicas
-FORGOTTEN = 10 * CENSUS_SECONDS  # a front that asks no more is gone, and so is what it had in flight
+FORGOTTEN = 60.0  # seconds: a front that asks no more is gone, and so is what it had in flight
 LOOK_SECONDS = 0.05
 
 
@@ -86,7 +85,8 @@ class Replica:
         """For `by_images`: images in flight of all fronts, and how many of them one replica should have."""
         assert self.engine.ready is not None
         late = time.monotonic() - FORGOTTEN
-        images = sum(images for heard, images in self.demands.values() if heard > late)
+        self.demands = {front: told for front, told in self.demands.items() if told[0] > late}
+        images = sum(images for _, images in self.demands.values())
         return {"images": images, "room": self.share * self.engine.ready.slots}
 
     async def __del__(self) -> None:

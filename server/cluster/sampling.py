@@ -117,7 +117,7 @@ async def fleet(address: str, model: str, images: int) -> AsyncIterator[Fleet]:
     _join(address)
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
-        replicas = Fleet(handle, EngineOptions(Path(model)), images, 0)
+        replicas = Fleet(handle, 2, EngineOptions(Path(model)), images, 0)  # beside one front at least
         replicas.start()
         try:
             yield replicas

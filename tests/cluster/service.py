@@ -48,6 +48,10 @@ class Service:
         handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
         return handle.broadcast("tell", "a test", 0).results(timeout_s=PATIENCE)
 
+    def painted(self) -> list[int]:
+        """Bytes that each replica has painted."""
+        return [one.stats.painted_bytes for one in self.told()]
+
     def wait_until_idle(self) -> None:
         """Until no engine has anything to do."""
         deadline = time.monotonic() + PATIENCE

@@ -39,10 +39,11 @@ def test_a_seed_is_the_image_that_it_is_everywhere(client: httpx.Client) -> None
 
 
 def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.Client) -> None:
-    before = [one.stats.painted_bytes for one in service.told()]
+    before = service.painted()
     answer = client.post("/v1/images/generations", json={"n": 96, "seed": 8}, headers={"accept": "application/x-npy"})
     assert np.array_equal(np.load(io.BytesIO(answer.content)), offline(96, 8))
-    assert all(now.stats.painted_bytes > old for now, old in zip(service.told(), before, strict=True))
+    service.wait_until_idle()
+    assert [now - old for now, old in zip(service.painted(), before, strict=True)] == [48 * 784, 48 * 784]
 
 
 def test_completions(client: httpx.Client) -> None:
