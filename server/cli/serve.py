@@ -121,9 +121,12 @@ def _listen(host: str, port: int) -> socket.socket:
     """The socket to listen on; ValueError where it is taken or cannot be."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ValueError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    # connections inherit it; asyncio sets it only where a socket names its protocol, and answers would wait for ACKs
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _settings(given: dict[str, Any]) -> Settings:

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import httpx
 import pytest
 
+from server.cli.serve import _listen
 from tests.server.painter import connected
 from tests.server.patience import PATIENCE, wait_for
 from tests.server.running import Server, serve
@@ -91,3 +93,11 @@ def test_a_server_that_still_loads_leaves_in_peace(tmp_path: Path, grey_director
     finally:
         server.stop()
     assert_left(server, 0)
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()) as visitor:
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert visitor
