@@ -19,6 +19,7 @@ from server.models import engine_options
 
 FORGOTTEN = 60.0  # seconds: a front that asks no more is gone, and so is what it had in flight
 LOOK_SECONDS = 0.05
+EACH_SECONDS = 0.001  # between two lists of events that go to fronts: what one costs all who handle it
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Replica:
         """
         errand = Errand(replace(command, request=next(self.engine.numbers)))
         with self.engine.take(errand):
-            async for events in errand.events():
+            async for events in errand.events(lambda: len(self.engine.jobs) * EACH_SECONDS):
                 if self.engine.gone.is_set() and any(isinstance(event, Failed) for event in events):
                     raise EngineUnavailableError
                 yield events

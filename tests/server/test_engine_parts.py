@@ -1,6 +1,7 @@
 """Requests cut into parts, whose events another desk wants, and what several engines tell together."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,8 @@ from model.transformer import Transformer
 from server.engine.errand import Errand
 from server.engine.histogram import Histogram
 from server.engine.loop import Engine
-from server.engine.messages import Event, Failed, Finished, Paint, Pixels, Score, Scored, Stats
+from server.engine.messages import Event, Failed, Finished, Paint, Pixels, Score, Scored, Seated, Stats
+from tests.server.patience import PATIENCE
 
 IMAGE = bytes(range(100, 135))
 PICTURES = (bytes(35), bytes([9] * 35))
@@ -68,6 +70,23 @@ def test_an_errand_ends_with_its_failure() -> None:
     errand = Errand(Paint(0, 2, seed=7))
     errand.receive(Failed(0, "It broke."))
     assert passed_on(errand) == [[Failed(0, "It broke.")]]
+
+
+def test_an_errand_that_is_over_does_not_pause() -> None:
+    async def collect() -> list[list[Event]]:
+        errand = Errand(Paint(0, 2, seed=7))
+        seated, finished = Seated(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
+        errand.receive(seated)
+        found = []
+        async for events in errand.events(lambda: PATIENCE):
+            found.append(events)
+            for event in finished if len(found) == 1 else ():
+                errand.receive(event)
+        return found
+
+    began = time.monotonic()
+    assert [len(events) for events in asyncio.run(collect())] == [1, 2]
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_the_rest_of_an_errand_is_what_is_missing_of_its_part() -> None:
