@@ -28,7 +28,7 @@ PRESETS = {
     "cifar10-small": Preset(
         "cifar10",
         ModelConfig(32, 32, 3, 4, 4, 32, 32, 512, neighbours=CIFAR10_NEIGHBOURS, anchors=True),
-        TrainingConfig(updates=4_500, batch=4, learning_rate=2e-3, warm_up=200, decay=1.0, flip=True),
+        TrainingConfig(updates=3_600, batch=4, optimiser="muon", learning_rate=5e-3, decay=1.0, flip=True),
     ),
     "mnist": Preset(
         "mnist",
