@@ -190,7 +190,7 @@ class Fleet(Desk):
                 self._hear([one for one in told if isinstance(one, Told)])
             except TimeoutError:  # what they told last stands; one that hangs is Serve's to replace
                 log.warning("not all replicas told in %g seconds how they stand", TELLING_SECONDS)
-            except LOST as error:
+            except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
                 self._hear([])
                 log.debug("no replica answers: %s", error)
             await asyncio.sleep(max(CENSUS_SECONDS, len(self.told) * EACH_SECONDS))

@@ -21,7 +21,7 @@ from model.files import write_atomically
 from server.cluster.builder import FRONT
 from server.cluster.fleet import Fleet
 from server.engine.job import Asked, EngineFailedError
-from server.engine.messages import Event, Finished, Paint
+from server.engine.messages import Event, Failed, Finished, Paint
 from server.engine.process import EngineOptions
 from server.pictures import encode_image, file_name
 
@@ -49,16 +49,22 @@ class Folder(Asked):
         self.bits_per_dim: list[float] = []  # of those that were painted now
 
     def receive(self, event: Event) -> None:
-        """Writes an image that is done."""
+        """Writes an image that is done; one that cannot be written ends it all."""
         if isinstance(event, Finished) and event.index in self.missing:
-            image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
-            path = self.out / file_name(event.index, self.images)
-            temporary = path.with_suffix(".part")
-            temporary.write_bytes(image)
-            temporary.replace(path)
-            self.bits_per_dim.append(event.bits_per_dim)
+            try:
+                self._write(event)
+            except OSError as error:
+                event = Failed(self.request, f"{self.out}: {error.strerror}.")
         super().receive(event)
         self.progress(self.images - self.left)
+
+    def _write(self, event: Finished) -> None:
+        image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
+        path = self.out / file_name(event.index, self.images)
+        temporary = path.with_suffix(".part")
+        temporary.write_bytes(image)
+        temporary.replace(path)
+        self.bits_per_dim.append(event.bits_per_dim)
 
 
 def resumed(out: Path, wanted: Recipe, seed_is_drawn: bool) -> Recipe:

@@ -64,6 +64,12 @@ def test_an_image_that_comes_twice_is_one(tmp_path: Path) -> None:
     assert painted(tmp_path, 3, 3).bits_per_dim == [2.5]
 
 
+def test_what_cannot_be_written_ends_it(tmp_path: Path) -> None:
+    folder = painted(tmp_path / "gone", 3)
+    assert folder.over
+    assert folder.failure == f"{tmp_path / 'gone'}: No such file or directory."
+
+
 def test_an_empty_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "00.png").touch()
     assert 0 in missing(tmp_path, 12)
