@@ -5,7 +5,7 @@
 
 import platform
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
@@ -27,19 +27,22 @@ class BuildNative(build_ext):
         for way, flags in WAYS.items():
             try:
                 objects += self.compiler.compile(
-                    ["kernels/native/way.cpp"], f"{self.build_temp}/{way}", [("WAY", way)], extra_postargs=FLAGS + flags
+                    ["kernels/cpu/runner.cpp"], f"{self.build_temp}/{way}", [("WAY", way)], extra_postargs=FLAGS + flags
                 )
                 known.append((f"WITH_{way}", "1"))
             except CompileError:  # an older compiler, which does not know the newest instructions
                 if way == "portable":
                     raise
-        objects += self.compiler.compile(["kernels/native/dispatch.cpp"], self.build_temp, known, extra_postargs=FLAGS)
+        objects += self.compiler.compile(["kernels/cpu/dispatch.cpp"], self.build_temp, known, extra_postargs=FLAGS)
         self.compiler.link_shared_object(
             objects, self.get_ext_fullpath(ext.name), extra_postargs=["-pthread"], target_lang="c++"
         )
 
 
+FOLDERS = ["kernels*", "model*", "server*"]
+
 setup(
-    ext_modules=[Extension("kernels.native._step", ["kernels/native/way.cpp"], optional=True)],
+    packages=["scanline", *(f"scanline.{name}" for name in find_packages(include=FOLDERS, exclude=["server.web*"]))],
+    ext_modules=[Extension("scanline.kernels.cpu._step", ["kernels/cpu/runner.cpp"], optional=True)],
     cmdclass={"build_ext": BuildNative},
 )

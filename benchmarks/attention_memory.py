@@ -33,10 +33,10 @@ from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from kernels.attention import causal_linear_attention, reference
-from kernels.feature_maps import elu_plus_one
-from model.bench.ceilings import copy_rate
-from model.bench.machine import durations, print_json
+from scanline.kernels.attention import causal_linear_attention, reference
+from scanline.kernels.feature_maps import elu_plus_one
+from scanline.model.bench.ceilings import copy_rate
+from scanline.model.bench.machine import durations, print_json
 
 HEADS, WIDTH = 8, 32
 WAYS: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {

@@ -22,10 +22,10 @@ from rich.table import Table
 from serving import Server, raise_descriptor_limit, serve, wait_until_ready
 from truth import Truth
 
-from model import zoo
-from model.bench.machine import print_json
-from model.precision import DEFAULT
-from server.cluster import app
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
+from scanline.model.precision import DEFAULT
+from scanline.server.cluster import app
 
 PORT = 8123
 SEEDS = 8

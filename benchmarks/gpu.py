@@ -35,12 +35,12 @@ from gpu_findings import Finding  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from model import zoo  # noqa: E402
-from model.bench.machine import facts  # noqa: E402
-from model.checkpoint import load_model  # noqa: E402
-from model.presets import PRESETS  # noqa: E402
+from scanline.model import zoo  # noqa: E402
+from scanline.model.bench.machine import facts  # noqa: E402
+from scanline.model.formats.checkpoint import load_model  # noqa: E402
+from scanline.model.training.presets import PRESETS  # noqa: E402
 
-TESTS = ["tests/kernels", "tests/model/test_cuda_backend.py"]
+TESTS = ["tests/kernels", "tests/model/backends/test_cuda.py"]
 Part = Callable[[], Iterator[Finding]]
 
 
@@ -141,7 +141,7 @@ def parts(dry: bool) -> dict[str, Part]:
 
 def tests(dry: bool) -> Iterator[Finding]:
     """The kernels' and the backend's own tests, on this device."""
-    chosen = ["tests/kernels/test_triton_norm.py"] if dry else [*TESTS, "-k", "triton or cuda"]
+    chosen = ["tests/kernels/triton/test_layer_norm.py"] if dry else [*TESTS, "-k", "triton or cuda"]
     side_by_side = ["-n", "8"] if find_spec("xdist") else []  # most of the time is Triton's compiler
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *side_by_side, *chosen],

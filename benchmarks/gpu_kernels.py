@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from gpu_findings import Finding, microseconds
 
-import kernels.step.triton as step
-from kernels.attention import chunked
-from kernels.attention.triton import causal_linear_attention
-from kernels.embedding.triton import embed
-from kernels.linear.triton import NARROW, WIDE, Halves, linear
-from kernels.sampling.triton import sample
-from model.config import ModelConfig
-from model.slots import Slots
+import scanline.kernels.step.fused_triton as step
+from scanline.kernels.attention import chunked
+from scanline.kernels.attention.triton import causal_linear_attention
+from scanline.kernels.mixture.triton import sample
+from scanline.kernels.triton.embedding import embed
+from scanline.kernels.triton.linear import NARROW, WIDE, Halves, linear
+from scanline.model.backends.slots import Slots
+from scanline.model.config import ModelConfig
 
 
 def copy_ceiling(elements: int, device: str) -> Iterator[Finding]:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import torch
 from gpu_findings import Finding, seconds
 
-from model.backends.cuda import CudaBackend
-from model.config import ModelConfig
-from model.slots import Slots
-from model.transformer import Transformer
+from scanline.model.backends.cuda import CudaBackend
+from scanline.model.backends.slots import Slots
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Transformer
 
 SEED, STEPS = 1, 16  # bytes of one measurement
 CHECKED = 64  # bytes that must be the same at every batch size

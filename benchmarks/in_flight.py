@@ -22,8 +22,8 @@ import httpx
 import numpy as np
 from rich.console import Console
 
-from model import zoo
-from model.bench.machine import print_json
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
 
 SEED = 1
 CHECKED = 8
@@ -80,7 +80,7 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "server.cli", "serve", "--model", options.model, "--port", str(port)]
+    command = [sys.executable, "-m", "scanline.server.cli", "serve", "--model", options.model, "--port", str(port)]
     limits = ["--slots", str(options.images), "--max-images-per-request", str(options.images)]
     server = subprocess.Popen([*command, *limits], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

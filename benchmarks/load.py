@@ -32,10 +32,10 @@ from serving import Sample, Server, quantiles, raise_descriptor_limit, serve, wa
 from truth import Truth
 from websockets.exceptions import ConnectionClosed
 
-from model import zoo
-from model.bench.machine import print_json
-from model.painting import paint
-from model.precision import DEFAULT, PRECISIONS
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
+from scanline.model.precision import DEFAULT, PRECISIONS
+from scanline.model.sampling.offline import paint
 
 OFFLINE_IMAGES = 512  # two waves of two cores
 SEEDS = 8

@@ -26,8 +26,8 @@ from truth import Truth
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from model import zoo
-from model.bench.machine import print_json
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
 
 SEEDS = 16
 OPENING = 64  # handshakes at once

@@ -13,7 +13,7 @@ import shutil
 
 from playwright.sync_api import expect, sync_playwright
 
-from model.bench.machine import print_json
+from scanline.model.bench.machine import print_json
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOUR = 3_600_000  # milliseconds, for the largest models

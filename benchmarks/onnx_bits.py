@@ -17,14 +17,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from model import datasets, mixture, zoo
-from model.bench.machine import print_json
-from model.checkpoint import load_model
-from model.config import ModelConfig
-from model.onnx_graph import WEIGHTS
-from model.onnx_step import export_step
-from model.scoring import LN2, bits, with_first_byte
-from model.state import State
+from scanline.kernels import mixture
+from scanline.model import datasets, zoo
+from scanline.model.bench.machine import print_json
+from scanline.model.config import ModelConfig
+from scanline.model.evaluation.likelihood import LN2, bits, with_first_byte
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.onnx_graph import WEIGHTS
+from scanline.model.formats.onnx_step import export_step
+from scanline.model.state import State
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from scaling_routing import ROUTERS, Serve
 
 WATCH_SECONDS = 1.0  # between two looks at the whole fleet
 
-# as server/cluster/fleet.py has them
+# as server/cluster/replica_pool.py has them
 AHEAD = 1.25  # images that a front hands out, by slots of all replicas
 PIECES = 16  # into which a replica's slots are cut
 SMALLEST, LARGEST = 16, 256  # images of a piece

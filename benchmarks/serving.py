@@ -53,7 +53,7 @@ def serve(model: str, *options: str, log: Path | None = None) -> Iterator[Server
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "server.cli", "serve", "--model", model, "--port", str(port), *options]
+    command = [sys.executable, "-m", "scanline.server.cli", "serve", "--model", model, "--port", str(port), *options]
     with open(log or os.devnull, "w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
     try:

@@ -33,8 +33,8 @@ from truth import Truth
 from users import MOST, SEEDS, Users, WrongError
 from websockets.exceptions import ConnectionClosed
 
-from model import zoo
-from model.bench.machine import print_json
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
 
 SLOTS = 32  # few, so that requests also wait
 SAMPLE_SECONDS = 5.0

@@ -5,7 +5,7 @@
 
 The part of `scanline bench` over position, alone, for any number of images: they are painted at once to the end, and
 looked at on the way. "Tensors" are what the generator owns: `state_bytes_per_image`, the image's own bytes, as many
-again to mark the known ones, and a few numbers. "Process" is resident memory (model/bench/over_position.py).
+again to mark the known ones, and a few numbers. "Process" is resident memory (model/bench/memory_over_position.py).
 """
 
 import argparse
@@ -13,12 +13,12 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from model import zoo
-from model.bench.check import reference
-from model.bench.machine import print_json
-from model.bench.over_position import LOOKS, ours
-from model.bench.subject import subject
-from model.presets import PRESETS
+from scanline.model import zoo
+from scanline.model.bench.correctness import reference
+from scanline.model.bench.load import subject
+from scanline.model.bench.machine import print_json
+from scanline.model.bench.memory_over_position import LOOKS, ours
+from scanline.model.training.presets import PRESETS
 
 
 def main() -> None:

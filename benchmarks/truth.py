@@ -4,10 +4,10 @@ byte, however busy it is.
 
 import numpy as np
 
-from model import zoo
-from model.checkpoint import load_model
-from model.generator import Generator
-from model.painting import paint
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.offline import paint
 
 KEPT_ROWS = 14  # of a completion
 

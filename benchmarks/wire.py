@@ -30,11 +30,11 @@ from rich.console import Console
 from rich.table import Table
 from serving import Server, serve
 
-from model import zoo
-from model.bench.machine import print_json
-from model.checkpoint import save_model
-from model.config import ModelConfig
-from model.transformer import Transformer
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
+from scanline.model.config import ModelConfig
+from scanline.model.formats.checkpoint import save_model
+from scanline.model.network.transformer import Transformer
 
 PATH = "/v1/images/generations"
 LARGE = 64  # images of a request; the other size is 1

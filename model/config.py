@@ -7,7 +7,7 @@ width, K mixture components; a byte is one channel of one pixel, in raster order
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from kernels.feature_maps import feature_map
+from scanline.kernels.feature_maps import feature_map
 
 FORMAT = 1  # of a model directory; a later one is refused, not guessed at
 WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
@@ -36,7 +36,7 @@ class ModelConfig:
     scale: Literal["exp", "elu"] = "exp"
     start_token: bool = True
     first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0 where no start token is
-    anchors: bool = False  # the mixture's means are offsets from painted neighbours (model/anchors.py)
+    anchors: bool = False  # the mixture's means are offsets from painted neighbours (kernels/mixture/anchors.py)
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from model.files import write_atomically
+from scanline.model.atomic import write_atomically
 
 
 def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the command line reads the names below before it needs torch
     import torch
 
-    from model.config import ModelConfig
+    from scanline.model.config import ModelConfig
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from model.config import ModelConfig
+from scanline.model.config import ModelConfig
 
 
 @dataclass

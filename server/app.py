@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from server.api import description, errors, health, images, metrics, models, onnx, origins, page, stream
-from server.api.access_log import LogRequests
-from server.api.body_limit import BodyLimit
-from server.api.door import Door
-from server.api.faults import CatchFaults
-from server.api.http_tally import CountHttp, HttpTally
-from server.api.keys import Keys
-from server.api.request_id import RequestIds
-from server.api.security import SecurityHeaders
-from server.api.served import Models
-from server.api.traced import Traced
-from server.api.websocket_limit import WebsocketLimit
-from server.lifecycle import Lifecycle
-from server.metrics import registry
-from server.settings import Settings
+from scanline.server.api import errors, openapi
+from scanline.server.api.metrics import registry
+from scanline.server.api.middleware import origins
+from scanline.server.api.middleware.access_log import LogRequests
+from scanline.server.api.middleware.auth import Keys
+from scanline.server.api.middleware.body_limit import BodyLimit
+from scanline.server.api.middleware.draining import Door
+from scanline.server.api.middleware.exceptions import CatchFaults
+from scanline.server.api.middleware.http_metrics import CountHttp, HttpTally
+from scanline.server.api.middleware.request_id import RequestIds
+from scanline.server.api.middleware.security_headers import SecurityHeaders
+from scanline.server.api.middleware.websocket_limit import WebsocketLimit
+from scanline.server.api.routes import health, images, metrics, models, onnx, page, websocket
+from scanline.server.api.tracing import Traced
+from scanline.server.lifecycle import Lifecycle
+from scanline.server.served import Models
+from scanline.server.settings import Settings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -64,10 +66,10 @@ def build(
         app.add_middleware(Traced, tracer=traces.get_tracer("scanline"))
     app.add_middleware(RequestIds)  # the outermost: whatever others answer has an id
     errors.install(app)
-    description.install(app, wants_key=bool(settings.api_keys))
+    openapi.install(app, wants_key=bool(settings.api_keys))
     for part in (images, onnx, models):  # onnx before models, whose last path takes all
         app.include_router(part.router(served))
-    app.include_router(stream.router(served, settings, lifecycle, http))
+    app.include_router(websocket.router(served, settings, lifecycle, http))
     app.include_router(health.router(served, lifecycle))
     app.include_router(metrics.router(registry(served, http)))
     page.install(app)

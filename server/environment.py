@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Mapping
 from difflib import get_close_matches
 
-from server.settings import Settings
+from scanline.server.settings import Settings
 
 PREFIX = "SCANLINE_"
 OF_A_SERVICE = re.compile(r"SCANLINE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP|SCTP))\w*")

@@ -14,13 +14,14 @@ from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 
-from server import descriptors, traces
-from server.api import wire
-from server.api.served import Models
-from server.app import build
-from server.engine.desk import Desk
-from server.lifecycle import Lifecycle
-from server.settings import Settings
+from scanline.server import descriptors
+from scanline.server.api import trace_exporter
+from scanline.server.api.transport import uvicorn_options
+from scanline.server.app import build
+from scanline.server.engine.client.handle import Desk
+from scanline.server.lifecycle import Lifecycle
+from scanline.server.served import Models
+from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for connections to take what has been written to them
 
@@ -43,8 +44,8 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
     descriptors.raise_limit(settings.max_websockets)
     lifecycle = Lifecycle()
     engines = [model.engine for model in models.all.values()]
-    app = build(settings, models, lifecycle, traces.provider(settings.otlp_endpoint))
-    options = wire.options(settings, app.state.tally)
+    app = build(settings, models, lifecycle, trace_exporter.provider(settings.otlp_endpoint))
+    options = uvicorn_options.options(settings, app.state.tally)
     server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -15,13 +15,16 @@ WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "webs
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The top-level package of every import in a file, those inside functions too."""
+    """The package of every import in a file, those inside functions too; of our own, the floor: `model`."""
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        modules: list[str] = []
         if isinstance(node, ast.Import):
-            yield from (name.name.partition(".")[0] for name in node.names)
+            modules = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
-            yield str(node.module).partition(".")[0]
+            modules = [f"{node.module}.{name.name}" for name in node.names]
+        for module in modules:
+            yield module.removeprefix("scanline.").partition(".")[0]
 
 
 def files_importing(floor: str, packages: set[str]) -> list[str]:
@@ -52,12 +55,16 @@ def is_imported(module: str, work: str) -> bool:
 
 
 def test_the_process_that_speaks_http_has_no_torch() -> None:
-    assert is_imported("server.running", "import server.running, server.models")
-    assert not is_imported("torch", "import server.running, server.models")
+    assert is_imported("scanline.server.running", "import scanline.server.running, scanline.server.registry")
+    assert not is_imported("torch", "import scanline.server.running, scanline.server.registry")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what runs on a GPU is kept from the compiler")
 def test_an_engine_on_a_cpu_has_no_compiler() -> None:
     """Of 150 MB; a model is loaded, since shapes without numbers may want it too."""
-    load = "import model.checkpoint, model.zoo; model.checkpoint.load_model(model.zoo.find('mnist-small'))"
-    assert not is_imported("torch._dynamo", f"import server.engine.loop; {load}")
+    work = """
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+import scanline.model.sampling.engine
+load_model(zoo.find("mnist-small"))"""
+    assert not is_imported("torch._dynamo", work)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import torch
 
-from kernels.attention import chunked
+from scanline.kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
 
@@ -48,7 +48,7 @@ if torch.cuda.is_available():  # there is nothing in it for a compiler, whose im
 @cache
 def _best_on_gpu() -> Attention:
     if find_spec("triton"):
-        from kernels.attention.triton import causal_linear_attention as attention
+        from scanline.kernels.attention.triton import causal_linear_attention as attention
 
         log.info("causal attention on the GPU by Triton")
         return attention

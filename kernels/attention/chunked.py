@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from kernels.attention.reference import EPSILON
+from scanline.kernels.attention.reference import EPSILON
 
 CHUNK = 64  # positions: the masked product costs CHUNK a position, a state C; equal at the usual head of 32 to 64
 

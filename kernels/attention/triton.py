@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.attention.reference import EPSILON
+from scanline.kernels.attention.reference import EPSILON
 
 CHUNK = {torch.float32: 32, torch.float16: 64, torch.bfloat16: 64}  # positions: as many as registers hold
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.attention.reference import EPSILON
+from scanline.kernels.attention.reference import EPSILON
 
 
 def recurrent_step(

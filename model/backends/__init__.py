@@ -10,11 +10,11 @@ from typing import Protocol
 
 import torch
 
-import kernels.native
-from model.precision import DEFAULT, precision
-from model.slots import Slots
-from model.state import State
-from model.transformer import Transformer
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.slots import Slots
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT, precision
+from scanline.model.state import State
 
 LEAST_GPU = (9, 0)  # compute capability; the kernels' programs fill the shared memory of a Hopper
 
@@ -51,16 +51,16 @@ def choose(
     wanted = precision(precision_name)
     way = way or best_way(model.device.type)
     if way == "native":
-        from model.backends.native import NativeBackend
+        from scanline.model.backends.cpu import NativeBackend
 
         return _told(NativeBackend(model, threads, wanted))
     if wanted.int8_weights:
         raise ValueError(f"precision {precision_name!r} needs the native step, on a CPU")
     if way == "cuda":
-        from model.backends.cuda import CudaBackend
+        from scanline.model.backends.cuda import CudaBackend
 
         return _told(CudaBackend(model, wanted.resting))
-    from model.backends.eager import EagerBackend
+    from scanline.model.backends.eager import EagerBackend
 
     if wanted.float16_state:
         raise ValueError(f"precision {precision_name!r} needs the native step or Triton; the torch path is exact only")
@@ -71,7 +71,7 @@ def choose(
 def best_way(device: str) -> str:
     """native on a CPU, cuda on a GPU; torch where the library was not compiled, or the GPU or Triton does not do."""
     if device == "cpu":
-        if kernels.native.available():
+        if cpu_kernels.available():
             return "native"
         log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")
         return "torch"

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import torch
 
-from model import mixture
-from model.backends.launches import Launches, Work
-from model.scoring import LN2
-from model.slots import Slots
-from model.state import State
-from model.transformer import Transformer
+from scanline.kernels import mixture
+from scanline.model.backends.cuda_step import Launches, Work
+from scanline.model.backends.slots import Slots
+from scanline.model.evaluation.likelihood import LN2
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
 
 SIZES = (1, 8, 64, 128, 256, 512, 1024, 2048, 4096)  # images of a graph; the activations of 4,096 stay in the L2
 BRANCHES = 2  # side by side in a graph, so that one multiplies while the other waits for its states

@@ -2,14 +2,14 @@
 
 import torch
 
-from kernels.philox import uniforms
-from model import mixture
-from model.byte_step import byte_step
-from model.scoring import LN2
-from model.slots import Slots
-from model.state import State
-from model.tiles import Tiles
-from model.transformer import Transformer
+from scanline.kernels import mixture
+from scanline.kernels.philox import uniforms
+from scanline.model.backends.byte_step import byte_step
+from scanline.model.backends.slots import Slots
+from scanline.model.backends.tiles import Tiles
+from scanline.model.evaluation.likelihood import LN2
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
 
 
 class EagerBackend:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from model.bench.machine import durations
-from model.config import ModelConfig
+from scanline.model.bench.machine import durations
+from scanline.model.config import ModelConfig
 
 COPY_BYTES = 2**30  # read, and as many written; more than any last-level cache
 SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large product

@@ -13,7 +13,7 @@ def owned(owner: object) -> int:
         return owner.nbytes
     if isinstance(owner, list | tuple):
         return sum(owned(member) for member in owner)
-    if isinstance(owner, torch.nn.Module) or not type(owner).__module__.startswith("model."):
+    if isinstance(owner, torch.nn.Module) or not type(owner).__module__.startswith("scanline.model."):
         return 0
     return sum(owned(member) for member in vars(owner).values())
 

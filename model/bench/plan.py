@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from model.precision import DEFAULT, precision
+from scanline.model.precision import DEFAULT, precision
 
 PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
 

@@ -4,8 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from model.bench.machine import warning
-from model.files import write_atomically
+from scanline.model.atomic import write_atomically
+from scanline.model.bench.machine import warning
 
 COLOURS = {"ours": "tab:blue", "authors": "tab:orange", "softmax": "tab:red"}
 

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from model.bench.machine import warning
+from scanline.model.bench.machine import warning
 
 
 def print_report(found: dict[str, Any], console: Console) -> None:

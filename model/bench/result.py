@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from model.bench.ceilings import Ceilings
-from model.bench.check import Reference
-from model.bench.contender import Rate
-from model.bench.machine import facts
-from model.bench.over_position import Looks
-from model.bench.plan import Plan
-from model.bench.reading import Reading
-from model.config import ModelConfig
-from model.precision import precision
+from scanline.model.bench.baseline import Rate
+from scanline.model.bench.ceilings import Ceilings
+from scanline.model.bench.correctness import Reference
+from scanline.model.bench.machine import facts
+from scanline.model.bench.memory_over_position import Looks
+from scanline.model.bench.plan import Plan
+from scanline.model.bench.prefill import Reading
+from scanline.model.config import ModelConfig
+from scanline.model.precision import precision
 
 SCHEMA = 1
 BASELINES = ("authors", "softmax")

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from model.bench import authors, over_position
-from model.bench.authors import Authors
-from model.bench.ceilings import ceilings
-from model.bench.check import Reference, reference
-from model.bench.contender import Contender, Rate, in_turns
-from model.bench.ours import Ours, alone
-from model.bench.over_position import Looks
-from model.bench.plan import Plan
-from model.bench.reading import reading
-from model.bench.result import Measured
-from model.bench.softmax import Softmax, too_large
-from model.transformer import Transformer
+from scanline.model.bench import fast_transformers, memory_over_position
+from scanline.model.bench.baseline import Contender, Rate, in_turns
+from scanline.model.bench.ceilings import ceilings
+from scanline.model.bench.correctness import Reference, reference
+from scanline.model.bench.fast_transformers import Authors
+from scanline.model.bench.memory_over_position import Looks
+from scanline.model.bench.plan import Plan
+from scanline.model.bench.prefill import reading
+from scanline.model.bench.result import Measured
+from scanline.model.bench.scanline import Ours, alone
+from scanline.model.bench.softmax import Softmax, too_large
+from scanline.model.network.transformer import Transformer
 
 
 def bench(model: Transformer, plan: Plan, tell: Callable[[str], None] = lambda stage: None) -> Measured:
@@ -48,7 +48,7 @@ def _rates(
     """Our rate and those of the baselines that can be measured, by name."""
     device = model.device.type
     reasons = {
-        "authors": authors.missing() if plan.does("authors") else "",
+        "authors": fast_transformers.missing() if plan.does("authors") else "",
         "softmax": too_large(model.config, batch, device) if plan.does("softmax") else "",
     }
     left_out.update(dict.fromkeys(filter(None, reasons.values())))
@@ -63,9 +63,9 @@ def _rates(
 def _looks(model: Transformer, plan: Plan, checked: Reference) -> dict[str, Looks]:
     """Ours, and softmax over as many images as it has room for."""
     device = model.device.type
-    images = over_position.IMAGES[device]
-    found = {"ours": over_position.ours(model, checked, images, precision=plan.precision)}
+    images = memory_over_position.IMAGES[device]
+    found = {"ours": memory_over_position.ours(model, checked, images, precision=plan.precision)}
     if plan.does("softmax"):
-        fit = over_position.images_that_fit(model.config, images, device)
-        found["softmax"] = over_position.softmax(model, plan.seconds, fit)
+        fit = memory_over_position.images_that_fit(model.config, images, device)
+        found["softmax"] = memory_over_position.softmax(model, plan.seconds, fit)
     return found

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from model import mixture
-from model.bench.contender import Rate
-from model.bench.machine import durations
-from model.bench.memory import available
-from model.config import ModelConfig
-from model.transformer import Layer, Transformer
+from scanline.kernels import mixture
+from scanline.model.bench.baseline import Rate
+from scanline.model.bench.machine import durations
+from scanline.model.bench.memory import available
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Layer, Transformer
 
 LOOKS = 5  # positions at which a step is timed, from the first to the last
 ROOM = 0.8  # of the memory that is left, for caches

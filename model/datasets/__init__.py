@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from model.datasets import cifar10, mnist
-from model.datasets.fetch import fetch
-from model.datasets.files import DataError
+from scanline.model.datasets import cifar10, mnist
+from scanline.model.datasets.fetch import fetch
+from scanline.model.datasets.files import DataError
 
 __all__ = ["CLASSES", "DATASETS", "DataError", "fetch", "first_byte_histogram", "labels", "load", "of_shape"]
 

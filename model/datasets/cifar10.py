@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from model.datasets.files import DataError, read
+from scanline.model.datasets.files import DataError, read
 
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"

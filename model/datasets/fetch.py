@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.datasets.files import DataError
+from scanline.model.datasets.files import DataError
 
 MNIST_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST_FILES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.datasets.files import DataError, read
+from scanline.model.datasets.files import DataError, read
 
 FILES = {"train": ("train-images-idx3-ubyte", 60_000), "test": ("t10k-images-idx3-ubyte", 10_000)}
 LABELS = {"train": "train-labels-idx1-ubyte", "test": "t10k-labels-idx1-ubyte"}

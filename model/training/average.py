@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from model.transformer import Transformer
+from scanline.model.network.transformer import Transformer
 
 
 class Average:

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from model.config import ModelConfig
-from model.training.config import TrainingConfig
+from scanline.model.config import ModelConfig
+from scanline.model.training.config import TrainingConfig
 
 
 def batch_at(images: np.ndarray, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:

@@ -4,7 +4,7 @@ import csv
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from model.files import write_atomically
+from scanline.model.atomic import write_atomically
 
 
 @dataclass(frozen=True)

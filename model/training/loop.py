@@ -15,20 +15,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model import contact_sheet, mixture
-from model.checkpoint import save_model
-from model.config import ModelConfig
-from model.generator import Generator
-from model.painting import paint
-from model.scoring import LN2, score
-from model.training.average import Average
-from model.training.batches import batch_at
-from model.training.config import TrainingConfig
-from model.training.curve import Curve, Row
-from model.training.optimiser import clip_gradients, optimiser
-from model.training.schedule import learning_rate
-from model.training.state import load_state, save_state
-from model.transformer import Transformer
+from scanline.kernels import mixture
+from scanline.model import contact_sheet
+from scanline.model.config import ModelConfig
+from scanline.model.evaluation.likelihood import LN2, score
+from scanline.model.formats.checkpoint import save_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.offline import paint
+from scanline.model.training.average import Average
+from scanline.model.training.batches import batch_at
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.curve import Curve, Row
+from scanline.model.training.optimiser import clip_gradients, optimiser
+from scanline.model.training.schedule import learning_rate
+from scanline.model.training.state import load_state, save_state
 
 ROW_EVERY = 20  # updates
 

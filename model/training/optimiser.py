@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.training.config import TrainingConfig
+from scanline.model.training.config import TrainingConfig
 
 HEAD_SCALE = 0.1  # of what is not a matrix of the layers
 BESIDE_MUON = 0.4  # of the rate of the matrices

@@ -2,7 +2,7 @@
 
 from math import cos, pi
 
-from model.training.config import TrainingConfig
+from scanline.model.training.config import TrainingConfig
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:

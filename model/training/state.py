@@ -9,9 +9,9 @@ from zipfile import is_zipfile
 
 import torch
 
-from model.config import ModelConfig
-from model.files import write_atomically
-from model.training.config import TrainingConfig
+from scanline.model.atomic import write_atomically
+from scanline.model.config import ModelConfig
+from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
 # what a resumed run may change: how long it is, and what it does beside updating

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from server.api.errors import AGAIN_IS_NO_BETTER, ApiError
+from scanline.server.api.errors import AGAIN_IS_NO_BETTER, ApiError
 
 
 @asynccontextmanager

@@ -18,11 +18,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from server.api.departure import ClientGoneError
-from server.engine.desk import EngineUnavailableError, QueueFullError
-from server.engine.job import EngineFailedError
-from server.lifecycle import TimeIsUpError
-from server.refusal import Refusal
+from scanline.model.invalid_input import Refusal
+from scanline.server.api.disconnect import ClientGoneError
+from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
+from scanline.server.engine.client.job import EngineFailedError
+from scanline.server.lifecycle import TimeIsUpError
 
 log = logging.getLogger("scanline.server")
 

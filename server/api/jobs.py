@@ -8,14 +8,14 @@ from math import isfinite
 
 from structlog.contextvars import bind_contextvars
 
-from model.config import ModelConfig
-from server.api.beside import decoded
-from server.api.schemas import EditRequest, PaintFields
-from server.api.served import ServedModel
-from server.api.traced import traced
-from server.api.uploads import uploads
-from server.engine.job import Job
-from server.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
+from scanline.model.config import ModelConfig
+from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
+from scanline.server.api.offload import decoded
+from scanline.server.api.schemas import EditRequest, PaintFields
+from scanline.server.api.tracing import traced
+from scanline.server.api.uploads import uploads
+from scanline.server.engine.client.job import Job
+from scanline.server.served import ServedModel
 
 SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from server.api.errors import PLAIN, ApiError, unknown_field
-from server.api.schemas import EditRequest
-from server.pictures import from_base64
-from server.refusal import Refusal
+from scanline.model.invalid_input import Refusal
+from scanline.model.pictures import from_base64
+from scanline.server.api.errors import PLAIN, ApiError, unknown_field
+from scanline.server.api.schemas import EditRequest
 
 Fields = TypeVar("Fields", bound=BaseModel)
 FILES = ("image", "mask", "markup")  # the last to be refused by its own sentence

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from server.cli import bench, complete, evaluate, exporting, importing, models, sample, score, serve, train
+from scanline.server.cli.commands import bench, complete, evaluate, export, import_, models, sample, score, serve, train
 
 app = typer.Typer(
     name="scanline",
@@ -19,8 +19,8 @@ app = typer.Typer(
 for command in (serve.serve, sample.sample, complete.complete, score.score, train.train, evaluate.evaluate):
     app.command()(command)
 app.command("models")(models.list_models)
-app.command("import")(importing.import_checkpoint)
-app.command("export")(exporting.export)
+app.command("import")(import_.import_checkpoint)
+app.command("export")(export.export)
 app.command()(bench.bench)
 
 

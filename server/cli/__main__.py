@@ -1,5 +1,5 @@
-"""`python -m server.cli`, where the console script is not on the path."""
+"""`python -m scanline.server.cli`, where the console script is not on the path."""
 
-from server.cli import main
+from scanline.server.cli import main
 
 main()

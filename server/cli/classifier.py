@@ -8,9 +8,9 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-    from model.config import ModelConfig
-    from model.quality.classifier import Classifier
-    from model.quality.evidence import Stage
+    from scanline.model.config import ModelConfig
+    from scanline.model.evaluation.classifier import Classifier
+    from scanline.model.evaluation.samples import Stage
 
 SEED = 0
 
@@ -25,8 +25,8 @@ def classifier_of(
     stage: "Stage",
 ) -> "Classifier":
     """The one of these training images [n, N] and labels [n], always the same on one machine."""
-    from model.quality.cache import check_writable, default_directory, keep, path_of, recall
-    from model.quality.lessons import teach, updates
+    from scanline.model.evaluation.classifier_cache import check_writable, default_directory, keep, path_of, recall
+    from scanline.model.evaluation.train_classifier import teach, updates
 
     shape = (config.height, config.width, config.channels)
     path = path_of(cache or default_directory(), dataset, images, labels, SEED)

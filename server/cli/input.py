@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from model.config import ModelConfig
-from server.pictures import open_picture, pixels
+from scanline.model.config import ModelConfig
+from scanline.model.pictures import open_picture, pixels
 
 
 def read_picture(path: Path, config: ModelConfig) -> tuple[Image.Image, np.ndarray]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from model import zoo
+from scanline.model import zoo
 
 Model = Annotated[str, typer.Option(help="A shipped model's name or a model directory.", show_default=zoo.DEFAULT)]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Drawn and told when absent.")]

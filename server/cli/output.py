@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from model.files import write_atomically
-from server.pictures import encode_image, encode_npy, encode_sheet, file_name
+from scanline.model.atomic import write_atomically
+from scanline.model.pictures import encode_image, encode_npy, encode_sheet, file_name
 
 SHEETS = (".png", ".webp")
 

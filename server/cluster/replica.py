@@ -5,17 +5,17 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from model import zoo
-from model.config import ModelConfig
-from model.directory import load_config
-from server import logs
-from server.cluster.gauges import Gauges
-from server.cluster.settings import ClusterSettings
-from server.engine.client import EngineClient
-from server.engine.desk import EngineUnavailableError
-from server.engine.errand import Errand
-from server.engine.messages import Event, Failed, Paint, Ready, Score, Stats
-from server.models import engine_options
+from scanline.model import zoo
+from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import load_config
+from scanline.model.sampling.messages import Event, Failed, Paint, Ready, Score, Stats
+from scanline.server import logs
+from scanline.server.cluster.metrics import Gauges
+from scanline.server.cluster.relay import Errand
+from scanline.server.cluster.settings import ClusterSettings
+from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.client.handle import EngineUnavailableError
+from scanline.server.registry import engine_options
 
 FORGOTTEN = 60.0  # seconds: a front that asks no more is gone, and so is what it had in flight
 LOOK_SECONDS = 0.05

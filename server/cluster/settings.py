@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, NonNegativeFloat, ValidationError, model_validator
 
-from server.environment import check
-from server.settings import Positive, Seconds, Settings
+from scanline.server.environment import check
+from scanline.server.settings import Positive, Seconds, Settings
 
 OF_THE_PROXIES = {"host", "port", "keep_alive_timeout", "max_head_bytes"}
 

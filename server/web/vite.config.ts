@@ -1,4 +1,4 @@
-// The page is built into the Python package, server/page/, so that users need no node. Addresses stay relative:
+// The page is built into the Python package, server/web/dist/, so that users need no node. Addresses stay relative:
 // the server may live under a prefix. `npm run dev` serves the sources in front of a scanline at port 8000.
 import { defineConfig } from "vite";
 import { runtime, withoutItsOwn } from "./runtime.ts";
@@ -8,7 +8,7 @@ export default defineConfig({
   plugins: [runtime()],
   worker: { format: "es", plugins: () => [withoutItsOwn()] },
   build: {
-    outDir: "../page",
+    outDir: "dist",
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },

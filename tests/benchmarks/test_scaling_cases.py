@@ -9,19 +9,19 @@ import pytest
 import scaling_cases as cases
 import scaling_fleet
 
-from model.presets import PRESETS
+from scanline.model.training.presets import PRESETS
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def test_fronts_hand_out_as_the_clusters_do() -> None:
-    fleet = pytest.importorskip("server.cluster.fleet")
+    fleet = pytest.importorskip("scanline.server.cluster.replica_pool")
     for name in ("AHEAD", "PIECES", "SMALLEST", "LARGEST"):
         assert getattr(scaling_fleet, name) == getattr(fleet, name)
 
 
 def test_replicas_are_wanted_as_the_cluster_wants_them() -> None:
-    settings = pytest.importorskip("server.cluster.settings").ClusterSettings()
+    settings = pytest.importorskip("scanline.server.cluster.settings").ClusterSettings()
     scaling = scaling_fleet.Scaling(cases.TARGET, most=1)
     assert settings.target_share * cases.CPU.slots == cases.TARGET
     assert (scaling.up_delay, scaling.down_delay) == (settings.upscale_seconds, settings.downscale_seconds)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scaling_fleet import Faults, Fleet, Scaling
 from scaling_routing import ROUTERS
 
-from tests.benchmarks.queues import arrivals, machine
+from tests.support.queues import arrivals, machine
 
 BATCHING = machine(16, fixed=1e-3, each=5e-4, steps=100)  # 18 images/s at 16, one alone in 0.15 s
 

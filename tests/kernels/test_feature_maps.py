@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels.feature_maps import FEATURE_MAPS, feature_map
+from scanline.kernels.feature_maps import FEATURE_MAPS, feature_map
 
 
 @pytest.mark.parametrize("name", FEATURE_MAPS)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels.philox import philox4x32
+from scanline.kernels.philox import philox4x32
 
 VECTORS = {
     "zeros": ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),

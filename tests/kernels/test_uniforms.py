@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels.philox import philox4x32, uniforms
+from scanline.kernels.philox import philox4x32, uniforms
 
 
 def draw(seed: int = 1, index: int = 2, position: int = 3) -> torch.Tensor:

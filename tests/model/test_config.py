@@ -4,25 +4,25 @@ import json
 
 import pytest
 
-from model.config import ModelConfig
-from tests.model import small
+from scanline.model.config import ModelConfig
+from tests.support import small_models
 
 
-@pytest.mark.parametrize("variant", small.VARIANTS)
+@pytest.mark.parametrize("variant", small_models.VARIANTS)
 def test_json_round_trip(variant: str) -> None:
-    config = small.config(**small.VARIANTS[variant])
+    config = small_models.config(**small_models.VARIANTS[variant])
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
 def test_reading_leaves_the_dictionary_as_it_is() -> None:
-    data = small.config().to_dict()
+    data = small_models.config().to_dict()
     ModelConfig.from_dict(data)
-    assert data == small.config().to_dict()
+    assert data == small_models.config().to_dict()
 
 
 def test_a_field_cannot_be_written_later() -> None:
     with pytest.raises(AttributeError):
-        small.config().layers = 3  # type: ignore[misc]
+        small_models.config().layers = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_field_cannot_be_written_later() -> None:
     ],
 )
 def test_what_follows_from_the_fields(name: str, grey: object, colour: object) -> None:
-    assert getattr(small.config(), name) == grey
-    assert getattr(small.config(**small.VARIANTS["colour"]), name) == colour
+    assert getattr(small_models.config(), name) == grey
+    assert getattr(small_models.config(**small_models.VARIANTS["colour"]), name) == colour
 
 
 def test_without_a_start_token_the_network_predicts_from_the_second_byte() -> None:
-    assert small.config(**small.NO_START).first == 1
+    assert small_models.config(**small_models.NO_START).first == 1

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from model.config import ADDED, ModelConfig
-from tests.model import small
+from scanline.model.config import ADDED, ModelConfig
+from tests.support import small_models
 
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
@@ -42,8 +42,8 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "repeated neighbour": ({"neighbours": [2, 2]}, "neighbours must differ from each other, not [2, 2]"),
     "neighbour 1": ({"neighbours": [1]}, "neighbours must be offsets from 2 to 19, not [1]"),
     "far neighbour": ({"neighbours": [20]}, "neighbours must be offsets from 2 to 19, not [20]"),
-    "neighbours alone": ({**small.NO_START, "neighbours": [2]}, "neighbours need a start token"),
-    "both starts": ({"first_byte_histogram": small.HISTOGRAM}, "either a start token or a first_byte_histogram"),
+    "neighbours alone": ({**small_models.NO_START, "neighbours": [2]}, "neighbours need a start token"),
+    "both starts": ({"first_byte_histogram": small_models.HISTOGRAM}, "either a start token or a first_byte_histogram"),
     "neither start": ({"start_token": False}, "either a start token or a first_byte_histogram"),
     "short histogram": (
         {"start_token": False, "first_byte_histogram": [0.5, 0.5]},
@@ -73,13 +73,13 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 def test_wrong_field(case: str) -> None:
     changes, sentence = FIELDS[case]
     with pytest.raises(ValueError, match=re.escape(sentence)) as error:
-        ModelConfig.from_dict({**small.config().to_dict(), **changes})
+        ModelConfig.from_dict({**small_models.config().to_dict(), **changes})
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("key", [key for key in small.config().to_dict() if key not in ("format", *ADDED)])
+@pytest.mark.parametrize("key", [key for key in small_models.config().to_dict() if key not in ("format", *ADDED)])
 def test_missing_key(key: str) -> None:
-    data = small.config().to_dict()
+    data = small_models.config().to_dict()
     del data[key]
     with pytest.raises(ValueError, match=f"^missing key '{key}'$"):
         ModelConfig.from_dict(data)
@@ -87,13 +87,13 @@ def test_missing_key(key: str) -> None:
 
 @pytest.mark.parametrize("key", ADDED)
 def test_a_model_from_before_a_key_was_there_means_its_default(key: str) -> None:
-    data = small.config().to_dict()
+    data = small_models.config().to_dict()
     del data[key]
-    assert ModelConfig.from_dict(data) == small.config()
+    assert ModelConfig.from_dict(data) == small_models.config()
 
 
 def test_missing_format() -> None:
-    data = small.config().to_dict()
+    data = small_models.config().to_dict()
     del data["format"]
     with pytest.raises(ValueError, match=r"^format must be a whole number from 1 to 1, not None$"):
         ModelConfig.from_dict(data)

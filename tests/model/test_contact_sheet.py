@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from model import contact_sheet
-from model.contact_sheet import sheet
+from scanline.model import contact_sheet
+from scanline.model.contact_sheet import sheet
 
 
 @pytest.mark.parametrize(

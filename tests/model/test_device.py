@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.device import resolve_device
+from scanline.model.device import resolve_device
 
 
 def test_cpu_is_everywhere() -> None:

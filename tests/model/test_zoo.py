@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from model import zoo
-from model.checkpoint import load_model, save_model
-from model.directory import ModelDirectoryError
-from tests.model import small
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.model_dir import ModelDirectoryError
+from tests.support import small_models
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A shelf of two shipped models, and an empty directory to stand in."""
     monkeypatch.setattr(zoo, "HERE", tmp_path / "zoo")
     for name in ("another", zoo.DEFAULT):
-        save_model(small.model(small.config()), tmp_path / "zoo" / name)
+        save_model(small_models.model(small_models.config()), tmp_path / "zoo" / name)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "zoo"
@@ -31,7 +31,7 @@ def test_a_shipped_model_by_its_name(shelf: Path) -> None:
 
 
 def test_a_directory_by_its_path(shelf: Path, tmp_path: Path) -> None:
-    save_model(small.model(small.config()), tmp_path / "mine")
+    save_model(small_models.model(small_models.config()), tmp_path / "mine")
     assert zoo.find(str(tmp_path / "mine")) == tmp_path / "mine"
 
 

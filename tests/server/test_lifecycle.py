@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from server.api.door import Door
-from server.lifecycle import Lifecycle, TimeIsUpError
+from scanline.server.api.middleware.draining import Door
+from scanline.server.lifecycle import Lifecycle, TimeIsUpError
 
 LONG = 3600.0  # seconds that nobody waits
 

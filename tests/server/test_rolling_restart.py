@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from model.painting import paint
-from model.transformer import Transformer
-from tests.server.files import painted
-from tests.server.painter import connected
-from tests.server.patience import PATIENCE, wait_for
-from tests.server.running import serve
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.pictures import painted
+from tests.support.running_server import serve
+from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 CLIENTS = 4

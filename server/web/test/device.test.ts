@@ -1,4 +1,4 @@
-// The page draws what the server draws: against vectors of the Python code (tests/server/page/vectors.py).
+// The page draws what the server draws: against vectors of the Python code (tests/support/page_vectors.py).
 
 import { expect, test } from "vitest";
 import { sample, sampleFirst, type Scale } from "../src/device/mixture";

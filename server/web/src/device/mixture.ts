@@ -1,4 +1,4 @@
-// Drawing a byte from a mixture of discretised logistics, as model/mixture.py does: every result is rounded to
+// Drawing a byte from a mixture of discretised logistics, as kernels/mixture/reference.py does: every result is rounded to
 // float32 where it is rounded there. What may differ is the last bit of exp and log.
 
 export type Scale = "exp" | "elu";

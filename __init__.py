@@ -1,0 +1,1 @@
+"""Scanline: inference for linear-transformer image models."""

@@ -1,0 +1,79 @@
+// A matrix [outer, inner] laid out for the products: panels of 32 columns (of W^T), each read from front to back, the
+// last one padded with zeros. int8 keeps four neighbouring rows of a column together, with a scale for every column.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "vector.h"
+
+namespace WAY {
+
+constexpr int64_t PANEL = 32;
+
+static inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// Memory aligned to cache lines, zero at first.
+template <class T>
+struct Array {
+    std::unique_ptr<char[]> memory;
+    T* data = nullptr;
+    explicit Array(int64_t count = 0) : memory(new char[sizeof(T) * count + 64]()) {
+        data = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
+    }
+};
+
+enum Weights { FLOAT32, FLOAT16, INT8 };
+
+struct Packed {
+    Weights held = FLOAT32;
+    int64_t inner = 0, panels = 0;
+    Array<char> numbers;
+    Array<float> bias, scale;    // [32 panels]
+    Array<int32_t> correction;   // [32 panels], 128 times the sum of a column, for activations that are 128 too large
+
+    int64_t width() const { return panels * PANEL; }
+    template <class T>
+    const T* panel(int64_t i) const {
+        return reinterpret_cast<const T*>(numbers.data) + i * PANEL * round_up(inner, 4);
+    }
+};
+
+// `rows` [n] names the rows of `weights` [., inner] that become columns 0 .. n - 1; -1 leaves a column zero.
+static inline Packed pack(const float* weights, const float* bias, int64_t inner, const std::vector<int64_t>& rows,
+                          Weights held) {
+    Packed p;
+    p.held = held;
+    p.inner = inner;
+    p.panels = round_up(int64_t(rows.size()), PANEL) / PANEL;
+    const int64_t deep = round_up(inner, 4), size = held == FLOAT32 ? 4 : held == FLOAT16 ? 2 : 1;
+    p.numbers = Array<char>(p.width() * deep * size);
+    p.bias = Array<float>(p.width());
+    p.scale = Array<float>(p.width());
+    p.correction = Array<int32_t>(p.width());
+    for (int64_t j = 0; j < int64_t(rows.size()); j++) {
+        if (rows[j] < 0) continue;
+        const float* row = weights + rows[j] * inner;
+        p.bias.data[j] = bias[rows[j]];
+        float most = 0;
+        for (int64_t k = 0; k < inner; k++) most = std::fmax(most, std::fabs(row[k]));
+        p.scale.data[j] = most / 127;
+        for (int64_t k = 0; k < inner; k++) {
+            const int64_t panel = j / PANEL * PANEL * deep, column = j % PANEL;
+            if (held == FLOAT32) {
+                reinterpret_cast<float*>(p.numbers.data)[panel + k * PANEL + column] = row[k];
+            } else if (held == FLOAT16) {
+                reinterpret_cast<half*>(p.numbers.data)[panel + k * PANEL + column] = narrowed(row[k]);
+            } else {
+                const int8_t q = int8_t(most > 0 ? std::nearbyint(row[k] / most * 127) : 0);
+                reinterpret_cast<int8_t*>(p.numbers.data)[panel + k / 4 * 4 * PANEL + column * 4 + k % 4] = q;
+                p.correction.data[j] += 128 * q;
+            }
+        }
+    }
+    return p;
+}
+
+}  // namespace WAY

@@ -1,1 +1,0 @@
-"""Bytes and places to vectors: sums of rows of tables."""

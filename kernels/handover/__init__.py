@@ -1,1 +1,0 @@
-"""How kernels follow each other."""

@@ -1,0 +1,201 @@
+"""activation(norm(x) W^T + b) + residual in one launch, on tensor cores, as exactly as float32 multiplies.
+
+A float32 number is a float16 and 2^-11 times another, to 22 bits. Products of float16 numbers are exact in the
+float32 sums of tensor cores, so high x high + 2^-11 (low x high + high x low) is what a float32 product is, up to
+the last bits; weights that are float16 already have no low part and spare a product. |x| must stay below 65,504.
+
+Every program is SIDE rows by some columns and runs through all of K in the same order, whatever the batch, so that a
+row's sums are the same sequence of operations in any company. How many columns, and how much of K at a time, decides
+no sum: a tensor core adds 16 products at a time either way.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from scanline.kernels.triton.layer_norm import EPSILON
+from scanline.kernels.triton.pdl import options, wait
+
+SIDE, WARPS = 64, 4
+ENOUGH = 64  # programs that keep a GPU of 132 multiprocessors busy, beside another branch
+MOMENTS = 64  # of K at a time in the mean and variance of a row, in every shape
+LOW = 2048.0
+ACTIVATIONS = ("none", "relu", "gelu")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the programs: WIDE reads x the fewest times, NARROW has more of them and starts fetching weights early."""
+
+    columns: int
+    depth: int  # of K at a time
+    stages: int  # fetched ahead
+    early: bool  # the first weights before everything else
+
+
+WIDE, NARROW = Shape(128, 64, 3, False), Shape(32, 256, 2, True)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A weight [O, K] as float16 numbers: weight = high + low / 2048; no low where all of it is zero."""
+
+    high: torch.Tensor  # [O, K]
+    low: torch.Tensor | None  # [O, K]
+
+    @classmethod
+    def of(cls, weight: torch.Tensor) -> "Halves":
+        """From float32 [O, K]; ValueError where float16 does not reach."""
+        high = weight.half().contiguous()
+        if not high.isfinite().all():
+            raise ValueError("a weight of 65,504 or more does not fit this way of multiplying")
+        low = ((weight.float() - high.float()) * LOW).half().contiguous()
+        return cls(high, low if low.any() else None)
+
+
+def linear(
+    x: torch.Tensor,  # [B, K] float32
+    weight: Halves,  # [O, K]
+    bias: torch.Tensor,  # [O]
+    out: torch.Tensor,  # [B, O] float32: where to put the result; may be `residual`
+    norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # scale and shift [K] of a LayerNorm of x
+    activation: str = "none",
+    residual: torch.Tensor | None = None,  # [B, O], added at the end; older than the launch before this one
+    shape: Shape | None = None,  # of the programs; by the number of rows if not given
+    chained: bool = False,  # to the launches around it: see kernels/handover
+) -> torch.Tensor:
+    """Writes `out` and returns it."""
+    batch, depth = x.shape
+    width = len(bias)
+    if weight.high.shape != (width, depth) or out.shape != (batch, width):
+        raise ValueError(f"x {list(x.shape)}, weight {list(weight.high.shape)} and out {list(out.shape)} do not fit")
+    assert activation in ACTIVATIONS
+    assert x.is_contiguous()
+    assert out.is_contiguous()
+    tall = triton.cdiv(batch, SIDE)
+    shape = shape or (WIDE if tall * triton.cdiv(width, WIDE.columns) >= ENOUGH else NARROW)
+    gain, shift = norm or (None, None)
+    _linear[(triton.cdiv(width, shape.columns), tall)](
+        x, weight.high, weight.low, bias, out, gain, shift, residual, batch, width, depth, EPSILON, activation,
+        SIDE, shape.columns, min(shape.depth, max(16, triton.next_power_of_2(depth))), shape.early, MOMENTS, LOW,
+        num_warps=WARPS, num_stages=shape.stages, **options(chained),
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _activated(x, activation: tl.constexpr):
+    if activation == "relu":
+        x = tl.maximum(x, 0.0)
+    elif activation == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    return x
+
+
+@triton.jit
+def _moments(first, inside, depth: tl.constexpr, epsilon: tl.constexpr, side: tl.constexpr, step: tl.constexpr):
+    """Mean and 1 / deviation of each row, block by block (Chan, Golub, LeVeque 1983), in one pass."""
+    mean = tl.zeros((side,), tl.float32)
+    squares = tl.zeros((side,), tl.float32)
+    for start in tl.range(0, depth, step, num_stages=4):  # several blocks on their way at once
+        k = start + tl.arange(0, step)
+        count = tl.minimum(depth - start, step).to(tl.float32)
+        x = tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
+        block_mean = tl.sum(x, axis=1) / count
+        centred = tl.where(k[None, :] < depth, x - block_mean[:, None], 0.0)
+        difference = block_mean - mean
+        share = count / (start + count)
+        mean += difference * share
+        squares += tl.sum(centred * centred, axis=1) + difference * difference * (start * share)
+    return mean, 1.0 / tl.sqrt(squares / depth + epsilon)
+
+
+@triton.jit
+def _weights(weight, o, k, width, depth: tl.constexpr):
+    """[k, o] of a weight [O, K]."""
+    inside = (o[None, :] < width) & (k[:, None] < depth)
+    return tl.load(weight + o[None, :] * depth + k[:, None], mask=inside, other=0.0)
+
+
+@triton.jit
+def _values(first, inside, k, depth: tl.constexpr):
+    """[b, k] of x, as it is."""
+    return tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
+
+
+@triton.jit
+def _added(sums, rest, value, k, gain, shift, mean, sharpness, high, low, depth: tl.constexpr, scale):
+    """The sums and their low parts with one more block of K."""
+    if gain is not None:
+        factor = tl.load(gain + k, mask=k < depth, other=0.0)
+        value = (value - mean[:, None]) * sharpness[:, None] * factor[None, :]
+        value += tl.load(shift + k, mask=k < depth, other=0.0)[None, :]
+    above = value.to(tl.float16)
+    below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
+    sums = tl.dot(above, high, sums)
+    rest = tl.dot(below, high, rest)
+    if low is not None:
+        rest = tl.dot(above, low, rest)
+    return sums, rest
+
+
+@triton.jit(do_not_specialize=["batch"])  # one program code for all batches
+def _linear(
+    x,
+    high,
+    low,
+    bias,
+    out,
+    gain,
+    shift,
+    residual,
+    batch,
+    width,
+    depth: tl.constexpr,
+    epsilon: tl.constexpr,
+    activation: tl.constexpr,
+    side: tl.constexpr,
+    columns: tl.constexpr,
+    step: tl.constexpr,
+    early: tl.constexpr,
+    moments: tl.constexpr,
+    scale: tl.constexpr,
+    chained: tl.constexpr,
+):
+    b = tl.program_id(1) * side + tl.arange(0, side)
+    o = tl.program_id(0) * columns + tl.arange(0, columns)
+    inside = (b < batch)[:, None]
+    first = x + b[:, None].to(tl.int64) * depth
+    places = b[:, None].to(tl.int64) * width + o[None, :]
+    in_out = inside & (o[None, :] < width)
+    k = tl.arange(0, step)
+    if early:  # what is there before the launch before this one has ended
+        first_high = _weights(high, o, k, width, depth)
+        first_low = _weights(low, o, k, width, depth) if low is not None else None
+        end = tl.load(bias + o, mask=o < width, other=0.0)
+        added = tl.load(residual + places, mask=in_out, other=0.0) if residual is not None else None
+    wait(chained)
+    if early:
+        value = _values(first, inside, k, depth)
+    mean, sharpness = None, None
+    if gain is not None:
+        mean, sharpness = _moments(first, inside, depth, epsilon, side, moments)
+    sums = tl.zeros((side, columns), tl.float32)
+    rest = tl.zeros((side, columns), tl.float32)
+    if early:
+        sums, rest = _added(sums, rest, value, k, gain, shift, mean, sharpness, first_high, first_low, depth, scale)
+    for start in range(step if early else 0, depth, step):
+        k = start + tl.arange(0, step)
+        sums, rest = _added(
+            sums, rest, _values(first, inside, k, depth), k, gain, shift, mean, sharpness,
+            _weights(high, o, k, width, depth), _weights(low, o, k, width, depth) if low is not None else None,
+            depth, scale,
+        )  # fmt: skip
+    if not early:
+        end = tl.load(bias + o, mask=o < width, other=0.0)
+    result = _activated(sums + rest * (1.0 / scale) + end[None, :], activation)
+    if residual is not None:
+        result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
+    tl.store(out + places, result, mask=in_out)

@@ -1,0 +1,203 @@
+"""Checkpoints of the authors' published code: a torch file with `model_state`, read strictly and written back.
+
+Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and sine position side by side,
+post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), floored at e^-7.
+"""
+
+import pickle
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scanline.model.config import ModelConfig
+from scanline.model.network.embedding import waves
+from scanline.model.network.transformer import Transformer
+
+SHAPES = {784: (28, 28, 1), 3072: (32, 32, 3)}  # N -> height, width, channels
+HEAD = 32  # key and value width of a head in all their published models; no tensor tells it
+EXPRESSIBLE = {
+    "norm": "post",
+    "activation": "relu",
+    "embedding_join": "concat",
+    "position": "sincos",
+    "feature_map": "elu",
+    "neighbours": (),
+    "start_token": False,
+    "anchors": False,
+}
+PARTS = {
+    "attention.out_projection": "attention_out",
+    "linear1": "feed_forward_in",
+    "linear2": "feed_forward_out",
+    "norm1": "attention_norm",
+    "norm2": "feed_forward_norm",
+}
+PROJECTIONS = ("query", "key", "value")
+
+State = dict[str, torch.Tensor]
+
+
+class ForeignCheckpointError(ValueError):
+    """A file that is not such a checkpoint; the message is one sentence that says what was found."""
+
+
+def read_checkpoint(path: Path) -> State:
+    """The tensors of a checkpoint, float32."""
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise ForeignCheckpointError(f"{path} is missing") from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError):
+        raise ForeignCheckpointError(f"{path} is not a torch checkpoint of plain tensors") from None
+    if not isinstance(held, dict) or "model_state" not in held:
+        found = f"keys {_some(held)}" if isinstance(held, dict) else f"a {type(held).__name__}"
+        raise ForeignCheckpointError(f"{path} holds {found}, not a checkpoint with 'model_state'")
+    state = held["model_state"]
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+        for name, tensor in state.items()
+    ):
+        raise ForeignCheckpointError(f"{path}: 'model_state' is not a dict of float tensors")
+    if broken := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
+        raise ForeignCheckpointError(f"{path}: tensor {broken[0]!r} holds NaN or infinite values")
+    return {name: tensor.float() for name, tensor in state.items()}
+
+
+def from_state(
+    state: State, histogram: tuple[float, ...] | None = None, heads: int | None = None, scale: str = "exp"
+) -> Transformer:
+    """Their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is missing, strange or misshapen.
+
+    histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0. heads:
+    where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same numbers.
+    """
+    config = _config(state, histogram, heads, scale)
+    model = Transformer(config).eval().requires_grad_(False)
+    left = dict(state)
+    places = _take(left, "pos_embedding.pe", (1, config.bytes - 1, config.model_width // 2))
+    if (places[0] - waves(config.bytes - 1, config.model_width // 2)).abs().max() > 1e-3:
+        raise ForeignCheckpointError("tensor 'pos_embedding.pe' is not the sine and cosine table of their code")
+    converted = {"embedding.value": _take(left, "value_embedding.weight", (256, config.model_width // 2))}
+    expected = model.state_dict()
+    for theirs, ours in _names(config.layers).items():
+        converted[ours] = _take(left, theirs, tuple(expected[ours].shape))
+    for layer in range(config.layers):
+        for kind in ("weight", "bias"):
+            ours = f"layers.{layer}.query_key_value.{kind}"
+            widths = (*[config.heads * config.key_width] * 2, config.model_width)
+            shapes = [(width, *expected[ours].shape[1:]) for width in widths]
+            names = [f"transformer.layers.{layer}.attention.{part}_projection.{kind}" for part in PROJECTIONS]
+            converted[ours] = torch.cat([_take(left, *pair) for pair in zip(names, shapes, strict=True)])
+    if left:
+        raise ForeignCheckpointError(f"unexpected tensor {min(left)!r}")
+    model.load_state_dict(converted)
+    return model
+
+
+def to_state(model: Transformer) -> State:
+    """The way back; ValueError with one sentence where their code cannot express the model."""
+    config = model.config
+    for name, wanted in EXPRESSIBLE.items():
+        if getattr(config, name) != wanted:
+            raise ValueError(f"the authors' code knows no {name} of {getattr(config, name)!r}, only {wanted!r}")
+    if config.bytes not in SHAPES or SHAPES[config.bytes] != (config.height, config.width, config.channels):
+        raise ValueError(f"the authors' code knows MNIST's and CIFAR-10's images, not {config.size}")
+    held = model.state_dict()
+    state = {
+        "pos_embedding.pe": waves(config.bytes - 1, config.model_width // 2).unsqueeze(0),
+        "value_embedding.weight": held["embedding.value"],
+        **{theirs: held[ours] for theirs, ours in _names(config.layers).items()},
+    }
+    widths = [*[config.heads * config.key_width] * 2, config.model_width]
+    for layer in range(config.layers):
+        for kind in ("weight", "bias"):
+            parts = held[f"layers.{layer}.query_key_value.{kind}"].split(widths)
+            for part, tensor in zip(PROJECTIONS, parts, strict=True):
+                state[f"transformer.layers.{layer}.attention.{part}_projection.{kind}"] = tensor
+    return {name: tensor.cpu().clone() for name, tensor in state.items()}
+
+
+def write_checkpoint(model: Transformer, path: Path) -> None:
+    """`to_state` in a file as their training code writes it."""
+    held = BytesIO()  # torch's own writer of files hides why it fails
+    torch.save({"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}, held)
+    path.write_bytes(held.getbuffer())
+
+
+def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:
+    """What the shapes of the tensors imply."""
+    length = _shape(state, "pos_embedding.pe", 3)[1] + 1
+    if length not in SHAPES:
+        raise ForeignCheckpointError(f"its images have {length} bytes, neither MNIST's 784 nor CIFAR-10's 3072")
+    outputs, width = _shape(state, "predictor.weight", 2)
+    keys = _shape(state, "transformer.layers.0.attention.query_projection.weight", 2)[0]
+    hidden = _shape(state, "transformer.layers.0.linear1.weight", 2)[0]
+    if heads is None and (width % HEAD or keys % (width // HEAD)):
+        raise ForeignCheckpointError(f"a width of {width} is no number of heads of {HEAD}; give --heads")
+    heads = width // HEAD if heads is None else heads
+    if heads < 1 or width % heads or keys % heads:
+        raise ForeignCheckpointError(f"{heads} heads do not divide a width of {width} and keys of {keys}")
+    if outputs % 3:
+        raise ForeignCheckpointError(f"tensor 'predictor.weight' has {outputs} rows, no multiple of three")
+    numbers = [int(name.split(".")[2]) for name in state if name.startswith("transformer.layers.") if _numbered(name)]
+    height, image_width, channels = SHAPES[length]
+    if histogram is None:
+        if channels != 1:
+            raise ForeignCheckpointError("its first byte has no distribution of its own; give --data for CIFAR-10's")
+        histogram = (1.0,) + (0.0,) * 255
+    return ModelConfig(
+        height,
+        image_width,
+        channels,
+        layers=max(numbers) + 1,
+        heads=heads,
+        key_width=keys // heads,
+        value_width=width // heads,
+        feed_forward=hidden,
+        components=outputs // 3,
+        scale=scale,  # type: ignore[arg-type]
+        first_byte_histogram=histogram,
+        **EXPRESSIBLE,  # type: ignore[arg-type]
+    )
+
+
+def _names(layers: int) -> dict[str, str]:
+    """Their names of the tensors that are the same in both, and ours."""
+    names: dict[str, str] = {}
+    for kind in ("weight", "bias"):
+        names |= {f"predictor.{kind}": f"head.{kind}", f"transformer.norm.{kind}": f"norm.{kind}"}
+        for layer in range(layers):
+            for theirs, ours in PARTS.items():
+                names[f"transformer.layers.{layer}.{theirs}.{kind}"] = f"layers.{layer}.{ours}.{kind}"
+    return names
+
+
+def _numbered(name: str) -> bool:
+    parts = name.split(".")
+    return len(parts) > 3 and parts[2].isdigit()
+
+
+def _shape(state: State, name: str, dimensions: int) -> tuple[int, ...]:
+    if name not in state:
+        raise ForeignCheckpointError(f"tensor {name!r} is missing; it holds {_some(state)}")
+    shape = tuple(state[name].shape)
+    if len(shape) != dimensions or 0 in shape:
+        raise ForeignCheckpointError(f"tensor {name!r} has shape {list(shape)}, not {dimensions} dimensions")
+    return shape
+
+
+def _take(state: State, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """Removes a tensor of that shape from `state`."""
+    if name not in state:
+        raise ForeignCheckpointError(f"tensor {name!r} is missing")
+    tensor = state.pop(name)
+    if tuple(tensor.shape) != shape:
+        raise ForeignCheckpointError(f"tensor {name!r} has shape {list(tensor.shape)}, not {list(shape)}")
+    return tensor
+
+
+def _some(names: Any) -> str:
+    listed = sorted(map(str, names))
+    return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "") if listed else "nothing"

@@ -1,0 +1,201 @@
+"""The recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes that know no torch.
+
+Images [B, N], positions [B], s and z go in; the mixture's parameters [B, 3K] and the next s and z come out. What a
+consumer has to know beside that (sizes, scale, start token, histogram) stands in the file as `scanline.config`.
+"""
+
+import json
+from collections.abc import Callable
+
+import onnx
+from torch import nn
+
+from scanline.kernels.attention.reference import EPSILON
+from scanline.kernels.mixture.anchors import CANDIDATES
+from scanline.model.config import ModelConfig
+from scanline.model.formats.onnx_graph import Graph
+from scanline.model.network.embedding import START, Embedding, frequencies
+from scanline.model.network.transformer import Layer, Transformer
+
+CONFIG_KEY = "scanline.config"
+FEATURE_MAPS: dict[str, Callable[[Graph, str], str]] = {
+    "elu": lambda graph, x: graph.node("Add", graph.node("Elu", x), graph.constant(1, "float32"))
+}
+ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}
+
+
+def stored_weights(model: Transformer) -> str:
+    """float16 where that loses nothing, else float32."""
+    return "float16" if all(bool((p == p.half().float()).all()) for p in model.parameters()) else "float32"
+
+
+def export_step(model: Transformer, weights: str | None = None) -> onnx.ModelProto:
+    """The step of `model`, whose weights are stored as one of WEIGHTS, without loss where not given; ValueError with
+    one sentence where the graph cannot hold them."""
+    config = model.config
+    graph = Graph(weights or stored_weights(model))
+    state = (config.layers, "B", config.heads, config.key_width)
+    image = graph.input("image", "uint8", ("B", config.bytes))
+    position = graph.input("position", "int32", ("B",))
+    s = graph.input("s", "float32", (*state, config.value_width))
+    z = graph.input("z", "float32", state)
+    x = _embedded(graph, model.embedding, image, position)
+    each_s = graph.nodes("Split", config.layers, s, axis=0, num_outputs=config.layers)
+    columns = graph.node("Unsqueeze", z, graph.ints(-1))
+    each_z = graph.nodes("Split", config.layers, columns, axis=0, num_outputs=config.layers)
+    for i, layer in enumerate(model.layers):
+        x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i])
+    parameters = _read_out(graph, model, x, image, position)
+    graph.output("parameters", "float32", ("B", 3 * config.components), parameters)
+    graph.output("next_s", "float32", (*state, config.value_width), graph.node("Concat", *each_s, axis=0))
+    joined = graph.node("Concat", *each_z, axis=0)
+    graph.output("next_z", "float32", state, graph.node("Squeeze", joined, graph.ints(-1)))
+    about = "One recurrent step of a linear transformer: bytes before position, s and z to a mixture and the next s, z."
+    return graph.model("step", about, {CONFIG_KEY: json.dumps(config.to_dict())})
+
+
+def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:
+    """As Embedding.forward: [B, D]."""
+    config = embedding.config
+    back = _less(graph, graph.node("Unsqueeze", position, graph.ints(1)), config.offsets)
+    outside = graph.node("Less", back, graph.constant(0, "int32"))
+    values = graph.node("Where", outside, graph.constant(START, "int32"), _bytes_at(graph, image, back))
+    first_rows = [table * embedding.rows for table in range(len(config.offsets))]
+    rows = graph.node("Add", values, graph.constant(first_rows, "int32"))
+    vectors = graph.node("Gather", graph.matrix(embedding.value), rows)  # [B, tables, width]
+    value = graph.node("ReduceSum", vectors, graph.ints(1), keepdims=0)
+    place = _place(graph, embedding, position)
+    if config.embedding_join == "sum":
+        return graph.node("Add", value, place)
+    return graph.node("Concat", value, place, axis=-1)
+
+
+def _place(graph: Graph, embedding: Embedding, position: str) -> str:
+    """As Embedding.place: [B, D or D/2]."""
+    config = embedding.config
+    if config.position == "sincos":
+        return _waves(graph, config, position)
+    pixel = graph.node("Div", position, graph.constant(config.channels, "int32"))
+    row = graph.node("Div", pixel, graph.constant(config.width, "int32"))
+    column = graph.node("Mod", pixel, graph.constant(config.width, "int32"))
+    place = graph.node(
+        "Add",
+        graph.node("Gather", graph.weight(embedding.row), row),
+        graph.node("Gather", graph.weight(embedding.column), column),
+    )
+    if config.channels == 1:
+        return place
+    channel = graph.node("Mod", position, graph.constant(config.channels, "int32"))
+    return graph.node("Add", place, graph.node("Gather", graph.weight(embedding.channel), channel))
+
+
+def _waves(graph: Graph, config: ModelConfig, position: str) -> str:
+    """As embedding.waves, computed: the table of an image would be larger than many a model."""
+    width = config.model_width if config.embedding_join == "sum" else config.model_width // 2
+    place = graph.node("Cast", _less(graph, position, config.first), to=onnx.TensorProto.FLOAT)
+    column = graph.node("Unsqueeze", place, graph.ints(1))
+    angle = graph.node("Mul", column, graph.constant(frequencies(width).numpy(), "float32"))
+    last = graph.ints(-1)
+    pair = [graph.node("Unsqueeze", graph.node(wave, angle), last) for wave in ("Sin", "Cos")]
+    both = graph.node("Reshape", graph.node("Concat", *pair, axis=-1), graph.ints(-1, width + width % 2))
+    return graph.node("Slice", both, graph.ints(0), graph.ints(width), graph.ints(1)) if width % 2 else both
+
+
+def _layer(graph: Graph, layer: Layer, x: str, s: str, z: str) -> tuple[str, str, str]:
+    """As Layer.step: x [B, D], s [1, B, H, C, M], z [1, B, H, C, 1] -> those after it."""
+    config = layer.config
+    keys, width = config.heads * config.key_width, config.model_width
+    seen = _norm(graph, layer.attention_norm, x) if config.norm == "pre" else x
+    projected = _linear(graph, layer.query_key_value, seen)
+    both, value = graph.nodes("Split", 2, projected, graph.ints(2 * keys, width), axis=-1)
+    query, key = graph.nodes("Split", 2, FEATURE_MAPS[config.feature_map](graph, both), graph.ints(keys, keys), axis=-1)
+    q = graph.node("Reshape", query, graph.ints(-1, config.heads, 1, config.key_width))
+    k = graph.node("Reshape", key, graph.ints(-1, config.heads, config.key_width, 1))
+    v = graph.node("Reshape", value, graph.ints(-1, config.heads, 1, config.value_width))
+    s = graph.node("Add", s, graph.node("Mul", k, v))  # eq. 18
+    z = graph.node("Add", z, k)  # eq. 19
+    normaliser = graph.node("Add", graph.node("MatMul", q, z), graph.constant(EPSILON, "float32"))
+    attended = graph.node("Div", graph.node("MatMul", q, s), normaliser)  # [1, B, H, 1, M], eq. 20
+    flat = graph.node("Reshape", attended, graph.ints(-1, width))
+    x = graph.node("Add", x, _linear(graph, layer.attention_out, flat))
+    if config.norm == "post":
+        x = _norm(graph, layer.attention_norm, x)
+        x = graph.node("Add", x, _feed_forward(graph, layer, x))
+        return _norm(graph, layer.feed_forward_norm, x), s, z
+    seen = _norm(graph, layer.feed_forward_norm, x)
+    return graph.node("Add", x, _feed_forward(graph, layer, seen)), s, z
+
+
+def _feed_forward(graph: Graph, layer: Layer, x: str) -> str:
+    hidden = graph.node(ACTIVATIONS[layer.config.activation], _linear(graph, layer.feed_forward_in, x))
+    return _linear(graph, layer.feed_forward_out, hidden)
+
+
+def _read_out(graph: Graph, model: Transformer, x: str, image: str, position: str) -> str:
+    """As Transformer._read_out; the head is never int8, a mean near 1 would be rounded to a whole byte."""
+    config = model.config
+    normed = _norm(graph, model.norm, x)
+    raw = graph.node("Gemm", normed, graph.weight(model.head.weight), graph.weight(model.head.bias), transB=1)
+    return _anchored(graph, config, raw, image, position) if config.anchors else raw
+
+
+def _anchored(graph: Graph, config: ModelConfig, raw: str, image: str, position: str) -> str:
+    """As anchors.anchored: [B, 3K]."""
+    sizes = [config.components] * 3 + [CANDIDATES] + ([1] if config.channels > 1 else [])
+    logits, means, scales, choice, *share = graph.nodes("Split", len(sizes), raw, graph.ints(*sizes), axis=-1)
+    column = graph.node("Unsqueeze", position, graph.ints(1))
+    values = _candidates(graph, config, image, column)
+    if share:
+        before = _less(graph, column, 1)
+        around = _candidates(graph, config, image, before)
+        missed = graph.node("Sub", _value(graph, image, before), around)
+        channel = graph.node("Mod", column, graph.constant(config.channels, "int32"))
+        first = graph.node("Equal", channel, graph.constant(0, "int32"))
+        missed = graph.node("Where", first, graph.constant(0, "float32"), missed)
+        values = graph.node("Add", values, graph.node("Mul", graph.node("Sigmoid", share[0]), missed))
+    weighed = graph.node("Mul", graph.node("Softmax", choice, axis=-1), values)
+    anchor = graph.node("ReduceSum", weighed, graph.ints(-1), keepdims=1)
+    return graph.node("Concat", logits, graph.node("Add", means, anchor), scales, axis=-1)
+
+
+def _candidates(graph: Graph, config: ModelConfig, image: str, column: str) -> str:
+    """As anchors.candidates for the bytes `column` [B, 1]: left, above, their slope and zero, [B, 4]."""
+    row_bytes = config.width * config.channels
+    in_row = graph.node("Mod", column, graph.constant(row_bytes, "int32"))
+    in_first_column = graph.node("Less", in_row, graph.constant(config.channels, "int32"))
+    in_first_row = graph.node("Less", column, graph.constant(row_bytes, "int32"))
+    in_either = graph.node("Or", in_first_column, in_first_row)
+    outside = graph.node("Concat", in_first_column, in_first_row, in_either, axis=-1)
+    places = _less(graph, column, (config.channels, row_bytes, row_bytes + config.channels))
+    zero = graph.constant(0, "float32")
+    around = graph.node("Where", outside, zero, _value(graph, image, places))
+    left, above, corner = graph.nodes("Split", 3, around, axis=-1, num_outputs=3)
+    slope = graph.node("Sub", graph.node("Add", left, above), corner)
+    slope = graph.node("Clip", slope, graph.constant(-1, "float32"), graph.constant(1, "float32"))
+    return graph.node("Concat", left, above, slope, graph.node("Mul", left, zero), axis=-1)
+
+
+def _value(graph: Graph, image: str, places: str) -> str:
+    """The bytes at `places` [B, n] as the mixture sees them."""
+    bytes_ = graph.node("Cast", _bytes_at(graph, image, places), to=onnx.TensorProto.FLOAT)
+    scaled = graph.node("Div", bytes_, graph.constant(127.5, "float32"))
+    return graph.node("Sub", scaled, graph.constant(1, "float32"))
+
+
+def _bytes_at(graph: Graph, image: str, places: str) -> str:
+    """int32 [B, n]; a place before the image reads its first byte."""
+    inside = graph.node("Max", places, graph.constant(0, "int32"))
+    return graph.node("Cast", graph.node("GatherElements", image, inside, axis=1), to=onnx.TensorProto.INT32)
+
+
+def _less(graph: Graph, value: str, amount: int | tuple[int, ...]) -> str:
+    return graph.node("Sub", value, graph.constant(amount, "int32"))
+
+
+def _norm(graph: Graph, norm: nn.LayerNorm, x: str) -> str:
+    weight, bias = graph.weight(norm.weight), graph.weight(norm.bias)
+    return graph.node("LayerNormalization", x, weight, bias, axis=-1, epsilon=norm.eps)
+
+
+def _linear(graph: Graph, linear: nn.Linear, x: str) -> str:
+    return graph.node("Gemm", x, graph.matrix(linear.weight), graph.weight(linear.bias), transB=1)

@@ -1,0 +1,155 @@
+"""One network, two views over one set of weights: `parallel` over a whole sequence (training, scoring,
+prefill) and `step` over one byte of many images (painting). They must agree; tests hold them to it.
+
+The network keeps no state: `State` is an argument, and each view says what it changes.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from scanline.kernels.attention import causal_linear_attention
+from scanline.kernels.feature_maps import feature_map
+from scanline.kernels.mixture.anchors import anchored, candidates
+from scanline.kernels.step import recurrent_step
+from scanline.model.config import ModelConfig
+from scanline.model.network.embedding import Embedding
+from scanline.model.state import State
+
+Activation = Callable[[torch.Tensor], torch.Tensor]
+ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class Layer(nn.Module):
+    """Linear attention and feed-forward with residuals (eq. 20), norms before or after them."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, keys = config.model_width, config.heads * config.key_width
+        self.query_key_value = nn.Linear(width, 2 * keys + width)
+        self.attention_out = nn.Linear(width, width)
+        self.feed_forward_in = nn.Linear(width, config.feed_forward)
+        self.feed_forward_out = nn.Linear(config.feed_forward, width)
+        self.attention_norm = nn.LayerNorm(width)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.phi = feature_map(config.feature_map)
+        self.activation: Activation = ACTIVATIONS[config.activation]
+
+    def parallel(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """x [B, N, D] from state s [B, H, C, M], z [B, H, C] -> outputs [B, N, D] and the state after them."""
+        q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
+        y, s, z = causal_linear_attention(q, k, v, s, z)
+        return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
+
+    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """x [B, D] -> [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
+        q, k, v = self._project(x)
+        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1))
+
+    def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """phi(q), phi(k) [..., H, C] and v [..., H, M]."""
+        config = self.config
+        keys = config.heads * config.key_width
+        x = self.attention_norm(x) if config.norm == "pre" else x
+        both, v = self.query_key_value(x).split((2 * keys, config.model_width), dim=-1)
+        q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
+        return q, k, v.unflatten(-1, (config.heads, config.value_width))
+
+    def _finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        """The rest of the layer after attention: x and attended [..., D] -> [..., D]."""
+        x = x + self.attention_out(attended)
+        if self.config.norm == "post":
+            x = self.attention_norm(x)
+            return self.feed_forward_norm(x + self._feed_forward(x))
+        return x + self._feed_forward(self.feed_forward_norm(x))
+
+    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.feed_forward_out(self.activation(self.feed_forward_in(x)))
+
+
+class Transformer(nn.Module):
+    """Bytes painted so far -> parameters of the mixture for the next byte."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config)
+        self.layers: Sequence[Layer] = nn.ModuleList(Layer(config) for _ in range(config.layers))  # type: ignore[assignment]
+        self.norm = nn.LayerNorm(config.model_width)
+        self.head = nn.Linear(config.model_width, config.head_width)
+        self._initialise()
+
+    @property
+    def device(self) -> torch.device:
+        return self.head.weight.device
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    def parallel(self, images: torch.Tensor, state: State | None = None, stop: int | None = None) -> torch.Tensor:
+        """Parameters [B, n, 3K] for bytes start..stop-1 of images [B, N] uint8, each from the bytes before it.
+
+        start is the state's position, the same for all its images, or the first byte that the network
+        predicts where no state is given; stop defaults to N. A given state is moved to `stop` IN PLACE
+        (no gradients then).
+        """
+        stop = self.config.bytes if stop is None else stop
+        start = self.config.first if state is None else int(state.position[0])
+        batch = images.shape[0]
+        if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes:
+            raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
+        carried = State.zeros(self.config, batch, self.device) if state is None else state
+        position = torch.arange(start, stop, device=self.device).unsqueeze(0)
+        x = self.embedding(images, position)
+        for i, layer in enumerate(self.layers):
+            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i])
+            if state is not None:
+                state.s[i], state.z[i] = s, z
+        if state is not None:
+            state.position.fill_(stop)
+        return self._read_out(x, images, position)
+
+    def step(self, images: torch.Tensor, state: State) -> torch.Tensor:
+        """Parameters [B, 3K] for the byte of images [B, N] uint8 at each image's own position.
+
+        Updates `state` IN PLACE: s and z of every layer, and position + 1. A position at N, of an image
+        that is done, stays there, and its row means nothing.
+        """
+        position = state.position.clamp(max=self.config.bytes - 1).unsqueeze(1)
+        x = self.embedding(images, position).squeeze(1)
+        for i, layer in enumerate(self.layers):
+            x = layer.step(x, state.s[i], state.z[i])
+        state.position.add_(1).clamp_(max=self.config.bytes)
+        return self._read_out(x.unsqueeze(1), images, position).squeeze(1)
+
+    def _read_out(self, x: torch.Tensor, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """x [B, n, D] -> [B, n, 3K], in float32 even under autocast: bfloat16 rounds a mean near 1 to a whole byte."""
+        with torch.autocast(x.device.type, enabled=False):
+            raw = self.head(self.norm(x.float()))
+            if not self.config.anchors:
+                return raw
+            return anchored(
+                raw, *candidates(images, position, self.config.width, self.config.channels), self.config.components
+            )
+
+    def _initialise(self) -> None:
+        """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of
+        the mixture spread over the range, or closely around their anchor, so that none starts where another does."""
+        if self.head.weight.is_meta:  # only shapes are wanted
+            return
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif "norm" not in name and "embedding" not in name:
+                residual = name.endswith(("attention_out.weight", "feed_forward_out.weight"))
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers) if residual else 0.02)
+        with torch.no_grad():
+            components = self.config.components
+            reach, scale = (0.1, -3.0) if self.config.anchors else (1.0, -2.0)
+            self.head.bias[components : 2 * components] = torch.linspace(-reach, reach, components)
+            self.head.bias[2 * components : 3 * components] = scale

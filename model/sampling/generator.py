@@ -1,0 +1,159 @@
+"""Paints many images at once: a fixed pool of slots, each with the state, bytes and position of one image.
+
+Images join (`place`) and leave (`clear`) between any two calls of `advance`; who sits beside an image never
+changes its bytes. Owns weights and states; which slot is free and whose turn it is, somebody else decides.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from scanline.kernels.philox import uniforms
+from scanline.model.backends import choose
+from scanline.model.backends.slots import Slots
+from scanline.model.evaluation.likelihood import first_byte_bits, with_first_byte
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.state import State
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """One image to paint: its random numbers are those of (seed, index); known bytes are forced."""
+
+    seed: int
+    index: int
+    temperature: float = 1.0
+    known: np.ndarray | None = None  # [N] uint8
+    mask: np.ndarray | None = None  # [N] bool, True where a byte is known
+
+    @property
+    def prefix(self) -> int:
+        """How many bytes are known before the first unknown one."""
+        if self.mask is None:
+            return 0
+        return len(self.mask) if self.mask.all() else int(np.argmin(self.mask))
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What the network knows after the known bytes at the front of an image; any number of slots may start from it."""
+
+    state: State  # of one image
+    bits: float  # that the prefix costs
+
+
+class Generator:
+    """`slots` images in flight, each at its own position; memory is taken once, here."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        slots: int,
+        threads: int | None = None,
+        precision: str = DEFAULT,
+        way: str | None = None,
+    ) -> None:
+        self.model, self.config, self.slots = model, model.config, slots
+        self.backend = choose(model, threads, precision, way)
+        rows = -(-slots // self.backend.rows) * self.backend.rows
+        self.seats = Slots.empty(self.config, rows, model.device, self.backend.resting)
+
+    def warm_up(self) -> None:
+        """Does what the first images would wait for: on a GPU, compiling kernels and recording graphs."""
+        self.backend.warm_up(self.seats)
+
+    @torch.inference_mode()
+    def prefill(self, canvas: Canvas) -> Prefix:
+        """Runs the known front of an image at once, alone: its company cannot matter."""
+        assert canvas.known is not None
+        first, stop = self.config.first, canvas.prefix
+        state = self._fresh(1)
+        images = torch.tensor(canvas.known, device=self.model.device).unsqueeze(0)
+        bits = first_byte_bits(self.config, images[:, 0]).item() if first and stop else 0.0
+        if stop > first:
+            bits += self.backend.read(images, state, stop).sum().item()
+        return Prefix(state, bits)
+
+    def score(self, images: np.ndarray) -> np.ndarray:
+        """Bits [B, N] float64 of every byte of images [B, N] uint8, computed beside the slots."""
+        found: np.ndarray = self.bits(torch.tensor(images, device=self.model.device)).cpu().numpy()
+        return found
+
+    @torch.inference_mode()
+    def bits(self, images: torch.Tensor) -> torch.Tensor:
+        """As `score`, on tensors."""
+        state = self._fresh(len(images))
+        return with_first_byte(self.config, images, self.backend.read(images, state, self.config.bytes))
+
+    @torch.inference_mode()
+    def place(self, slot: int, canvas: Canvas, prefix: Prefix | None = None) -> None:
+        """Starts an image in a slot, whatever the slot held; from `prefix` where its front has been prefilled."""
+        first, seats = self.config.first, self.seats
+        if canvas.mask is None or canvas.known is None:
+            seats.known[slot] = False
+            seats.images[slot] = 0
+        else:
+            seats.known[slot] = torch.tensor(canvas.mask)
+            seats.images[slot] = torch.tensor(canvas.known)
+        seats.seed[slot], seats.index[slot], seats.temperature[slot] = canvas.seed, canvas.index, canvas.temperature
+        seats.bits[slot] = 0
+        if prefix is not None:
+            seats.state.put(slot, prefix.state)
+            seats.bits[slot] = prefix.bits
+            return
+        seats.state.clear(slot, first)
+        if first:
+            self._first_byte(slot)
+
+    @torch.inference_mode()
+    def clear(self, slot: int) -> None:
+        """Empties a slot: its image is done or nobody waits for it any more."""
+        self.seats.state.position[slot] = self.config.bytes
+
+    def advance(self, steps: int) -> None:
+        """Paints up to `steps` bytes of every image that is not done."""
+        self.backend.advance(self.seats, steps)
+
+    def positions(self) -> np.ndarray:
+        """Position [slots] of every slot: the bytes before it are painted; N where an image is done."""
+        positions: np.ndarray = self.seats.state.position[: self.slots].cpu().numpy()
+        return positions
+
+    def image(self, slot: int) -> np.ndarray:
+        """A copy of the bytes [N] uint8 of a slot."""
+        image: np.ndarray = self.seats.images[slot].cpu().numpy().copy()
+        return image
+
+    def images(self, slots: list[int]) -> np.ndarray:
+        """Copies of the bytes [n, N] uint8 of slots, fetched at once."""
+        images: np.ndarray = self.seats.images[slots].cpu().numpy()
+        return images
+
+    def state(self, slot: int, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of s [C, M] and z [C] float32 of a slot, after the bytes before its position."""
+        state = self.seats.state
+        return state.s[layer, slot, head].float().cpu().numpy().copy(), state.z[layer, slot, head].cpu().numpy().copy()
+
+    def bits_per_dim(self, slot: int) -> float:
+        """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
+        return float(self.seats.bits[slot]) / self.config.bytes
+
+    def close(self) -> None:
+        self.backend.close()
+
+    def _fresh(self, count: int) -> State:
+        return State.zeros(self.config, count, self.model.device, self.backend.resting)
+
+    def _first_byte(self, slot: int) -> None:
+        """Draws byte 0 from the histogram of a model without a start token, or takes the known one."""
+        seats, rows = self.seats, slice(slot, slot + 1)
+        histogram = torch.tensor(self.config.first_byte_histogram, dtype=torch.float64, device=self.model.device)
+        if not seats.known[slot, 0]:
+            tempered = histogram.pow(1 / seats.temperature[rows].double())
+            draw = uniforms(seats.seed[rows], seats.index[rows], torch.zeros_like(seats.seed[rows]))[:, 0].double()
+            cumulative = tempered.cumsum(0)
+            value = torch.searchsorted(cumulative, draw * cumulative[-1], right=True)
+            seats.images[rows, 0] = value.to(torch.uint8)
+        seats.bits[rows] = first_byte_bits(self.config, seats.images[rows, 0])

@@ -1,0 +1,1 @@
+"""ASGI middleware, one concern a file; `app.py` says in which order."""

@@ -1,0 +1,1 @@
+"""The routes, one file each; `app.py` puts them together."""

@@ -1,0 +1,1 @@
+"""The commands of `scanline`, one file each."""

@@ -1,0 +1,36 @@
+"""scanline score: how many bits the model needs for given pictures."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from scanline.model import zoo
+from scanline.server.cli.options import Device, Json, Model
+
+
+def score(
+    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's size.")],
+    model: Model = zoo.DEFAULT,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Bits per dimension of each picture."""
+    from scanline.model.device import resolve_device
+    from scanline.model.formats.checkpoint import load_model
+    from scanline.model.sampling.generator import Generator
+    from scanline.server.cli.input import read_picture
+
+    network = load_model(zoo.find(model), resolve_device(device))
+    images = np.stack([read_picture(path, network.config)[1] for path in pictures])
+    generator = Generator(network, 1)
+    each = generator.score(images).mean(axis=1).tolist()
+    generator.close()
+    if as_json:
+        rows = [{"picture": str(path), "bits_per_dim": value} for path, value in zip(pictures, each, strict=True)]
+        print(json.dumps({"data": rows}))
+    else:
+        for path, value in zip(pictures, each, strict=True):
+            print(f"{value:.4f}  {path}")

@@ -1,0 +1,35 @@
+"""What the API's side of an engine counts: how requests ended and how long they took, what was refused.
+
+Keys are few and fixed: operations and reasons, never requests.
+"""
+
+import time
+from collections import Counter
+
+from scanline.model.sampling.histogram import LATENCIES, Histogram
+from scanline.server.engine.client.job import Asked
+
+OPERATIONS = ("paint", "score")
+ENDS = ("finished", "cancelled", "failed")
+REFUSALS = ("queue_full", "not_ready")
+
+
+class Tally:
+    """Counts since the server started."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter()  # by operation and how they ended
+        self.images: Counter[tuple[str, str]] = Counter()
+        self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}  # of finished requests
+        self.refused: Counter[str] = Counter()
+        self.coalesced = 0  # of jobs that have ended
+
+    def end(self, operation: str, job: Asked, began: float) -> None:
+        """A job has ended that began at that time of the monotonic clock."""
+        end = "failed" if job.failure is not None else "cancelled" if job.left else "finished"
+        self.requests[operation, end] += 1
+        self.images[operation, "finished"] += job.total - job.left
+        self.images[operation, end] += job.left
+        self.coalesced += job.coalesced
+        if end == "finished":
+            self.seconds[operation].add(time.monotonic() - began)

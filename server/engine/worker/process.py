@@ -1,0 +1,137 @@
+"""The engine's process: loads the model, then ticks while there is work and waits while there is none.
+
+It ends itself where it runs out of memory, and when its parent is gone. Who starts it needs no torch, which would be
+most of that process's memory: only the child imports it.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+from dataclasses import dataclass
+from math import inf
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scanline.model.precision import DEFAULT, precision
+from scanline.model.sampling.messages import CannotLoad, Ready, Stop
+from scanline.server import logs
+from scanline.server.engine.worker.watchdog import leave_with_parent
+
+if TYPE_CHECKING:
+    from scanline.model.sampling.engine import Engine
+    from scanline.model.sampling.generator import Generator
+
+log = logging.getLogger("scanline.engine")
+
+FATAL = 70  # exit status
+
+AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
+AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more in flight paints no faster
+BEAT_SECONDS = 1.0  # between two signs of life of an idle engine; a busy one reports more often
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What an engine is started with."""
+
+    directory: Path
+    device: str = "auto"  # or cpu, cuda
+    slots: int | None = None  # None: from free memory
+    threads: int | None = None  # None: all cores
+    precision: str = DEFAULT
+    share: float = 1.0  # of the free memory that all engines of a server may give to slots
+    log_format: str = "console"
+    log_level: str = "info"
+    timeout: float = inf  # seconds of silence after which it is taken for hung
+    load_timeout: float = inf  # the same until it is ready
+
+    def generator(self) -> "Generator":
+        """Loads the model and takes the slots' memory; ValueError where the model is wrong."""
+        from scanline.model.device import resolve_device
+        from scanline.model.formats.checkpoint import load_model
+        from scanline.model.sampling.generator import Generator
+
+        device = resolve_device(self.device)
+        model = load_model(self.directory, device)
+        state_bytes = precision(self.precision).state_bytes(model.config)
+        slots = self.slots or auto_slots(state_bytes, device, self.share)
+        log.info("%s on %s: %s slots of %s bytes", self.directory.name, device, slots, state_bytes)
+        generator = Generator(model, slots, self.threads, self.precision)
+        generator.warm_up()
+        return generator
+
+
+def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
+    """Starts the process; its end of the pipe is closed here, so that its death is our end of file.
+
+    Signals meant for a whole group of processes are ours to handle: it is born with them blocked.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_main, args=(options, theirs), name="scanline-engine", daemon=True)
+    resource_tracker.ensure_running()  # which would unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()
+    return process, ours
+
+
+def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
+    """Slots for a share of the free memory: a quarter of it in states, at most what still makes painting faster."""
+    if device == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info()
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * share * free) // state_bytes))
+
+
+def _main(options: EngineOptions, connection: Connection) -> None:
+    logs.configure(options.log_format, options.log_level)
+    leave_with_parent(connection)
+    from scanline.model.sampling.engine import Engine
+    from scanline.model.sampling.errors import fatal
+
+    try:
+        generator = options.generator()
+        model = generator.model
+        state_bytes = precision(options.precision).state_bytes(model.config)
+        backend = generator.backend.name
+        connection.send([Ready(model.parameter_count, generator.slots, model.device.type, state_bytes, backend)])
+        _run(Engine(generator), connection)
+    except ValueError as error:
+        connection.send([CannotLoad(str(error))])
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        log.info("the server is gone; so is its engine")
+    except Exception as error:
+        if not (reason := fatal(error)):
+            raise
+        log.critical("%s: the engine ends itself, for the server to start it anew (%s)", reason, error)
+        os._exit(FATAL)
+
+
+def _run(engine: "Engine", connection: Connection) -> None:
+    """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone.
+
+    It speaks from here and nowhere else, so that a tick which does not end is heard as silence.
+    """
+    while True:
+        while engine.idle and not connection.poll(BEAT_SECONDS):
+            connection.send([])
+        while connection.poll():
+            command = connection.recv()
+            if isinstance(command, Stop):
+                return
+            engine.accept(command)
+        events = engine.tick()
+        if engine.meter.due(engine.idle):
+            events.append(engine.stats())
+        if events:
+            connection.send(events)

@@ -1,0 +1,100 @@
+"""What lies under deploy/ for one machine: files that Compose can read, and questions that the server can answer."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from subprocess import run
+from typing import Any
+
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from scanline.server.app import build
+from scanline.server.environment import check
+from scanline.server.lifecycle import TELLING_SECONDS
+from scanline.server.registry import served_models
+from scanline.server.running import CLOSING_SECONDS
+from scanline.server.settings import Settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = DEPLOY / "compose.yaml"
+CUDA = DEPLOY / "compose.cuda.yaml"
+DASHBOARD = json.loads((DEPLOY / "grafana/scanline.json").read_text())
+
+
+def services(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text())["services"]
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
+def test_it_is_yaml(path: Path) -> None:
+    documents = list(yaml.safe_load_all(path.read_text()))
+    assert documents
+    assert all(isinstance(document, dict) for document in documents)
+
+
+@pytest.mark.parametrize("path", [COMPOSE, CUDA], ids=lambda path: path.name)
+def test_compose_can_read_it(path: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", path]
+    told = run(command, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
+
+
+def test_the_overlay_is_of_services_that_are_there() -> None:
+    assert services(CUDA).keys() <= services(COMPOSE).keys()
+
+
+def test_the_images_arguments_are_the_dockerfiles() -> None:
+    arguments = services(CUDA)["scanline"]["build"]["args"]
+    known = re.findall(r"^ARG (\w+)", (DEPLOY.parent / "Dockerfile").read_text(), re.MULTILINE)
+    assert arguments
+    assert arguments.keys() <= set(known)
+
+
+def test_the_servers_variables_are_settings() -> None:
+    check(dict.fromkeys(services(COMPOSE)["scanline"]["environment"], ""), ())
+
+
+def test_a_server_may_drain_before_it_is_killed() -> None:
+    (seconds,) = re.findall(r"^(\d+)s$", services(COMPOSE)["scanline"]["stop_grace_period"])
+    assert int(seconds) > Settings.model_fields["drain_seconds"].default + TELLING_SECONDS + CLOSING_SECONDS
+
+
+@pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])
+def test_nothing_is_asked_for_that_is_not_told(grey_directory: Path, name: str) -> None:
+    settings = Settings(models=(str(grey_directory),))
+    told = TestClient(build(settings, served_models(settings))).get("/metrics").text
+    kinds = dict(re.findall(r"^# TYPE (scanline_\w+) (\w+)", told, re.MULTILINE))
+    known = {f"{metric}_bucket" if kind == "histogram" else metric for metric, kind in kinds.items()}
+    asked = set(re.findall(r"scanline_\w+", (DEPLOY / name).read_text()))
+    assert asked
+    assert asked <= known
+
+
+def test_panels_do_not_overlap() -> None:
+    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    cells = [(p["x"] + x, p["y"] + y) for p in places for x in range(p["w"]) for y in range(p["h"])]
+    assert len(cells) == len(set(cells))
+
+
+def test_what_is_mounted_exists() -> None:
+    mounts = [mount.split(":")[0] for service in services(COMPOSE).values() for mount in service.get("volumes", [])]
+    files = [DEPLOY / mount for mount in mounts if mount.startswith(".")]
+    assert files
+    assert all(file.exists() for file in files)
+
+
+def test_prometheus_asks_the_server_of_the_compose_file() -> None:
+    (job,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    (target,) = job["static_configs"][0]["targets"]
+    host, port = target.split(":")
+    assert services(COMPOSE)[host]["ports"] == [f"127.0.0.1:{port}:{port}"]
+
+
+def test_prometheus_is_given_its_rules() -> None:
+    rules = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["rule_files"]
+    mounts = services(COMPOSE)["prometheus"]["volumes"]
+    assert rules
+    assert all(f"./{name}:/etc/prometheus/{name}:ro" in mounts for name in rules)

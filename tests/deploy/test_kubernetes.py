@@ -1,0 +1,112 @@
+"""deploy/kubernetes: manifests that Kubernetes' own schemas allow, with numbers that fit the server's."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from scanline.server.app import build
+from scanline.server.environment import check
+from scanline.server.lifecycle import TELLING_SECONDS
+from scanline.server.registry import served_models
+from scanline.server.running import CLOSING_SECONDS
+from scanline.server.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+VERSIONS = ("1.30", kubernetes_validate.latest_version())  # the first with a preStop that sleeps, and the newest
+
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl renders the overlays")
+
+
+@pytest.fixture(scope="module", params=["cpu", "cuda"])
+def rendered(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What `kubectl apply -k` would apply, by kind."""
+    told = subprocess.run(
+        ["kubectl", "kustomize", ROOT / "deploy/kubernetes" / request.param], capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stderr
+    return {document["kind"]: document for document in yaml.safe_load_all(told.stdout)}
+
+
+@pytest.fixture
+def pod(rendered: dict[str, Any]) -> dict[str, Any]:
+    return rendered["Deployment"]["spec"]["template"]["spec"]
+
+
+@pytest.fixture
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    (container,) = pod["containers"]
+    return container
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubernetes_allows_it(rendered: dict[str, Any], version: str) -> None:
+    assert rendered.keys() == {"Deployment", "Service", "PodDisruptionBudget"}
+    for document in rendered.values():
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_a_server_may_drain_before_it_is_killed(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
+    drain = float(variables.get("SCANLINE_DRAIN_SECONDS", Settings.model_fields["drain_seconds"].default))
+    before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert pod["terminationGracePeriodSeconds"] > before + drain + TELLING_SECONDS + CLOSING_SECONDS
+
+
+def test_a_model_may_load_before_a_rollout_is_given_up(rendered: dict[str, Any]) -> None:
+    deadline = rendered["Deployment"]["spec"]["progressDeadlineSeconds"]
+    assert deadline > Settings.model_fields["load_timeout"].default
+
+
+def test_probes_and_prometheus_find_what_they_ask_for(
+    rendered: dict[str, Any], container: dict[str, Any], grey_directory: Path
+) -> None:
+    settings = Settings(models=(str(grey_directory),))
+    client = TestClient(build(settings, served_models(settings)))
+    probes = [container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
+    notes = rendered["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    statuses = [client.get(path).status_code for path in (*(p["path"] for p in probes), notes["prometheus.io/path"])]
+    assert statuses == [200, 503, 200, 200]  # no engine has been started
+
+
+def test_all_speak_of_one_port(rendered: dict[str, Any], container: dict[str, Any]) -> None:
+    (port,) = container["ports"]
+    (service,) = rendered["Service"]["spec"]["ports"]
+    probes = [container[f"{name}Probe"]["httpGet"]["port"] for name in ("startup", "readiness", "liveness")]
+    assert {service["targetPort"], *probes} == {port["name"]}
+    notes = rendered["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    (listening,) = re.findall(r"SCANLINE_PORT=(\d+)", DOCKERFILE)
+    assert {str(port["containerPort"]), notes["prometheus.io/port"]} == {listening}
+
+
+def test_service_and_budget_are_of_these_pods(rendered: dict[str, Any]) -> None:
+    labels = rendered["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert labels
+    assert rendered["Service"]["spec"]["selector"] == labels
+    assert rendered["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_its_variables_are_settings(container: dict[str, Any]) -> None:
+    check({variable["name"]: variable.get("value", "") for variable in container["env"]}, ())
+
+
+def test_it_runs_as_the_images_user_and_writes_where_it_may(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    (user,) = re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)
+    assert pod["securityContext"]["runAsUser"] == int(user)
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    (mount,) = container["volumeMounts"]
+    assert mount == {"name": pod["volumes"][0]["name"], "mountPath": "/tmp"}
+
+
+def test_its_image_is_this_version(container: dict[str, Any]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    with_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
+    assert container["image"] == f"scanline:{version}{'-cuda' if with_gpu else ''}"

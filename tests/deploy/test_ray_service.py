@@ -1,0 +1,123 @@
+"""deploy/kubernetes/rayservice.yaml. No package has KubeRay's schema: its fields stand here; pods have their own."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from scanline.server.cluster.settings import ClusterSettings, cluster_settings
+from scanline.server.environment import check
+
+ROOT = Path(__file__).parents[2]
+SERVICE = yaml.safe_load((ROOT / "deploy/kubernetes/rayservice.yaml").read_text())
+SPEC = SERVICE["spec"]
+SERVE = yaml.safe_load(SPEC["serveConfigV2"])
+CLUSTER = SPEC["rayClusterConfig"]
+HEAD = CLUSTER["headGroupSpec"]
+(WORKERS,) = CLUSTER["workerGroupSpecs"]
+SETTINGS = cluster_settings(SERVE["applications"][0]["args"])
+
+# of KubeRay 1.5: what RayServiceSpec, RayClusterSpec, HeadGroupSpec and WorkerGroupSpec of ray.io/v1 may say
+FIELDS: dict[str, dict[str, type]] = {
+    "service": {
+        "rayClusterDeletionDelaySeconds": int,
+        "serveService": dict,
+        "upgradeStrategy": dict,
+        "serveConfigV2": str,
+        "rayClusterConfig": dict,
+        "excludeHeadPodFromServeSvc": bool,
+    },
+    "cluster": {
+        "rayVersion": str,
+        "enableInTreeAutoscaling": bool,
+        "autoscalerOptions": dict,
+        "gcsFaultToleranceOptions": dict,
+        "headServiceAnnotations": dict,
+        "managedBy": str,
+        "suspend": bool,
+        "headGroupSpec": dict,
+        "workerGroupSpecs": list,
+    },
+    "head": {
+        "rayStartParams": dict,
+        "template": dict,
+        "serviceType": str,
+        "headService": dict,
+        "enableIngress": bool,
+    },
+    "workers": {
+        "groupName": str,
+        "replicas": int,
+        "minReplicas": int,
+        "maxReplicas": int,
+        "numOfHosts": int,
+        "idleTimeoutSeconds": int,
+        "suspend": bool,
+        "rayStartParams": dict,
+        "scaleStrategy": dict,
+        "template": dict,
+    },
+}
+PARTS = {"service": SPEC, "cluster": CLUSTER, "head": HEAD, "workers": WORKERS}
+GROUPS = [HEAD, WORKERS]
+
+
+def container(group: dict[str, Any]) -> dict[str, Any]:
+    (container,) = group["template"]["spec"]["containers"]
+    return container
+
+
+@pytest.mark.parametrize("part", FIELDS)
+def test_kuberay_knows_its_fields(part: str) -> None:
+    assert SERVICE.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert (SERVICE["apiVersion"], SERVICE["kind"]) == ("ray.io/v1", "RayService")
+    for name, value in PARTS[part].items():
+        assert type(value) is FIELDS[part].get(name), f"{name}: {value!r}"
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])
+@pytest.mark.parametrize("version", ["1.30", kubernetes_validate.latest_version()])
+def test_kubernetes_allows_its_pods(group: dict[str, Any], version: str) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", **group["template"]}
+    kubernetes_validate.validate(pod, version, strict=True)
+    assert all(type(value) is str for value in group["rayStartParams"].values())
+
+
+def test_it_serves_what_the_file_for_ray_alone_serves() -> None:
+    assert yaml.safe_load((ROOT / "deploy/serve.yaml").read_text()) == SERVE
+
+
+def test_workers_have_room_for_all_replicas_and_fronts() -> None:
+    cpus = int(WORKERS["rayStartParams"]["num-cpus"])
+    sizes = {WORKERS["minReplicas"]: SETTINGS.min_replicas, WORKERS["maxReplicas"]: SETTINGS.max_replicas}
+    for workers, replicas in sizes.items():
+        assert workers * (cpus // SETTINGS.cpus) >= replicas
+        assert workers * cpus >= replicas * SETTINGS.cpus + SETTINGS.fronts * SETTINGS.front_cpus
+
+
+def test_ray_counts_on_no_more_than_the_pods_ask_for() -> None:
+    assert WORKERS["minReplicas"] <= WORKERS["replicas"] <= WORKERS["maxReplicas"]
+    for group in GROUPS:
+        assert int(group["rayStartParams"]["num-cpus"]) <= int(container(group)["resources"]["requests"]["cpu"])
+
+
+def test_a_replaced_cluster_may_finish() -> None:
+    assert SPEC["rayClusterDeletionDelaySeconds"] > SETTINGS.drain_seconds
+
+
+def test_head_and_workers_run_one_image_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {container(group)["image"] for group in GROUPS} == {f"scanline:{project['version']}-cluster"}
+    (least,) = re.findall(r"ray\[serve\]>=([\d.]+)", str(project["optional-dependencies"]["cluster"]))
+    assert [int(part) for part in CLUSTER["rayVersion"].split(".")] >= [int(part) for part in least.split(".")]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])
+def test_their_variables_are_settings_and_their_user_the_images(group: dict[str, Any]) -> None:
+    check({variable["name"]: "" for variable in container(group)["env"]}, (), ClusterSettings)
+    (user,) = re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert group["template"]["spec"]["securityContext"]["runAsUser"] == int(user)

@@ -1,0 +1,85 @@
+"""Causal linear attention in chunks against the literal loop: outputs and final state, at odd sizes."""
+
+import pytest
+import torch
+
+from scanline.kernels.attention import causal_linear_attention, reference
+from tests.support.close import assert_close
+from tests.support.heads import SIZES, sequence, state
+
+NAMES = ("y", "s", "z")
+WIDTHS = [(8, 5), (5, 8), (1, 1), (32, 32)]
+
+
+def doubled(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor.double() for tensor in tensors)
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize("length", SIZES)
+def test_agrees_with_the_reference_from_zero(length: int, widths: tuple[int, int]) -> None:
+    inputs = sequence(length, *widths)
+    law = reference.causal_linear_attention(*doubled(inputs))
+    for name, expected, result in zip(NAMES, law, causal_linear_attention(*inputs), strict=True):
+        assert_close(name, expected, result)
+
+
+@pytest.mark.parametrize("length", SIZES)
+def test_agrees_with_the_reference_from_a_given_state(length: int) -> None:
+    inputs = *sequence(length), *state()
+    law = reference.causal_linear_attention(*doubled(inputs))
+    for name, expected, result in zip(NAMES, law, causal_linear_attention(*inputs), strict=True):
+        assert_close(name, expected, result)
+
+
+@pytest.mark.parametrize("cut", [1, 63, 64, 65, 129])
+def test_whole_is_split_and_resumed(cut: int) -> None:
+    inputs = sequence(130)
+    front, back = (tuple(x[:, :, part] for x in inputs) for part in (slice(cut), slice(cut, None)))
+    y_front, s, z = causal_linear_attention(*front)
+    y_back, s, z = causal_linear_attention(*back, s, z)
+    whole = causal_linear_attention(*inputs)
+    for name, expected, result in zip(NAMES, whole, (torch.cat((y_front, y_back), dim=2), s, z), strict=True):
+        assert_close(name, expected, result)
+
+
+def test_later_positions_change_nothing_before_them() -> None:
+    q, k, v = sequence(130)
+    before, _, _ = causal_linear_attention(q, k, v)
+    k[:, :, 100:], v[:, :, 100:] = 9.0, -9.0
+    after, _, _ = causal_linear_attention(q, k, v)
+    assert torch.equal(before[:, :, :100], after[:, :, :100])
+
+
+def test_arguments_stay_as_they_are() -> None:
+    inputs = *sequence(65), *state()
+    copies = [x.clone() for x in inputs]
+    causal_linear_attention(*inputs)
+    assert all(map(torch.equal, inputs, copies))
+
+
+def test_keys_of_zero_give_zeros_and_no_nan() -> None:
+    q, k, v = sequence(65)
+    y, _, _ = causal_linear_attention(q, torch.zeros_like(k), v)
+    assert torch.equal(y, torch.zeros_like(y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_state_of_narrow_inputs_is_float32(dtype: torch.dtype) -> None:
+    _, s, z = causal_linear_attention(*sequence(65, dtype=dtype))
+    assert (s.dtype, z.dtype) == (torch.float32, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        ((2, 3, 9, 7), (2, 3, 9, 5)),  # another width than the queries
+        ((2, 3, 8, 8), (2, 3, 9, 5)),  # shorter than the queries
+        ((2, 3, 9, 8), (2, 3, 8, 5)),
+        ((2, 3, 9, 8), (2, 1, 9, 5)),  # fewer heads
+        ((2, 3, 9, 8), (1, 3, 9, 5)),  # fewer images
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"):
+        causal_linear_attention(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))

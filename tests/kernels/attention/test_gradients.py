@@ -1,0 +1,41 @@
+"""The hand-written backward (eq. 13-15) against float64 autograd of the reference, and finite differences."""
+
+import pytest
+import torch
+
+from scanline.kernels.attention import causal_linear_attention, reference
+from tests.support.close import assert_close
+from tests.support.heads import SIZES, sequence, state
+
+
+def gradients(attention, inputs, given, weights) -> torch.Tensor:
+    """Of sum(y * weights) with respect to phi(q), phi(k) and v, in one vector: a query alone with its key
+    has the gradient zero, so that there is no size but the others' to measure its rounding by."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    y, _, _ = attention(*leaves, *given)
+    return torch.cat([x.flatten() for x in torch.autograd.grad((y * weights).sum(), leaves)])
+
+
+@pytest.mark.parametrize("continued", [False, True])
+@pytest.mark.parametrize("length", SIZES)
+def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, continued: bool) -> None:
+    inputs, given = sequence(length), state() if continued else ()
+    weights = torch.randn_like(inputs[2])
+    law = gradients(
+        reference.causal_linear_attention, [x.double() for x in inputs], [x.double() for x in given], weights.double()
+    )
+    ours = gradients(causal_linear_attention, inputs, given, weights)
+    assert_close("phi_q, phi_k, v", law, ours)
+
+
+@pytest.mark.parametrize("length", [3, 66])
+def test_gradients_agree_with_finite_differences(length: int) -> None:
+    inputs = [x.requires_grad_() for x in sequence(length, 3, 2, torch.float64, batch=1)]
+    given = state(3, 2, torch.float64, batch=1)
+    assert torch.autograd.gradcheck(lambda *x: causal_linear_attention(*x, *given)[0], inputs, fast_mode=True)
+
+
+def test_the_returned_state_carries_no_gradient() -> None:
+    _, s, z = causal_linear_attention(*(x.requires_grad_() for x in sequence(65)))
+    assert not s.requires_grad
+    assert not z.requires_grad

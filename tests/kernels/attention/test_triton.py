@@ -1,0 +1,99 @@
+"""Causal linear attention's Triton kernels against the literal loop: outputs, final state, gradients."""
+
+import pytest
+import torch
+
+from tests.support.gpu import DEVICE, NARROW, there  # isort: skip
+
+from scanline.kernels.attention import reference
+from scanline.kernels.attention.triton import causal_linear_attention
+from tests.kernels.attention.test_gradients import gradients
+from tests.support.close import assert_close
+from tests.support.heads import sequence, state
+
+NAMES = ("y", "s", "z")
+CASES = [(1, (8, 5)), (31, (5, 8)), (32, (1, 1)), (65, (33, 17))]  # positions, and widths of keys and values
+
+
+def doubled(tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    return [tensor.double() for tensor in tensors]
+
+
+@pytest.mark.parametrize("continued", [False, True])
+@pytest.mark.parametrize(("length", "widths"), CASES)
+def test_agrees_with_the_reference(length: int, widths: tuple[int, int], continued: bool) -> None:
+    inputs = there(*sequence(length, *widths), *(state(*widths) if continued else ()))
+    law = reference.causal_linear_attention(*doubled(inputs))
+    for name, expected, result in zip(NAMES, law, causal_linear_attention(*inputs), strict=True):
+        assert_close(name, expected, result)
+
+
+@pytest.mark.parametrize("continued", [False, True])
+@pytest.mark.parametrize(("length", "widths"), CASES)
+def test_gradients_agree_with_float64_autograd_of_the_reference(
+    length: int, widths: tuple[int, int], continued: bool
+) -> None:
+    inputs, given = there(*sequence(length, *widths)), there(*state(*widths)) if continued else ()
+    weights = torch.randn_like(inputs[2])
+    law = gradients(reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double())
+    assert_close("phi_q, phi_k, v", law, gradients(causal_linear_attention, inputs, given, weights))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(dtype: torch.dtype) -> None:
+    inputs = there(*sequence(65, 32, 32, dtype))
+    law = reference.causal_linear_attention(*doubled(inputs))
+    results = causal_linear_attention(*inputs)
+    assert [x.dtype for x in results] == [dtype, torch.float32, torch.float32]
+    for name, expected, result in zip(NAMES, law, results, strict=True):
+        assert_close(name, expected, result, 16 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_gradients_of_narrow_inputs(dtype: torch.dtype) -> None:
+    inputs = there(*sequence(65, 32, 32, dtype))
+    weights = torch.randn_like(inputs[2])
+    law = gradients(reference.causal_linear_attention, doubled(inputs), (), weights.double())
+    ours = gradients(causal_linear_attention, inputs, (), weights)
+    assert_close("phi_q, phi_k, v", law, ours, 64 * torch.finfo(dtype).eps)
+
+
+def test_slices_of_one_projection_need_no_copy() -> None:
+    (projected,) = there(torch.rand(2, 33, 3, 3, 8))
+    slices = projected.permute(2, 0, 3, 1, 4).unbind(0)
+    expected = causal_linear_attention(*(x.contiguous() for x in slices))
+    assert all(map(torch.equal, expected, causal_linear_attention(*slices)))
+
+
+@pytest.mark.parametrize("cut", [1, 32, 33])
+def test_whole_is_split_and_resumed(cut: int) -> None:
+    inputs = there(*sequence(65))
+    front, back = (tuple(x[:, :, part] for x in inputs) for part in (slice(cut), slice(cut, None)))
+    y_front, s, z = causal_linear_attention(*front)
+    y_back, s, z = causal_linear_attention(*back, s, z)
+    whole = causal_linear_attention(*inputs)
+    for name, expected, result in zip(NAMES, whole, (torch.cat((y_front, y_back), dim=2), s, z), strict=True):
+        assert_close(name, expected, result)
+
+
+def test_an_image_is_computed_the_same_in_any_company() -> None:
+    inputs = there(*sequence(40))
+    together, alone = causal_linear_attention(*inputs), causal_linear_attention(*(x[1:] for x in inputs))
+    assert all(torch.equal(x[1:], y) for x, y in zip(together, alone, strict=True))
+
+
+def test_arguments_stay_and_the_returned_state_carries_no_gradient() -> None:
+    inputs = there(*sequence(33), *state())
+    copies = [x.clone() for x in inputs]
+    _, s, z = causal_linear_attention(*(x.requires_grad_() for x in inputs[:3]), *inputs[3:])
+    assert not s.requires_grad
+    assert not z.requires_grad
+    assert all(map(torch.equal, inputs, copies))
+
+
+def test_other_shapes_and_mixed_types_are_refused() -> None:
+    q, k, v = (torch.ones(2, 3, 9, 8, device=DEVICE) for _ in range(3))
+    with pytest.raises(ValueError, match="do not fit"):
+        causal_linear_attention(q, k[:, :, 1:], v)
+    with pytest.raises(ValueError, match=r"torch.float32, torch.float32 and torch.float16"):
+        causal_linear_attention(q, k, v.half())

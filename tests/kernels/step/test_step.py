@@ -1,0 +1,41 @@
+"""The recurrent step against the literal loop, and against the attention that it unrolls."""
+
+import pytest
+import torch
+
+from scanline.kernels.attention import reference as attention
+from scanline.kernels.step import recurrent_step, reference
+from tests.support.close import assert_close
+from tests.support.heads import sequence, state
+
+
+@pytest.mark.parametrize("widths", [(8, 5), (5, 8), (1, 1), (32, 32), (33, 17)])
+@pytest.mark.parametrize("batch", [1, 3, 33])
+def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
+    q, k, v = (x[:, :, 0].contiguous() for x in sequence(1, *widths, batch=batch))
+    s, z = state(*widths, batch=batch)
+    law_s, law_z = s.double(), z.double()
+    expected = reference.recurrent_step(q.double(), k.double(), v.double(), law_s, law_z)
+    assert_close("y", expected, recurrent_step(q, k, v, s, z))
+    assert_close("s", law_s, s)
+    assert_close("z", law_z, z)
+
+
+@pytest.mark.parametrize("step", [recurrent_step, reference.recurrent_step], ids=["working", "reference"])
+def test_many_steps_are_the_attention(step) -> None:
+    q, k, v = sequence(70)
+    y, s, z = attention.causal_linear_attention(q.double(), k.double(), v.double())
+    ours_s, ours_z = torch.zeros(2, 3, 8, 5), torch.zeros(2, 3, 8)
+    outputs = [step(*(x[:, :, i].contiguous() for x in (q, k, v)), ours_s, ours_z) for i in range(70)]
+    assert_close("y", y, torch.stack(outputs, dim=2))
+    assert_close("s", s, ours_s)
+    assert_close("z", z, ours_z)
+
+
+def test_state_of_other_images_stays_as_it_is() -> None:
+    pool_s, pool_z = state(batch=6)
+    before_s, before_z = pool_s.clone(), pool_z.clone()
+    q, k, v = (x[:, :, 0].contiguous() for x in sequence(1))
+    recurrent_step(q, k, v, pool_s[2:4], pool_z[2:4])
+    changed = [not torch.equal(pool_s[b], before_s[b]) and not torch.equal(pool_z[b], before_z[b]) for b in range(6)]
+    assert changed == [False, False, True, True, False, False]

@@ -1,0 +1,96 @@
+"""Products of float16 pairs: as exact as float32, whatever is fused to them, and the same in any company."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.support.gpu import ON_GPU, there  # isort: skip
+
+from scanline.kernels.triton.linear import NARROW, WIDE, Halves, linear
+from tests.support.close import assert_close
+
+ACTIVATIONS = {"none": lambda x: x, "relu": F.relu, "gelu": F.gelu}
+
+
+def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
+    """x, weight, bias, scale and shift of a norm, residual."""
+    x, weight = torch.randn(batch, depth) * 2 + 1, torch.randn(width, depth) / depth**0.5
+    return there(x, weight, torch.randn(width), torch.randn(depth), torch.randn(depth), torch.randn(batch, width))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("sizes", [(5, 20, 33), (65, 130, 30), (1, 1, 1)])
+def test_agrees_with_torch(sizes: tuple[int, int, int], normed: bool, activation: str) -> None:
+    x, weight, bias, gain, shift, residual = inputs(*sizes)
+    wide = F.layer_norm(x.double(), (sizes[1],), gain.double(), shift.double()) if normed else x.double()
+    expected = ACTIVATIONS[activation](F.linear(wide, weight.double(), bias.double())) + residual
+    out = torch.empty_like(residual)
+    linear(x, Halves.of(weight), bias, out, (gain, shift) if normed else None, activation, residual)
+    assert_close("product", expected, out)
+
+
+def test_it_is_as_exact_as_float32() -> None:
+    x, weight, bias, *_ = inputs(16, 256, 32)
+    law = F.linear(x.double(), weight.double(), bias.double())
+    ours = linear(x, Halves.of(weight), bias, torch.empty_like(law, dtype=torch.float32))
+    error, bound = (ours - law).abs().max(), x.abs() @ weight.abs().T * 2.0**-21  # float32's own, of 256 sums: 2^-20
+    assert error < bound.max()
+
+
+def test_weights_that_are_float16_are_one_product_less() -> None:
+    weight = torch.randn(5, 7).half().float()
+    assert Halves.of(weight).low is None
+    assert Halves.of(weight * 1.001).low is not None
+
+
+def test_both_halves_are_the_weight() -> None:
+    weight = torch.randn(50, 70)
+    halves = Halves.of(weight)
+    assert halves.low is not None
+    assert_close("weight", weight.double(), halves.high.double() + halves.low.double() / 2048, 2.0**-20)
+
+
+def test_a_weight_beyond_float16_is_refused() -> None:
+    with pytest.raises(ValueError, match="a weight of 65,504 or more"):
+        Halves.of(torch.tensor([[1e5]]))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 64, 65])
+def test_a_row_is_the_same_in_any_company(batch: int) -> None:
+    x, weight, bias, gain, shift, residual = inputs(70, 130, 40)
+    halves = Halves.of(weight)
+    together = linear(x, halves, bias, torch.empty_like(residual), (gain, shift), "gelu", residual)
+    part = (x[-batch:].contiguous(), residual[-batch:].contiguous())
+    fewer = linear(part[0], halves, bias, torch.empty_like(part[1]), (gain, shift), "gelu", part[1])
+    assert torch.equal(together[-batch:], fewer)
+
+
+@pytest.mark.skipif(not ON_GPU, reason="the interpreter's products are numpy's, which add in another order")
+def test_wide_programs_and_narrow_ones_are_the_same_bits() -> None:
+    x, weight, bias, gain, shift, residual = inputs(70, 130, 140)
+    wide, narrow = (
+        linear(x, Halves.of(weight), bias, torch.empty_like(residual), (gain, shift), "gelu", residual, columns)
+        for columns in (WIDE, NARROW)
+    )
+    assert torch.equal(wide, narrow)
+
+
+def test_the_result_may_take_the_place_of_the_residual() -> None:
+    x, weight, bias, _, _, residual = inputs(5, 20, 33)
+    apart = linear(x, Halves.of(weight), bias, torch.empty_like(residual), residual=residual)
+    assert torch.equal(apart, linear(x, Halves.of(weight), bias, residual, residual=residual))
+
+
+def test_a_row_that_is_not_finite_stays_alone() -> None:
+    x, weight, bias, _, _, residual = inputs(5, 20, 33)
+    before = linear(x, Halves.of(weight), bias, torch.empty_like(residual))
+    x[2] = float("nan")
+    after = linear(x, Halves.of(weight), bias, torch.empty_like(residual))
+    assert torch.equal(before[[0, 1, 3, 4]], after[[0, 1, 3, 4]])
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    x, weight, bias, _, _, residual = inputs(5, 20, 33)
+    with pytest.raises(ValueError, match="do not fit"):
+        linear(x[:, 1:].contiguous(), Halves.of(weight), bias, residual)

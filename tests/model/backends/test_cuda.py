@@ -1,0 +1,174 @@
+"""The GPU's way through a network: the parameters of Transformer.step, and the same bytes in any company."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.gpu import DEVICE, ON_GPU, there  # isort: skip
+
+from scanline.kernels.mixture.anchors import anchored, candidates
+from scanline.model.backends.cuda import CudaBackend
+from scanline.model.backends.slots import Slots
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+from tests.support.close import assert_close
+
+TINY = small_models.config(height=2, width=3, layers=1)
+Finished = tuple[list[int], float]  # bytes, and bits, which show a difference in any last bit
+
+
+def model_of(variant: str) -> Transformer:
+    return small_models.model(small_models.config(**small_models.VARIANTS[variant])).to(DEVICE)
+
+
+def seat(slots: Slots, row: int, first: int, index: int) -> None:
+    """An image in a row: warmer the higher its index, every third with known bytes."""
+    slots.state.clear(row, first)
+    slots.seed[row], slots.index[row], slots.temperature[row] = 2**40 + 1, index, 0.5 + index / 40
+    slots.bits[row], slots.images[row] = 0, index
+    if index % 3 == 0:
+        slots.known[row, 1::2] = True
+
+
+@pytest.mark.parametrize("variant", small_models.VARIANTS)
+def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
+    model = model_of(variant)
+    config, rows = model.config, [0, 2, 3]
+    backend, slots = CudaBackend(model, sizes=(1, 4)), Slots.empty(config, 5, DEVICE)
+    for row in rows:
+        seat(slots, row, config.first, row)
+    law = State.zeros(config, len(rows), DEVICE)
+    for _ in range(3):
+        images, place = slots.images[rows], law.position[:, None].clone()
+        expected = model.step(images, law)
+        backend.advance(slots, 1)
+        parameters = backend.work.parameters[: len(rows)]
+        if config.anchors:
+            anchors = candidates(images, place, config.width, config.channels)
+            parameters = anchored(parameters.unsqueeze(1), *anchors, config.components).squeeze(1)
+        assert_close("parameters", expected, parameters)
+    assert_close("s", law.s, slots.state.s[:, rows])
+    assert_close("z", law.z, slots.state.z[:, rows])
+    assert slots.state.position[rows].tolist() == law.position.tolist()
+
+
+def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[int]) -> dict[int, Finished]:
+    """Bytes and bits of images of these indices, in rows of a pool picked at random, all started at once."""
+    slots, length = Slots.empty(model.config, pool, DEVICE), model.config.bytes
+    rows = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
+    for row, index in zip(rows, indices, strict=True):
+        seat(slots, row, 0, index)
+    backend.advance(slots, 2)
+    backend.advance(slots, length)
+    return {
+        index: (slots.images[row].tolist(), slots.bits[row].item()) for row, index in zip(rows, indices, strict=True)
+    }
+
+
+def test_the_same_bytes_in_any_company() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend = CudaBackend(model, sizes=(1, 8, 16))
+    everyone = painted(model, backend, 40, list(range(33)))
+    for batch in (1, 2, 7):
+        indices = list(range(33 - batch, 33))
+        assert painted(model, backend, 9, indices) == {index: everyone[index] for index in indices}
+
+
+def test_arrivals_and_departures_change_nothing() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend, slots = CudaBackend(model, sizes=(1, 4)), Slots.empty(TINY, 3, DEVICE)
+    alone = painted(model, backend, 1, [5])[5]
+    seat(slots, 1, 0, 8)
+    backend.advance(slots, 2)
+    seat(slots, 2, 0, 5)
+    backend.advance(slots, 1)
+    slots.state.position[1] = TINY.bytes
+    seat(slots, 0, 0, 9)
+    backend.advance(slots, TINY.bytes)
+    assert (slots.images[2].tolist(), slots.bits[2].item()) == alone
+
+
+def test_whoever_is_done_is_not_touched() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend, slots = CudaBackend(model, sizes=(4,)), Slots.empty(TINY, 3, DEVICE)
+    seat(slots, 0, 0, 1)
+    seat(slots, 1, 0, 2)
+    slots.state.position[0] = TINY.bytes - 1
+    slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
+    backend.advance(slots, 1)
+    ended = [tensor.clone() for tensor in (slots.images, slots.bits)]
+    state = [tensor.clone() for tensor in (slots.state.s, slots.state.z)]
+    backend.advance(slots, TINY.bytes)
+    done = [0, 2]
+    for before, after in zip(ended, (slots.images, slots.bits), strict=True):
+        assert torch.equal(before[done], after[done])
+    for before, after in zip(state, (slots.state.s, slots.state.z), strict=True):
+        assert torch.equal(before[:, done].nan_to_num(), after[:, done].nan_to_num())
+    assert slots.state.position.tolist() == [TINY.bytes] * 3
+    assert slots.bits[1].isfinite()
+
+
+def test_states_may_rest_in_16_bits() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    wide, narrow = Slots.empty(TINY, 1, DEVICE), Slots.empty(TINY, 1, DEVICE, torch.float16)
+    for slots in (wide, narrow):
+        seat(slots, 0, 0, 0)
+        slots.known[:] = True
+        CudaBackend(model, resting=slots.state.s.dtype, sizes=(1,)).advance(slots, TINY.bytes)
+    assert narrow.state.s.dtype == torch.float16
+    assert_close("bits", wide.bits, narrow.bits, 1e-2)
+
+
+@pytest.mark.parametrize("changes", [{}, {"channels": 3, "anchors": True}], ids=["grey", "anchored colour"])
+def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
+    config = replace(TINY, **changes)
+    model = small_models.model(config).to(DEVICE)
+    backend, slots = CudaBackend(model, sizes=(1,)), Slots.empty(config, 1, DEVICE)
+    seat(slots, 0, 0, 0)
+    slots.known[:] = True
+    (images,) = there(torch.from_numpy(small_models.images(config, 1)))
+    slots.images.copy_(images)
+    backend.advance(slots, config.bytes)
+    state = State.zeros(config, 1, DEVICE)
+    bits = backend.read(images, state, config.bytes)
+    assert bits.shape == (1, config.bytes)
+    assert_close("bits", bits.sum(dim=1), slots.bits)
+    assert_close("s", state.s, slots.state.s)
+
+
+@pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
+def test_warming_up_readies_every_size_that_the_slots_can_fill(slots: int, sizes: list[int]) -> None:
+    backend = CudaBackend(small_models.model(TINY).to(DEVICE), sizes=(1, 4, 8))
+    backend.warm_up(Slots.empty(TINY, slots, DEVICE))
+    assert sorted(backend.graphs) == sizes
+
+
+def test_nobody_is_painted_otherwise_after_warming_up() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    cold, warm = (Slots.empty(TINY, 3, DEVICE) for _ in range(2))
+    for slots in (cold, warm):
+        backend = CudaBackend(model, sizes=(1, 4))
+        if slots is warm:
+            backend.warm_up(slots)
+        for row in range(3):
+            seat(slots, row, 0, row)
+        backend.advance(slots, TINY.bytes)
+    assert torch.equal(cold.images, warm.images)
+
+
+@pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")
+def test_a_graph_is_recorded_once_for_each_size() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend = CudaBackend(model, sizes=(1, 8))
+    slots = Slots.empty(TINY, 9, DEVICE)
+    for row in range(9):
+        seat(slots, row, 0, row)
+    backend.advance(slots, 2)
+    recorded = dict(backend.graphs)
+    assert sorted(recorded) == [1, 8]
+    backend.advance(slots, 2)
+    assert backend.graphs == recorded

@@ -1,0 +1,85 @@
+"""The classes of the published images: MNIST's label files, CIFAR-10's label bytes and lists."""
+
+import gzip
+import pickle
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.datasets import DataError, labels
+from tests.support.cifar10_files import TRAIN, binary, planes, python_2, python_3, write_tar
+
+FILE = "t10k-labels-idx1-ubyte"
+DIGITS = np.uint8([7, 2, 1, 0, 9])
+
+
+def idx(digits: np.ndarray = DIGITS, magic: int = 0x801, count: int | None = None) -> bytes:
+    return struct.pack(">II", magic, len(digits) if count is None else count) + digits.tobytes()
+
+
+def test_mnist(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(idx())
+    np.testing.assert_array_equal(labels("mnist", tmp_path, "test", np.empty((5, 784))), DIGITS)
+
+
+def test_mnist_gzipped(tmp_path: Path) -> None:
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx()))
+    np.testing.assert_array_equal(labels("mnist", tmp_path, "train", np.empty((5, 784))), DIGITS)
+
+
+WRONG: dict[str, tuple[bytes, str]] = {
+    "no bytes": (b"", f"{FILE} is truncated: 0 bytes, less than an IDX header"),
+    "images": (idx(magic=0x803), f"{FILE} is not an IDX file of labels: it begins with 00000803, not 00000801"),
+    "a label short": (idx(count=6), f"{FILE} holds 5 labels, not the 6 that it announces"),
+    "a label long": (idx() + b"\0", f"{FILE} holds 6 labels, not the 5 that it announces"),
+    "no digit": (idx(np.uint8([1, 2, 10, 3, 4])), f"{FILE} is not of MNIST: it holds the label 10"),
+    "of fewer images": (idx(DIGITS[:3]), "holds 3 labels for the 5 test images of mnist"),
+    "none": (idx(DIGITS[:0]), "holds 0 labels for the 5 test images of mnist"),
+}
+
+
+def refused(name: str, directory: Path, images: int, sentence: str) -> None:
+    with pytest.raises(DataError, match=re.escape(sentence)) as error:
+        labels(name, directory, "test", np.empty((images, 1)))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_file(tmp_path: Path, case: str) -> None:
+    data, sentence = WRONG[case]
+    (tmp_path / FILE).write_bytes(data)
+    refused("mnist", tmp_path, 5, sentence)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    refused("mnist", tmp_path, 5, f"has neither {FILE} nor {FILE}.gz")
+
+
+def test_cifar10_binary(tmp_path: Path) -> None:
+    for i, name in enumerate(TRAIN):
+        (tmp_path / f"{name}.bin").write_bytes(binary(planes(i), label=2 * i))
+    np.testing.assert_array_equal(
+        labels("cifar10", tmp_path, "train", np.empty((10, 3072))), np.repeat(np.uint8([0, 2, 4, 6, 8]), 2)
+    )
+
+
+@pytest.mark.parametrize("writer", [python_2, python_3])
+def test_cifar10_pickles(tmp_path: Path, writer: object) -> None:
+    assert callable(writer)
+    write_tar(tmp_path, {"test_batch": writer(planes(9, 3))})
+    np.testing.assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6])
+
+
+def test_cifar10_pickles_with_keys_of_bytes(tmp_path: Path) -> None:
+    batch = {b"labels": [1, 2], b"data": planes(9)}
+    write_tar(tmp_path, {"test_batch": pickle.dumps(batch, 2)})
+    np.testing.assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((2, 3072))), [1, 2])
+
+
+@pytest.mark.parametrize("wrong", [None, [1], [1, 10], [1, "2"], "12", [[1], [2]]])
+def test_cifar10_labels_that_are_none(tmp_path: Path, wrong: object) -> None:
+    write_tar(tmp_path, {"test_batch": pickle.dumps({"labels": wrong, "data": planes(9)}, 2)})
+    refused("cifar10", tmp_path, 2, "test_batch does not hold a label from 0 to 9 for each of its 2 images")

@@ -1,0 +1,77 @@
+"""MNIST as published: IDX files, plain or gzipped; anything else is one sentence that names the file."""
+
+import gzip
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.datasets import DataError, load, of_shape
+
+TRAIN, TEST = "train-images-idx3-ubyte", "t10k-images-idx3-ubyte"
+IMAGES = np.random.default_rng(0).integers(0, 256, (5, 784), np.uint8)
+
+
+def idx(
+    images: np.ndarray = IMAGES, magic: int = 0x803, count: int | None = None, height: int = 28, width: int = 28
+) -> bytes:
+    return struct.pack(">IIII", magic, len(images) if count is None else count, height, width) + images.tobytes()
+
+
+def test_plain(tmp_path: Path) -> None:
+    (tmp_path / TRAIN).write_bytes(idx())
+    np.testing.assert_array_equal(load("mnist", tmp_path, "train"), IMAGES)
+
+
+def test_gzipped(tmp_path: Path) -> None:
+    (tmp_path / f"{TRAIN}.gz").write_bytes(gzip.compress(idx()))
+    np.testing.assert_array_equal(load("mnist", tmp_path, "train"), IMAGES)
+
+
+def test_splits_are_two_files(tmp_path: Path) -> None:
+    (tmp_path / TRAIN).write_bytes(idx())
+    (tmp_path / TEST).write_bytes(idx(IMAGES[:2]))
+    assert [len(load("mnist", tmp_path, split)) for split in ("train", "test")] == [5, 2]
+
+
+WRONG: dict[str, tuple[str, bytes, str]] = {
+    "no bytes": (TRAIN, b"", f"{TRAIN} is truncated: 0 bytes, less than an IDX header"),
+    "half a header": (TRAIN, idx()[:15], f"{TRAIN} is truncated: 15 bytes, less than an IDX header"),
+    "labels": (TRAIN, idx(magic=0x801), f"{TRAIN} is not an IDX file of images: it begins with 00000801, not 00000803"),
+    "a picture": (TRAIN, b"\x89PNG\r\n\x1a\n" + bytes(99), f"{TRAIN} is not an IDX file of images"),
+    "another size": (TRAIN, idx(height=32, width=32), f"{TRAIN} holds images of 32 x 32, not 28 x 28"),
+    "a byte short": (TRAIN, idx()[:-1], f"{TRAIN} holds 3919 bytes of pixels, not the 3920 of its 5 images"),
+    "a byte long": (TRAIN, idx() + b"\0", f"{TRAIN} holds 3921 bytes of pixels, not the 3920 of its 5 images"),
+    "more images announced": (TRAIN, idx(count=2**32 - 1), f"{TRAIN} holds 3920 bytes of pixels"),
+    "truncated gzip": (f"{TRAIN}.gz", gzip.compress(idx())[:-40], f"{TRAIN}.gz is truncated or not a gzip file"),
+    "no bytes in gzip": (f"{TRAIN}.gz", b"", f"{TRAIN}.gz is truncated"),
+    "not gzip": (f"{TRAIN}.gz", idx(), f"{TRAIN}.gz is truncated or not a gzip file"),
+    "corrupt gzip": (f"{TRAIN}.gz", gzip.compress(idx())[:30] + bytes(99), f"{TRAIN}.gz is truncated or not a gzip"),
+    "only the other split": (TEST, idx(), f"has neither {TRAIN} nor {TRAIN}.gz"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_file(tmp_path: Path, case: str) -> None:
+    name, data, sentence = WRONG[case]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError, match=re.escape(sentence)) as error:
+        load("mnist", tmp_path, "train")
+    assert "\n" not in str(error.value)
+
+
+def test_missing_directory(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere is not a directory"):
+        load("mnist", tmp_path / "nowhere", "train")
+
+
+@pytest.mark.parametrize(("shape", "name"), [((28, 28, 1), "mnist"), ((32, 32, 3), "cifar10")])
+def test_set_of_a_shape(shape: tuple[int, int, int], name: str) -> None:
+    assert of_shape(*shape) == name
+
+
+def test_no_set_of_a_shape() -> None:
+    with pytest.raises(DataError, match="no data set has images of 28 x 28 x 3"):
+        of_shape(28, 28, 3)

@@ -1,0 +1,81 @@
+"""The Frechet distance against closed forms, and where covariances are singular."""
+
+import numpy as np
+import pytest
+
+from scanline.model.evaluation.frechet import frechet_distance
+
+RNG = np.random.default_rng(0)
+
+
+def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
+    """[2 count, F] whose sample mean is `mean` and sample covariance is root root^T, exactly up to rounding."""
+    noise = RNG.standard_normal((count, len(mean)))
+    noise = np.concatenate((noise, -noise))
+    covariance = noise.T @ noise / (len(noise) - 1)
+    white = noise @ np.linalg.inv(np.linalg.cholesky(covariance)).T
+    return mean + white @ root.T
+
+
+def rotation(size: int) -> np.ndarray:
+    return np.linalg.qr(RNG.standard_normal((size, size)))[0]
+
+
+def test_the_same_cloud_is_at_no_distance() -> None:
+    features = RNG.standard_normal((300, 20)) * 5
+    assert frechet_distance(features, features[::-1]) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_shift_costs_its_square() -> None:
+    features = RNG.standard_normal((300, 8))
+    shift = np.arange(8) / 3
+    assert frechet_distance(features, features + shift) == pytest.approx(np.square(shift).sum())
+
+
+def test_variances_along_the_same_axes() -> None:
+    """(a - b)^2 of each axis, whatever the axes."""
+    axes, first, second = rotation(6), np.array([0.5, 1, 2, 3, 4, 5]), np.array([1.5, 1, 1, 0.25, 7, 5])
+    found = frechet_distance(cloud(np.zeros(6), axes * first), cloud(np.ones(6), axes * second))
+    assert found == pytest.approx(6 + np.square(first - second).sum())
+
+
+def test_two_dimensions_along_different_axes() -> None:
+    """tr (C_1 C_2)^(1/2) of 2 x 2 matrices is (tr C_1 C_2 + 2 (det C_1 C_2)^(1/2))^(1/2)."""
+    first, second = RNG.standard_normal((2, 2, 2))
+    covariance_1, covariance_2 = first @ first.T, second @ second.T
+    product = covariance_1 @ covariance_2
+    shared = np.sqrt(np.trace(product) + 2 * np.sqrt(np.linalg.det(product)))
+    expected = np.trace(covariance_1) + np.trace(covariance_2) - 2 * shared
+    assert frechet_distance(cloud(np.zeros(2), first), cloud(np.zeros(2), second)) == pytest.approx(expected)
+
+
+def test_it_is_the_same_both_ways() -> None:
+    first, second = RNG.standard_normal((50, 7)), RNG.standard_normal((60, 7)) * 2 + 1
+    assert frechet_distance(first, second) == pytest.approx(frechet_distance(second, first))
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 100), (64, 65)])
+def test_fewer_images_than_features(n: int, m: int) -> None:
+    first, second = RNG.standard_normal((n, 64)) ** 2, RNG.standard_normal((m, 64)) ** 2
+    found = frechet_distance(first, second)
+    assert np.isfinite(found)
+    assert found > 0
+
+
+def test_features_that_are_always_the_same() -> None:
+    assert frechet_distance(np.zeros((10, 5)), np.full((10, 5), 2.0)) == pytest.approx(20)
+
+
+def test_one_feature() -> None:
+    values = RNG.standard_normal((100, 1))
+    assert frechet_distance(values, 3 * values) == pytest.approx(4 * values.var(ddof=1) + 4 * values.mean() ** 2)
+
+
+def test_large_features_do_not_make_it_negative() -> None:
+    features = RNG.standard_normal((200, 30)) * 1e6 + 1e7
+    assert frechet_distance(features, features.copy()) >= 0
+
+
+def test_one_image_has_no_covariance() -> None:
+    with pytest.raises(ValueError, match="a covariance needs at least 2 images, not 1"):
+        frechet_distance(np.zeros((1, 4)), np.zeros((9, 4)))

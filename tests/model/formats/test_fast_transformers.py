@@ -1,0 +1,198 @@
+"""Checkpoints of the authors' published code: the same bits for every byte, a strict reading, an exact way back."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from scanline.model.evaluation.likelihood import bits
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.fast_transformers import (
+    ForeignCheckpointError,
+    from_state,
+    read_checkpoint,
+    to_state,
+    write_checkpoint,
+)
+from tests.support.close import assert_close
+
+State = dict[str, torch.Tensor]
+HISTOGRAM = (1 / 256,) * 256
+
+
+def written(
+    length: int = 784, layers: int = 2, heads: int = 2, keys: int = 32, hidden: int = 48, mix: int = 3
+) -> State:
+    """Random tensors under the names of their code."""
+    width, shapes = heads * 32, {}
+    shapes["value_embedding.weight"] = (256, width // 2)
+    for i in range(layers):
+        layer = f"transformer.layers.{i}."
+        for part, outer in (("query", heads * keys), ("key", heads * keys), ("value", width), ("out", width)):
+            shapes[f"{layer}attention.{part}_projection.weight"] = (outer, width)
+        shapes |= {f"{layer}linear1.weight": (hidden, width), f"{layer}linear2.weight": (width, hidden)}
+        shapes |= {f"{layer}norm1.weight": (width,), f"{layer}norm2.weight": (width,)}
+    shapes |= {"transformer.norm.weight": (width,), "predictor.weight": (3 * mix, width)}
+    for name in [name for name in shapes if "embedding" not in name]:
+        shapes[name.replace("weight", "bias")] = shapes[name][:1]
+    state = {name: torch.randn(shape) / math.sqrt(shape[-1]) for name, shape in shapes.items()}
+    angle = torch.arange(length - 1).unsqueeze(1) * torch.exp(
+        torch.arange(0, width // 2, 2) * (-math.log(10000.0) / (width // 2))
+    )
+    state["pos_embedding.pe"] = torch.zeros(1, length - 1, width // 2)
+    state["pos_embedding.pe"][0, :, 0::2], state["pos_embedding.pe"][0, :, 1::2] = angle.sin(), angle.cos()
+    return state
+
+
+def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
+    """Bits [B, N-1] of bytes 1 .. N-1: their network and their loss, written down literally, in float64."""
+    state = {name: tensor.double() for name, tensor in state.items()}
+
+    def linear(name: str, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])
+
+    def norm(name: str, x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"])
+
+    read = images[:, :-1].long()
+    x = torch.cat(
+        (state["value_embedding.weight"][read], state["pos_embedding.pe"].expand(len(images), -1, -1)), dim=-1
+    )
+    layers = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("transformer.layers"))
+    for i in range(layers):
+        layer = f"transformer.layers.{i}"
+        q, k, v = (
+            linear(f"{layer}.attention.{part}_projection", x).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for part in ("query", "key", "value")
+        )
+        q, k = F.elu(q) + 1, F.elu(k) + 1
+        weights = (q @ k.mT).tril()
+        y = (weights @ v) / (weights.sum(dim=-1, keepdim=True) + 1e-6)
+        x = norm(f"{layer}.norm1", x + linear(f"{layer}.attention.out_projection", y.transpose(1, 2).flatten(2)))
+        x = norm(f"{layer}.norm2", x + linear(f"{layer}.linear2", F.relu(linear(f"{layer}.linear1", x))))
+    logits, means, log_scales = linear("predictor", norm("transformer.norm", x)).chunk(3, dim=-1)
+    value = images[:, 1:].double().unsqueeze(-1)
+    centred, inverse = value / 127.5 - 1 - means, torch.exp(-log_scales.clamp(min=-7))
+    upper = torch.where(value == 255, 1.0, torch.sigmoid((centred + 1 / 255) * inverse))
+    lower = torch.where(value == 0, 0.0, torch.sigmoid((centred - 1 / 255) * inverse))
+    return -(logits.softmax(dim=-1) * (upper - lower)).sum(dim=-1).log2()
+
+
+@pytest.mark.parametrize(
+    ("length", "sizes"),
+    [(784, {}), (784, {"heads": 1, "keys": 12, "layers": 1, "mix": 10}), (3072, {"layers": 1, "hidden": 20})],
+)
+def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
+    state = written(length, **sizes)
+    model = from_state(state, HISTOGRAM)
+    save_model(model, tmp_path, torch.float32)
+    images = torch.randint(0, 256, (2, length), dtype=torch.uint8)
+    images[:, 5:60] = 0
+    images[:, 90:99] = 255
+    expected = their_bits(state, images, sizes.get("heads", 2))
+    found = bits(load_model(tmp_path), images)
+    sane = expected < 20  # beyond, their difference of two sigmoids has no digits left
+    assert sane.double().mean() > 0.5
+    assert (found[:, 1:] - expected)[sane].abs().max() < 1e-3
+    assert torch.equal(found[:, 0], torch.full((2,), 8.0, dtype=torch.float64))
+
+
+def test_their_own_network_says_the_same() -> None:
+    builders = pytest.importorskip("fast_transformers.builders")
+    masking = pytest.importorskip("fast_transformers.masking")
+    encoder = builders.TransformerEncoderBuilder.from_kwargs(
+        attention_type="causal-linear", n_layers=2, n_heads=2, query_dimensions=32, value_dimensions=32,
+        feed_forward_dimensions=48,
+    )  # fmt: skip
+    network = encoder.get().eval()
+    state = written()
+    network.load_state_dict(
+        {name.removeprefix("transformer."): x for name, x in state.items() if name.startswith("transformer.")}
+    )
+    images = torch.randint(0, 256, (2, 784), dtype=torch.uint8)
+    x = torch.cat(
+        (state["value_embedding.weight"][images[:, :-1].long()], state["pos_embedding.pe"].expand(2, -1, -1)), -1
+    )
+    with torch.no_grad():
+        y = network(x, attn_mask=masking.TriangularCausalMask(783))
+    expected = F.linear(y, state["predictor.weight"], state["predictor.bias"])
+    assert_close("parameters", expected, from_state(state).parallel(images))
+
+
+def test_mnists_first_byte_is_zero_and_cifars_comes_from_the_data() -> None:
+    assert from_state(written()).config.first_byte_histogram == (1.0,) + (0.0,) * 255
+    with pytest.raises(ForeignCheckpointError, match="give --data for CIFAR-10's"):
+        from_state(written(3072, layers=1))
+
+
+def test_the_scale_is_recorded() -> None:
+    assert from_state(written()).config.scale == "exp"
+    assert from_state(written(), scale="elu").config.scale == "elu"
+
+
+def test_there_and_back_is_exact(tmp_path: Path) -> None:
+    state = written()
+    write_checkpoint(from_state(state), tmp_path / "weights.pth")
+    again = read_checkpoint(tmp_path / "weights.pth")
+    assert again.keys() == state.keys()
+    for name, tensor in state.items():
+        if name == "pos_embedding.pe":
+            assert_close(name, tensor, again[name])
+        else:
+            assert torch.equal(tensor, again[name]), name
+
+
+def test_what_their_code_cannot_express_is_told() -> None:
+    from tests.support import small_models
+
+    with pytest.raises(ValueError, match="the authors' code knows no norm of 'pre', only 'post'"):
+        to_state(small_models.model(small_models.config()))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"predictor.bias": None}, "tensor 'predictor.bias' is missing"),
+        ({"predictor.weight": None}, "tensor 'predictor.weight' is missing; it holds"),
+        ({"pos_embedding.pe": torch.zeros(1, 99, 32)}, "its images have 100 bytes, neither MNIST's 784 nor"),
+        ({"pos_embedding.pe": torch.zeros(1, 783, 32)}, "is not the sine and cosine table of their code"),
+        ({"predictor.weight": torch.zeros(8, 64)}, "tensor 'predictor.weight' has 8 rows, no multiple of three"),
+        ({"transformer.layers.1.norm1.bias": torch.zeros(3)}, r"has shape \[3\], not \[64\]"),
+        ({"transformer.layers.0.extra": torch.zeros(3)}, "unexpected tensor 'transformer.layers.0.extra'"),
+        ({"transformer.layers.7.norm1.bias": torch.zeros(64)}, "is missing"),
+    ],
+)
+def test_another_state_is_refused_with_what_was_found(change: dict[str, torch.Tensor | None], sentence: str) -> None:
+    state = {name: tensor for name, tensor in {**written(), **change}.items() if tensor is not None}
+    with pytest.raises(ForeignCheckpointError, match=sentence):
+        from_state(state)
+
+
+def test_heads_of_another_width_are_asked_for() -> None:
+    state = written()
+    assert from_state(state, heads=4).config.value_width == 16
+    with pytest.raises(ForeignCheckpointError, match="5 heads do not divide"):
+        from_state(state, heads=5)
+
+
+@pytest.mark.parametrize(
+    ("held", "sentence"),
+    [
+        (b"no torch file", "is not a torch checkpoint of plain tensors"),
+        ({"state_dict": {}}, "holds keys 'state_dict', not a checkpoint with 'model_state'"),
+        (torch.zeros(3), "holds a Tensor, not a checkpoint"),
+        ({"model_state": {"a": 1}}, "'model_state' is not a dict of float tensors"),
+        ({"model_state": {"a": torch.tensor([math.nan])}}, "tensor 'a' holds NaN or infinite values"),
+        ({"model_state": torch.nn.Linear(1, 1)}, "is not a torch checkpoint of plain tensors"),  # code, never run
+    ],
+)
+def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "weights.pth"
+    if isinstance(held, bytes):
+        file.write_bytes(held)
+    else:
+        torch.save(held, file)
+    with pytest.raises(ForeignCheckpointError, match=sentence):
+        read_checkpoint(file)

@@ -1,0 +1,120 @@
+"""A save of several files that is killed before any of its moves and removals leaves the old model or the new one,
+whole, and the next save goes through. The kills are real: SIGKILL in a forked process."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from scanline.model.formats import checkpoint
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.model_dir import weight_files
+from scanline.model.network.transformer import Transformer
+from tests.model.formats.test_checkpoint import assert_same_weights, files
+from tests.support import small_models
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+LARGE, TINY = small_models.config(), small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4)
+CHANGES = {  # label: the old model's configuration and dtype, the new one's; LARGE in float32 has three shards
+    "one file": (TINY, torch.float16, TINY, torch.float16),
+    "shards": (LARGE, torch.float32, LARGE, torch.float32),
+    "one file to shards": (TINY, torch.float16, LARGE, torch.float32),
+    "shards to one file": (LARGE, torch.float32, TINY, torch.float16),
+    "one file of another model": (
+        TINY,
+        torch.float16,
+        small_models.config(layers=1, heads=1, value_width=2),
+        torch.float16,
+    ),
+    "shards of another model": (LARGE, torch.float32, small_models.config(layers=3), torch.float32),
+}
+STEPS = 60  # more than any save has
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 10_000)
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Runs `work` in a forked process; its exit code, negative for a signal."""
+    if not (child := os.fork()):
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed_at(step: int) -> None:
+    """From here on, this process dies just before its `step`-th change of a directory."""
+    left = step
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        if event in ("os.rename", "os.remove"):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+
+
+def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
+    expected = {name: tensor.to(dtype).float() for name, tensor in model.state_dict().items()}
+    return model.config == found.config and all(
+        torch.equal(expected[name], tensor) for name, tensor in found.state_dict().items()
+    )
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
+    old_config, old_dtype, new_config, new_dtype = CHANGES[change]
+    old, new = small_models.model(old_config), small_models.model(new_config, seed=1)
+    save_model(old, tmp_path / "old", old_dtype)
+    seen = []
+    for step in range(STEPS):
+        directory = tmp_path / str(step)
+        shutil.copytree(tmp_path / "old", directory)
+
+        def save_and_die(directory: Path = directory, step: int = step) -> None:
+            killed_at(step)
+            save_model(new, directory, new_dtype)
+
+        status = in_child(save_and_die)
+        found = load_model(directory)
+        is_new = is_same(new, found, new_dtype)
+        assert is_new or is_same(old, found, old_dtype), f"neither after {step} steps"
+        seen.append(is_new)
+        save_model(new, directory, new_dtype)
+        assert_same_weights(
+            {name: tensor.to(new_dtype).float() for name, tensor in new.state_dict().items()},
+            load_model(directory).state_dict(),
+        )
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+    assert status == 0
+    assert not seen[0]
+    assert seen == sorted(seen), "one step, and no other, makes the old model the new one"
+
+
+def test_no_shard_of_an_old_save_stays(tmp_path: Path) -> None:
+    save_model(small_models.model(LARGE), tmp_path, torch.float32)
+    save_model(small_models.model(LARGE, seed=1), tmp_path, torch.float32)
+    expected = set(weight_files(tmp_path))
+    assert set(files(tmp_path)) - {"config.json", "model.safetensors.index.json"} == expected
+    save_model(small_models.model(TINY), tmp_path)
+    assert files(tmp_path) == ["config.json", "model.safetensors"]
+
+
+def test_other_files_of_the_directory_stay(tmp_path: Path) -> None:
+    for name in ("README.md", "model-card.safetensors", "loss.csv"):
+        (tmp_path / name).write_text("ours")
+    save_model(small_models.model(LARGE), tmp_path, torch.float32)
+    save_model(small_models.model(TINY), tmp_path)
+    assert {"README.md", "model-card.safetensors", "loss.csv"} < set(files(tmp_path))

@@ -1,0 +1,138 @@
+"""The exported step is the model's step: in onnxruntime, with every option, from files of every kind of weights."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from scanline.kernels import mixture
+from scanline.model.config import ModelConfig
+from scanline.model.formats.onnx_graph import WEIGHTS
+from scanline.model.formats.onnx_step import CONFIG_KEY, export_step, stored_weights
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+from tests.support.close import assert_close
+
+ODD_WAVES = {"position": "sincos", "heads": 1, "key_width": 3, "value_width": 7, "layers": 1}
+VARIANTS = {**small_models.VARIANTS, "odd waves": ODD_WAVES}
+
+
+class Step:
+    """The exported step of a model, called as Transformer.step is."""
+
+    def __init__(self, model: Transformer, weights: str = "float32") -> None:
+        self.file = export_step(model, weights).SerializeToString()
+        self.session = onnxruntime.InferenceSession(self.file)
+
+    def __call__(self, images: torch.Tensor, state: State) -> torch.Tensor:
+        feeds = {"image": images, "position": state.position.int(), "s": state.s, "z": state.z}
+        results = self.session.run(None, {name: tensor.numpy() for name, tensor in feeds.items()})
+        parameters, state.s, state.z = map(torch.from_numpy, results)
+        state.position = state.position + 1
+        return parameters
+
+
+def model_of(variant: str) -> Transformer:
+    return small_models.model(small_models.config(**VARIANTS[variant]))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_parameters_and_states_of_whole_images_are_the_models(variant: str, batch: int) -> None:
+    model = model_of(variant)
+    step, config = Step(model), model.config
+    images = torch.from_numpy(small_models.images(config, batch))
+    law, state = State.zeros(config, batch), State.zeros(config, batch)
+    for _ in range(config.first, config.bytes):
+        assert_close("parameters", model.step(images, law), step(images, state))
+    assert_close("s", law.s, state.s)
+    assert_close("z", law.z, state.z)
+
+
+@pytest.mark.parametrize("variant", ["colour", "authors", "anchored colour"])
+def test_images_stand_at_their_own_positions(variant: str) -> None:
+    model = model_of(variant)
+    config = model.config
+    images = torch.from_numpy(small_models.images(config, 2))
+    law, state, ahead = State.zeros(config, 2), State.zeros(config, 2), State.zeros(config, 1)
+    for _ in range(config.width * config.channels + 2):
+        model.step(images[1:], ahead)
+    law.put(1, ahead)
+    state.put(1, ahead)
+    assert_close("parameters", model.step(images, law), Step(model)(images, state))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
+    model = model_of(variant)
+    step, config = Step(model), model.config
+    images = torch.from_numpy(small_models.images(config, 1))
+    state, other = State.zeros(config, 1), State.zeros(config, 1)
+    for position in range(config.first, config.bytes):
+        painted = images.clone()
+        painted[:, position:] ^= 255
+        assert torch.equal(step(images, state), step(painted, other))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_file_is_sound_and_tells_its_configuration(variant: str) -> None:
+    model = model_of(variant)
+    file = Step(model).file
+    onnx.checker.check_model(onnx.load_from_string(file), full_check=True)
+    facts = onnxruntime.InferenceSession(file).get_modelmeta().custom_metadata_map
+    assert ModelConfig.from_dict(json.loads(facts[CONFIG_KEY])) == model.config
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_weights_in_float16_are_those_in_float32(variant: str) -> None:
+    stored = model_of(variant).half().float()
+    config = stored.config
+    images = torch.from_numpy(small_models.images(config, 2))
+    assert stored_weights(stored) == "float16"
+    assert stored_weights(model_of(variant)) == "float32"
+    steps = [Step(stored, weights) for weights in ("float32", "float16")]
+    first, second = (step(images, State.zeros(config, 2)) for step in steps)
+    assert torch.equal(first, second)
+    assert len(steps[1].file) < len(steps[0].file)
+
+
+def test_what_is_not_told_loses_nothing() -> None:
+    stored = small_models.model(small_models.config()).half().float()
+    assert export_step(stored) == export_step(stored, "float16")
+    assert export_step(small_models.model(small_models.config())) == export_step(
+        small_models.model(small_models.config()), "float32"
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_int8_costs_little(variant: str) -> None:
+    model = model_of(variant)
+    config = model.config
+    images = torch.from_numpy(small_models.images(config, 16))
+    costs = []
+    for weights in ("float32", "int8"):
+        step, state = Step(model, weights), State.zeros(config, len(images))
+        each = [
+            mixture.log_prob(step(images, state), images[:, position], config.scale)
+            for position in range(config.first, config.bytes)
+        ]
+        costs.append(-torch.stack(each).mean().item())
+    assert costs[0] != costs[1]
+    assert costs[1] == pytest.approx(costs[0], rel=0.02)
+
+
+def test_other_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match=f"unknown weights 'int4'; known: {', '.join(WEIGHTS)}"):
+        export_step(small_models.model(small_models.config()), "int4")
+
+
+def test_a_weight_beyond_float16_is_refused() -> None:
+    model = small_models.model(small_models.config())
+    model.head.weight[0, 0] = 70_000
+    with pytest.raises(ValueError, match="a weight of 70000 is beyond float16; export with --weights float32"):
+        export_step(model, "float16")
+    assert np.isfinite(Step(model)(torch.zeros(1, 20, dtype=torch.uint8), State.zeros(model.config, 1)).numpy()).all()

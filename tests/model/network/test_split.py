@@ -1,0 +1,52 @@
+"""Whole == split and resumed: a sequence cut anywhere goes on from its state as if it had not been cut."""
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.state import State
+from tests.support import small_models
+from tests.support.close import assert_close
+
+
+@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
+@pytest.mark.parametrize("cut", [2, 7, 19])
+def test_parallel_resumed_from_its_state(variant: str, cut: int) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    images = torch.from_numpy(small_models.images(model.config, 2))
+    state = State.zeros(model.config, 2)
+    parts = [model.parallel(images, state, stop) for stop in (cut, model.config.bytes)]
+    assert_close("parameters", model.parallel(images), torch.cat(parts, dim=1))
+
+
+def test_parallel_resumed_by_steps() -> None:
+    model = small_models.model(small_models.config())
+    images = torch.from_numpy(small_models.images(model.config, 2))
+    state = State.zeros(model.config, 2)
+    front = model.parallel(images, state, 12)
+    back = [model.step(images, state) for _ in range(12, model.config.bytes)]
+    assert_close("parameters", model.parallel(images), torch.cat((front, torch.stack(back, dim=1)), dim=1))
+
+
+@pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 6), (20, 5)])
+def test_parallel_beyond_the_image_or_over_nothing_is_refused(length: int, stop: int) -> None:
+    model = small_models.model(small_models.config())
+    state = State.zeros(model.config, 1)
+    state.position.fill_(6)
+    with pytest.raises(ValueError, match="cannot run bytes 6 to"):
+        model.parallel(torch.zeros(1, length, dtype=torch.uint8), state, stop)
+
+
+@pytest.mark.parametrize("steps", [[1] * 20, [3, 16, 1], [64], [19, 5]])
+def test_painting_in_any_number_of_calls(steps: list[int]) -> None:
+    generator = Generator(small_models.model(small_models.config()), 1)
+    painted = []
+    for calls in ([20], steps):
+        generator.place(0, Canvas(seed=3, index=0))
+        for count in calls:
+            generator.advance(count)
+        painted.append((generator.image(0), generator.bits_per_dim(0)))
+    generator.close()
+    np.testing.assert_array_equal(painted[0][0], painted[1][0])
+    assert painted[0][1] == painted[1][1]

@@ -1,0 +1,80 @@
+"""Completions: known bytes come back byte for byte, and a prefilled front is the same as a forced one."""
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.offline import paint
+from tests.support import small_models
+from tests.support.close import assert_close
+
+VARIANTS = ["plain", "neighbours", "histogram", "authors"]
+MASKS = {
+    "nothing": lambda n: np.zeros(n, bool),
+    "front": lambda n: np.arange(n) < n // 2,
+    "end": lambda n: np.arange(n) >= n // 2,
+    "every third": lambda n: np.arange(n) % 3 == 0,
+    "all but the last": lambda n: np.arange(n) < n - 1,
+    "all": lambda n: np.ones(n, bool),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_known_bytes_come_back(variant: str, mask: str) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    known, where = small_models.images(config, 1)[0], MASKS[mask](config.bytes)
+    images = paint(small_models.model(config), 3, seed=1, known=known, mask=where).images
+    np.testing.assert_array_equal(images[:, where], np.broadcast_to(known[where], (3, where.sum())))
+
+
+def test_unknown_bytes_are_painted_anew_for_every_index() -> None:
+    config = small_models.config()
+    known, where = small_models.images(config, 1)[0], MASKS["front"](config.bytes)
+    images = paint(small_models.model(config), 8, seed=1, known=known, mask=where).images
+    assert len(np.unique(images[:, ~where], axis=0)) == 8
+
+
+@pytest.mark.parametrize("prefix", [1, 2, 9, 20])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    canvas = Canvas(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
+    generator = Generator(small_models.model(config), 2)
+    generator.place(0, canvas, generator.prefill(canvas))
+    generator.clear(0)
+    generator.place(1, canvas)
+    generator.advance(prefix - config.first)
+    generator.place(0, canvas, generator.prefill(canvas))
+    assert generator.positions().tolist() == [prefix, prefix]
+    bits = [torch.tensor(generator.bits_per_dim(slot)) for slot in (0, 1)]
+    generator.close()
+    assert_close("bits", bits[1], bits[0])
+    if prefix > config.first:
+        assert_close("s", generator.seats.state.s[:, 1], generator.seats.state.s[:, 0])
+        assert_close("z", generator.seats.state.z[:, 1], generator.seats.state.z[:, 0])
+
+
+def test_one_prefix_serves_many_slots() -> None:
+    config = small_models.config()
+    canvases = [
+        Canvas(1, i, known=small_models.images(config, 1)[0], mask=MASKS["front"](config.bytes)) for i in range(3)
+    ]
+    generator = Generator(small_models.model(config), 3)
+    shared = generator.prefill(canvases[0])
+    results = []
+    for prefixes in ([shared] * 3, [generator.prefill(canvas) for canvas in canvases]):
+        for slot, (canvas, prefix) in enumerate(zip(canvases, prefixes, strict=True)):
+            generator.place(slot, canvas, prefix)
+        generator.advance(config.bytes)
+        results.append([(generator.image(slot).tolist(), generator.bits_per_dim(slot)) for slot in range(3)])
+    generator.close()
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("mask", "prefix"), [("nothing", 0), ("front", 10), ("end", 0), ("every third", 1), ("all", 20)]
+)
+def test_prefix_is_the_known_bytes_before_the_first_unknown_one(mask: str, prefix: int) -> None:
+    assert Canvas(0, 0, known=np.zeros(20, np.uint8), mask=MASKS[mask](20)).prefix == prefix

@@ -1,0 +1,112 @@
+"""The scheduler: whose turn it is, which slot, and what is left when a request is forgotten."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scanline.model.sampling.scheduler import Scheduler, Seat
+
+
+def admitted(scheduler: Scheduler) -> list[Seat]:
+    """Seats until slots or images run out."""
+    seats = []
+    while seat := scheduler.admit():
+        seats.append(seat)
+    return seats
+
+
+def test_one_image_behind_thousands_gets_the_next_free_slot() -> None:
+    scheduler = Scheduler(4)
+    scheduler.add(0, 5000)
+    admitted(scheduler)
+    scheduler.add(1, 1)
+    scheduler.release(2)
+    scheduler.release(3)
+    assert Seat(3, request=1, index=0) in admitted(scheduler)
+
+
+def test_requests_take_turns() -> None:
+    scheduler = Scheduler(7)
+    for request, images in enumerate((10, 2, 10)):
+        scheduler.add(request, images)
+    assert [(seat.request, seat.index) for seat in admitted(scheduler)] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (0, 2),
+    ]
+
+
+def test_the_lowest_free_slot_goes_first() -> None:
+    scheduler = Scheduler(5)
+    scheduler.add(0, 100)
+    admitted(scheduler)
+    for slot in (4, 1, 3):
+        scheduler.release(slot)
+    assert [seat.slot for seat in admitted(scheduler)] == [1, 3, 4]
+
+
+def test_cancel_frees_the_slots_of_that_request_alone() -> None:
+    scheduler = Scheduler(4)
+    scheduler.add(0, 2)
+    scheduler.add(1, 2)
+    admitted(scheduler)
+    assert scheduler.cancel(0) == [0, 2]
+    assert {seat.request for seat in scheduler.seats.values()} == {1}
+
+
+def test_cancel_forgets_the_images_that_wait() -> None:
+    scheduler = Scheduler(1)
+    scheduler.add(0, 3)
+    scheduler.add(1, 3)
+    scheduler.cancel(1)
+    assert scheduler.waiting == 3
+
+
+def test_an_unknown_request_is_cancelled_without_a_word() -> None:
+    assert Scheduler(1).cancel(7) == []
+
+
+# a script of what may happen: images > 0 adds a request, 0 admits, -k releases or cancels the k-th of what is there
+SCRIPTS = st.lists(st.integers(-6, 6), max_size=60)
+
+
+@given(slots=st.integers(1, 5), script=SCRIPTS)
+def test_every_slot_is_free_or_seats_one_image(slots: int, script: list[int]) -> None:
+    scheduler = Scheduler(slots)
+    for request, event in enumerate(script):
+        if event > 0:
+            scheduler.add(request, event)
+        elif event == 0:
+            scheduler.admit()
+        elif event % 2 and scheduler.seats:
+            scheduler.release(sorted(scheduler.seats)[event % len(scheduler.seats)])
+        elif scheduler.turns:
+            scheduler.cancel(scheduler.turns[event % len(scheduler.turns)])
+        assert sorted([*scheduler.free, *scheduler.seats]) == list(range(slots))
+        assert sorted(scheduler.turns) == sorted(scheduler.unseated)
+        assert all(scheduler.unseated.values())
+
+
+@given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
+def test_every_image_is_seated_exactly_once(slots: int, sizes: list[int], data: st.DataObject) -> None:
+    scheduler = Scheduler(slots)
+    seated: list[tuple[int, int]] = []
+    for request, images in enumerate(sizes):
+        scheduler.add(request, images)
+    while seats := admitted(scheduler):
+        seated += [(seat.request, seat.index) for seat in seats]
+        for slot in data.draw(st.lists(st.sampled_from(sorted(scheduler.seats)), min_size=1, unique=True)):
+            scheduler.release(slot)
+    assert sorted(seated) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
+
+
+@given(sizes=st.lists(st.integers(1, 50), min_size=1, max_size=8))
+def test_no_request_waits_longer_than_one_turn_of_the_others(sizes: list[int]) -> None:
+    scheduler = Scheduler(sum(sizes))
+    for request, images in enumerate(sizes):
+        scheduler.add(request, images)
+    first_turns = [seat.request for seat in admitted(scheduler)][: len(sizes)]
+    assert first_turns == list(range(len(sizes)))

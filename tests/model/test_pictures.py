@@ -1,0 +1,109 @@
+"""Pictures that come in, of every kind and broken in every way."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from scanline.model.invalid_input import Refusal
+from scanline.model.pictures import known_by_picture, open_picture, pixels
+from tests.support.pictures import encode, noise
+from tests.support.tiny import COLOUR, GREY
+
+IMAGE = noise(7, 5)
+FILES = {
+    "png": encode(IMAGE),
+    "webp": encode(IMAGE, "WEBP", lossless=True),
+    "jpeg": encode(IMAGE, "JPEG", quality=100),
+    "bmp": encode(IMAGE, "BMP"),
+}
+
+
+def saved(picture: Image.Image, **options: object) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, "PNG", **options)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["png", "webp", "bmp"])
+def test_lossless_files_are_read_byte_for_byte(kind: str) -> None:
+    np.testing.assert_array_equal(pixels(open_picture(FILES[kind], GREY, "image"), GREY), IMAGE.reshape(-1))
+
+
+def test_a_jpeg_is_read_as_its_decoder_says() -> None:
+    read = pixels(open_picture(FILES["jpeg"], GREY, "image"), GREY).astype(int)
+    assert np.abs(read - IMAGE.reshape(-1)).max() < 4
+
+
+def test_colour_becomes_grey_by_luma() -> None:
+    colours = noise(7, 5, 3)
+    luma = (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)
+    assert np.abs(pixels(open_picture(encode(colours), GREY, "image"), GREY) - luma).max() <= 1
+
+
+def test_grey_becomes_colour_in_three_equal_channels() -> None:
+    greys = noise(3, 4)
+    read = pixels(open_picture(encode(greys), COLOUR, "image"), COLOUR)
+    np.testing.assert_array_equal(read.reshape(3, 4, 3), np.repeat(greys[..., None], 3, axis=2))
+
+
+def test_colours_below_alpha_zero_are_kept_as_they_are() -> None:
+    colours = noise(3, 4, 4)
+    colours[..., 3] = 0
+    read = pixels(open_picture(encode(colours), COLOUR, "image"), COLOUR)
+    np.testing.assert_array_equal(read.reshape(3, 4, 3), colours[..., :3])
+
+
+@pytest.mark.parametrize("mode", ["1", "P"])
+def test_few_colours_are_read_too(mode: str) -> None:
+    black_and_white = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
+    file = saved(Image.fromarray(black_and_white).convert(mode))
+    np.testing.assert_array_equal(pixels(open_picture(file, GREY, "image"), GREY), black_and_white.reshape(-1))
+
+
+def test_a_transparent_palette_colour_is_alpha() -> None:
+    picture = Image.fromarray(np.where(IMAGE > 127, 1, 0).astype(np.uint8), "P")
+    picture.putpalette([9, 9, 9, 200, 200, 200])
+    opened = open_picture(saved(picture, transparency=0), GREY, "mask")
+    np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
+
+
+def read(file: bytes) -> np.ndarray | Refusal:
+    """The bytes of a grey picture, or why there are none."""
+    try:
+        return pixels(open_picture(file, GREY, "image"), GREY)
+    except Refusal as refusal:
+        return refusal
+
+
+@given(kind=st.sampled_from(sorted(FILES)), data=st.data())
+def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) -> None:
+    """Some formats end in bytes that nobody needs."""
+    file = FILES[kind]
+    found = read(file[: data.draw(st.integers(0, len(file) - 1))])
+    if isinstance(found, Refusal):
+        assert (found.param, found.code) == ("image", "invalid_image")
+    else:
+        np.testing.assert_array_equal(found, read(file))
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@given(
+    kind=st.sampled_from(sorted(FILES)), changes=st.dictionaries(st.integers(0, 999), st.integers(0, 255), max_size=6)
+)
+def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -> None:
+    file = bytearray(FILES[kind])
+    for place, value in changes.items():
+        file[place % len(file)] = value
+    found = read(bytes(file))
+    assert isinstance(found, Refusal) or found.shape == (35,)
+
+
+@given(
+    data=st.binary(max_size=200), magic=st.sampled_from([b"", b"BM", b"\x89PNG\r\n\x1a\n", b"RIFF", b"\xff\xd8\xff"])
+)
+def test_what_is_no_picture_is_refused(data: bytes, magic: bytes) -> None:
+    assert isinstance(read(magic + data), Refusal)

@@ -1,0 +1,63 @@
+"""Which images an update sees: a pure function of seed and update, every image once in an epoch."""
+
+import numpy as np
+import pytest
+
+from scanline.model.training import TrainingConfig
+from scanline.model.training.batches import batch_at
+from tests.support import small_models
+
+COLOUR = small_models.config(channels=3)
+
+
+def numbered(count: int) -> np.ndarray:
+    """Images [count, 20] that hold their own number."""
+    return np.repeat(np.arange(count, dtype=np.uint8)[:, None], 20, axis=1)
+
+
+def seen(count: int, updates: range, **recipe: int) -> list[int]:
+    config = TrainingConfig(1000, **{"batch": 7, **recipe})
+    return [
+        n for update in updates for n in batch_at(numbered(count), update, config, small_models.config())[:, 0].tolist()
+    ]
+
+
+def test_same_update_same_images_in_any_order_of_asking() -> None:
+    forwards = [seen(30, range(i, i + 1)) for i in range(10)]
+    backwards = [seen(30, range(i, i + 1)) for i in reversed(range(10))]
+    assert forwards == backwards[::-1]
+
+
+@pytest.mark.parametrize("count", [7, 10, 30, 3])  # a batch is an epoch, a part of one, several of them
+def test_every_epoch_is_a_permutation(count: int) -> None:
+    order = seen(count, range(count))
+    epochs = [order[i : i + count] for i in range(0, len(order), count)]
+    assert len(epochs) == 7
+    assert all(sorted(epoch) == list(range(count)) for epoch in epochs)
+
+
+def test_epochs_differ() -> None:
+    order = seen(30, range(60))
+    assert len({tuple(order[i : i + 30]) for i in range(0, len(order), 30)}) == 14
+
+
+def test_seeds_differ() -> None:
+    assert seen(30, range(4), seed=0) != seen(30, range(4), seed=1)
+
+
+def test_the_images_stay_as_they_are() -> None:
+    images = small_models.images(COLOUR, 8)
+    before = images.copy()
+    for update in range(5):
+        batch_at(images, update, TrainingConfig(9, batch=8, flip=True), COLOUR)
+    np.testing.assert_array_equal(images, before)
+
+
+def test_flip_mirrors_about_half_of_the_images_in_their_columns() -> None:
+    images = small_models.images(COLOUR, 200)
+    plain = batch_at(images, 3, TrainingConfig(9, batch=200), COLOUR).numpy()
+    flipped = batch_at(images, 3, TrainingConfig(9, batch=200, flip=True), COLOUR).numpy()
+    mirrored = plain.reshape(200, 4, 5, 3)[:, :, ::-1].reshape(200, 60)
+    same, mirror = (flipped == plain).all(axis=1), (flipped == mirrored).all(axis=1)
+    assert (same ^ mirror).all()
+    assert 70 < mirror.sum() < 130

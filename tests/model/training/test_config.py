@@ -1,0 +1,35 @@
+"""A recipe that is wrong is refused with one sentence that names the field."""
+
+import re
+from typing import Any
+
+import pytest
+
+from scanline.model.training import TrainingConfig
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no updates": ({"updates": 0}, "updates must be at least 1, not 0"),
+    "no batch": ({"batch": 0}, "batch must be at least 1, not 0"),
+    "no checkpoints": ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, not 0"),
+    "no evaluation": ({"evaluate_images": 0}, "evaluate_images must be at least 1, not 0"),
+    "no samples": ({"sample_images": -1}, "sample_images must be at least 1, not -1"),
+    "no rate": ({"learning_rate": 0.0}, "learning_rate and clip must be above 0"),
+    "NaN for a rate": ({"learning_rate": float("nan")}, "learning_rate and clip must be above 0"),
+    "negative clip": ({"clip": -1.0}, "learning_rate and clip must be above 0"),
+    "average of one": ({"average": 1.0}, "average, decay and second_moment must be shares of 1"),
+    "no decay": ({"decay": 0.0}, "average, decay and second_moment must be shares of 1"),
+    "second moment of one": ({"second_moment": 1.0}, "average, decay and second_moment must be shares of 1"),
+    "negative warm-up": ({"warm_up": -1}, "warm_up, weight_decay and seed cannot be negative"),
+    "negative weight decay": ({"weight_decay": -0.1}, "warm_up, weight_decay and seed cannot be negative"),
+    "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
+    "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
+    "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),
+    "precision": ({"precision": "float16"}, "precision must be one of float32, bfloat16, not 'float16'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_field(case: str) -> None:
+    changes, sentence = WRONG[case]
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        TrainingConfig(**{"updates": 10, **changes})

@@ -1,0 +1,64 @@
+"""Which weights each optimiser moves, and which decay."""
+
+import pytest
+import torch
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training import TrainingConfig
+from scanline.model.training.optimiser import Together, clip_gradients, optimiser
+from tests.support import small_models
+from tests.support.training_runs import HAS_MUON
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
+def test_every_weight_is_trained_by_the_optimiser_that_was_asked_for(name: str, kind: type) -> None:
+    model = small_models.model(small_models.config())
+    found = optimiser(model, TrainingConfig(1, optimiser=name))
+    assert type(found) is kind
+    assert_trains_everything(found, model)
+
+
+@HAS_MUON
+def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
+    model = small_models.model(small_models.config())
+    found = optimiser(model, TrainingConfig(1, optimiser="muon"))
+    assert isinstance(found, Together)
+    assert [type(part) for part in found.parts] == [torch.optim.Muon, torch.optim.AdamW]
+    moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
+    matrices = {id(p) for p in model.layers.parameters() if p.dim() == 2}
+    assert moved == matrices
+    assert_trains_everything(found, model)
+
+
+def test_muon_is_refused_by_an_older_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    with pytest.raises(ValueError, match=r"the optimiser muon needs torch 2\.9 or newer, and this is torch"):
+        optimiser(small_models.model(small_models.config()), TrainingConfig(1, optimiser="muon"))
+
+
+def assert_trains_everything(found: torch.optim.Optimizer | Together, model: Transformer) -> None:
+    trained = [parameter for group in found.param_groups for parameter in group["params"]]
+    assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
+    assert len(trained) == len(list(model.parameters()))
+
+
+def test_what_decays_are_matrices_of_the_layers() -> None:
+    model = small_models.model(small_models.config())
+    groups = optimiser(model, TrainingConfig(1, weight_decay=0.1)).param_groups
+    decayed = {id(parameter) for group in groups if group["weight_decay"] == 0.1 for parameter in group["params"]}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in decayed}
+    matrices = {name for name, parameter in model.layers.named_parameters("layers") if parameter.dim() == 2}
+    assert matrices <= names <= matrices | {"head.weight"}
+
+
+def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
+    model = small_models.model(small_models.config())
+    for name, parameter in model.named_parameters():
+        parameter.grad = torch.full_like(parameter, 100.0 if name.startswith("head.") else 1e-4)
+    before = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    whole = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
+    torch.testing.assert_close(clip_gradients(model, 1.0), whole)
+    head = torch.cat([p.grad.flatten() for p in model.head.parameters()])
+    torch.testing.assert_close(head.norm(), torch.tensor(1.0))
+    layers = ((name, p) for name, p in model.named_parameters() if not name.startswith("head."))
+    assert all(torch.equal(p.grad, before[name]) for name, p in layers)

@@ -1,0 +1,191 @@
+"""The first signal drains: nobody new is let in, what was accepted finishes, and the server leaves with status 0.
+
+The engine is stopped while the server is asked about its draining, so that work lasts as long as the asking.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.error_answers import answer_of
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.pictures import painted
+from tests.support.running_server import Server, serve
+from tests.support.sse_reader import hear, images
+from tests.support.websocket_client import Painter, Told, connected
+
+URL = "/v1/images/generations"
+WORK = 12 + 12 + 5 + 5  # images of all that is in work when the signal comes
+
+
+@dataclass
+class Heard:
+    """What clients were told by a server that was signalled while it worked for them."""
+
+    posted: httpx.Response
+    events: list[dict[str, Any]]
+    jobs: dict[object, Told]
+    closed: int  # the code that their websocket was closed with
+    status: int
+    log: str
+    asked: dict[str, Any] = field(default_factory=dict)  # by what was asked meanwhile
+
+
+def closing_code(painter: Painter) -> int:
+    """Hears all there is to hear; the code that the socket was closed with."""
+    with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+        while True:
+            painter.hear()
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code
+
+
+def signalled(server: Server, asking: bool) -> Heard:
+    """A server that has work of every kind when the signal comes; with `asking`, the work goes on after that."""
+    asked: dict[str, Any] = {}
+    address = {"base_url": server.url, "timeout": PATIENCE}
+    with (
+        ThreadPoolExecutor() as pool,
+        httpx.Client(**address) as client,
+        httpx.Client(**address) as listener,
+        httpx.Client(**address) as asker,
+        connected(server.url) as painter,
+        connected(server.url) as idler,
+    ):
+        engine = server.engine
+        os.kill(engine, signal.SIGSTOP)
+        posted = pool.submit(client.post, URL, json={"n": 12, "seed": 1})
+        events: Future[Any] = pool.submit(hear, listener, URL, n=12, seed=2, partial_images=1)
+        painter.send(type="generate", id="a", n=5, seed=3)
+        painter.send(type="generate", id="b", n=5, seed=4)
+        reserved = f'num_images_reserved{{model_name="grey"}} {WORK}.0'
+        wait_for(lambda: reserved in asker.get("/metrics").text, "work of every kind")
+        for pid in (engine, engine, server.process.pid):  # a terminal signals all processes; the engine's pend
+            os.kill(pid, signal.SIGINT if pid == engine else signal.SIGTERM)
+        if asking:
+            wait_for(lambda: asker.get("/readyz").status_code == 503, "a server that drains")
+            asked = meanwhile(server, asker, painter)
+            asked["idler"] = closing_code(idler)
+            os.kill(engine, signal.SIGCONT)
+        closed = closing_code(painter)
+        told = (posted.result(PATIENCE), events.result(PATIENCE), painter.jobs, closed)
+    return Heard(*told, server.wait_until_all_have_left(), "".join(server.log), asked)
+
+
+def meanwhile(server: Server, asker: httpx.Client, painter: Painter) -> dict[str, Any]:
+    """What a draining server says to others."""
+    gets = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
+    posts = {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
+    with pytest.raises(InvalidStatus) as refused, connected(server.url):
+        pass
+    painter.send(type="generate", id="late")
+    while "late" not in painter.jobs:
+        painter.hear()
+    upload = asker.post("/v1/images/edits", content=bytes(8_000_000))
+    return {**gets, **posts, "an upload": upload, "a websocket": answer_of(refused.value)}
+
+
+@pytest.fixture(scope="module")
+def drained(grey_directory: Path) -> Iterator[Heard]:
+    with serve(grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE), "--engine-timeout", "300") as server:
+        yield signalled(server, asking=True)
+
+
+@pytest.fixture(scope="module")
+def overdue(grey_directory: Path) -> Iterator[Heard]:
+    """The time was up before the work went on."""
+    with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
+        yield signalled(server, asking=False)
+
+
+def assert_shutting_down(status: int, body: dict[str, Any]) -> None:
+    __tracebackhide__ = True
+    error = body["error"]
+    assert (status, error["type"], error["code"]) == (503, "server_error", "shutting_down"), body
+
+
+def test_an_accepted_post_is_answered(drained: Heard, grey: Transformer) -> None:
+    images = paint(grey, 12, seed=1).images.reshape(12, 7, 5)
+    np.testing.assert_array_equal(painted(drained.posted.json()), images)
+
+
+def test_an_accepted_stream_is_told_to_its_end(drained: Heard, grey: Transformer) -> None:
+    np.testing.assert_array_equal(images(drained.events), paint(grey, 12, seed=2).images.reshape(12, 7, 5))
+
+
+@pytest.mark.parametrize(("name", "seed"), [("a", 3), ("b", 4)])
+def test_accepted_jobs_are_told_to_their_end(drained: Heard, grey: Transformer, name: str, seed: int) -> None:
+    assert drained.jobs[name].order[-1] == "done"
+    np.testing.assert_array_equal(drained.jobs[name].images(), paint(grey, 5, seed=seed).images)
+
+
+def test_websockets_are_closed_as_going_away_when_their_work_is_done(drained: Heard) -> None:
+    assert drained.closed == 1001
+
+
+def test_websockets_without_work_are_closed_at_once(drained: Heard) -> None:
+    assert drained.asked["idler"] == 1001
+
+
+@pytest.mark.parametrize("asked", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
+def test_new_work_is_refused_with_a_time_to_come_back(drained: Heard, asked: str) -> None:
+    answer = drained.asked[asked]
+    assert_shutting_down(answer.status_code, answer.json())
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_new_job_is_refused(drained: Heard) -> None:
+    assert_shutting_down(503, drained.jobs["late"].messages[-1])
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/v1/models"])
+def test_who_only_reads_is_answered(drained: Heard, path: str) -> None:
+    assert drained.asked[path].status_code == 200
+
+
+@pytest.mark.parametrize("asked", ["/readyz", "/healthz", "generations", "a websocket"])
+def test_connections_are_ended_so_that_clients_look_elsewhere(drained: Heard, asked: str) -> None:
+    assert drained.asked[asked].headers["connection"] == "close"
+
+
+def test_an_answer_that_was_waited_for_ends_its_connection(drained: Heard) -> None:
+    assert drained.posted.headers["connection"] == "close"
+
+
+def test_a_drained_server_leaves_in_peace(drained: Heard) -> None:
+    assert drained.status == 0
+    assert "Traceback" not in drained.log
+
+
+def test_a_post_whose_time_is_up_is_told(overdue: Heard) -> None:
+    assert_shutting_down(overdue.posted.status_code, overdue.posted.json())
+    assert int(overdue.posted.headers["retry-after"]) > 0
+
+
+def test_a_stream_whose_time_is_up_is_told(overdue: Heard) -> None:
+    assert_shutting_down(503, overdue.events[-1])
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_each_job_whose_time_is_up_is_told(overdue: Heard, name: str) -> None:
+    assert_shutting_down(503, overdue.jobs[name].messages[-1])
+
+
+def test_websockets_whose_time_is_up_are_closed_as_going_away(overdue: Heard) -> None:
+    assert overdue.closed == 1001
+
+
+def test_a_server_that_could_not_drain_says_so_and_takes_its_engine_along(overdue: Heard) -> None:
+    assert overdue.status == 1
+    assert "Traceback" not in overdue.log

@@ -1,0 +1,130 @@
+"""OpenTelemetry traces of a real server, as a collector gets them."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from scanline.server.api import trace_exporter
+from tests.support.commands import scanline
+from tests.support.otel_collector import Collector, attributes, collecting
+from tests.support.patience import PATIENCE
+from tests.support.pictures import encode, noise, text
+from tests.support.running_server import Server, serve
+from tests.support.websocket_client import connected
+
+URL = "/v1/images/generations"
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+Traced = tuple[Server, Collector]
+
+
+@pytest.fixture(scope="module")
+def traced(grey_directory: Path) -> Iterator[Traced]:
+    with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two sendings
+        with serve(grey_directory, "--slots", "4", "--otlp-endpoint", url) as server:
+            yield server, collector
+
+
+def of(collector: Collector, request: str, count: int = 1) -> list[Span]:
+    """The spans that tell the id of a request, once they are there."""
+    return collector.wait_for(lambda span: attributes(span).get("scanline.request_id") == request, count)
+
+
+def beneath(collector: Collector, span: Span, count: int) -> dict[str, Span]:
+    """Its children by name, once there are so many."""
+    return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
+
+
+def test_a_request_is_a_span_that_tells_what_its_line_tells(traced: Traced) -> None:
+    server, collector = traced
+    headers = {"x-request-id": "painted"}
+    httpx.post(f"{server.url}{URL}", json={"n": 3, "seed": 7}, headers=headers, timeout=PATIENCE)
+    (span,) = of(collector, "painted")
+    assert (span.name, span.kind) == (f"POST {URL}", Span.SPAN_KIND_SERVER)
+    told = attributes(span)
+    assert (told["http.request.method"], told["http.route"], told["http.response.status_code"]) == ("POST", URL, 200)
+    assert (told["scanline.model"], told["scanline.images"], told["scanline.seed"]) == ("grey", 3, 7)
+    assert collector.services == {"scanline"}
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["in one piece", "streamed"])
+def test_within_it_are_the_queue_and_the_paint_one_after_the_other(traced: Traced, fields: dict[str, object]) -> None:
+    server, collector = traced
+    name = f"phases-{len(fields)}"
+    httpx.post(f"{server.url}{URL}", json={"n": 9, **fields}, headers={"x-request-id": name}, timeout=PATIENCE)
+    (span,) = of(collector, name)
+    children = beneath(collector, span, 2)
+    queue, paint = children["queue"], children["paint"]
+    assert span.start_time_unix_nano <= queue.start_time_unix_nano <= queue.end_time_unix_nano
+    assert queue.end_time_unix_nano == paint.start_time_unix_nano < paint.end_time_unix_nano
+    assert paint.end_time_unix_nano <= span.end_time_unix_nano
+    assert attributes(paint) == {"scanline.images": 9, "scanline.images_left": 0}
+
+
+def test_what_is_scored_has_one_phase(traced: Traced) -> None:
+    server, collector = traced
+    headers = {"x-request-id": "scored"}
+    fields = {"image": text(encode(noise(7, 5)))}
+    httpx.post(f"{server.url}/v1/images/likelihoods", json=fields, headers=headers, timeout=PATIENCE)
+    (span,) = of(collector, "scored")
+    assert set(beneath(collector, span, 1)) == {"score"}
+
+
+def test_each_job_of_a_websocket_has_its_own(traced: Traced) -> None:
+    server, collector = traced
+    with connected(server.url, additional_headers={"x-request-id": "socket"}) as painter:
+        for seed in (5, 6):
+            painter.paint(type="generate", n=2, seed=seed)
+    spans = of(collector, "socket", 3)
+    (connection,) = [span for span in spans if span.name == "WEBSOCKET /v1/images/stream"]
+    jobs = [span for span in spans if span.name == "websocket job"]
+    assert {attributes(job)["scanline.seed"] for job in jobs} == {5, 6}
+    for job in jobs:
+        assert job.parent_span_id == connection.span_id
+        assert set(beneath(collector, job, 2)) == {"queue", "paint"}
+
+
+def test_a_request_belongs_to_its_callers_trace(traced: Traced) -> None:
+    server, collector = traced
+    headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "called"}
+    httpx.post(f"{server.url}{URL}", json={}, headers=headers, timeout=PATIENCE)
+    (span,) = of(collector, "called")
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+
+
+def test_a_refusal_tells_its_code(traced: Traced) -> None:
+    server, collector = traced
+    httpx.post(f"{server.url}{URL}", json={"n": 0}, headers={"x-request-id": "refused"}, timeout=PATIENCE)
+    told = attributes(of(collector, "refused")[0])
+    assert (told["http.response.status_code"], told["scanline.error"]) == (400, "invalid_value")
+
+
+def test_what_is_left_is_sent_when_the_server_leaves(grey_directory: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        with serve(grey_directory, "--slots", "4") as server:
+            httpx.post(f"{server.url}{URL}", json={}, headers={"x-request-id": "last"}, timeout=PATIENCE)
+        assert len(of(collector, "last")) == 1
+
+
+def test_nothing_is_traced_where_nobody_asks() -> None:
+    assert trace_exporter.provider(None) is None
+
+
+def test_asking_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(
+        ValueError, match=r"--otlp-endpoint: traces need the extra otel: pip install 'scanline\[otel\]'"
+    ):
+        trace_exporter.provider("http://127.0.0.1:1")
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    ran = scanline("serve", "--otlp-endpoint", "collector:4318")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("scanline: --otlp-endpoint: ")

@@ -1,0 +1,234 @@
+"""Every refusal and failure as the official OpenAI client raises it: class, status, message, param, code, type."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from pydantic import SecretStr
+
+from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.settings import Settings
+from tests.support.error_answers import ONE_SENTENCE
+from tests.support.in_process_server import fail_all, inside
+from tests.support.openai_clients import asynchronous, official
+from tests.support.patience import PATIENCE, wait_for
+from tests.support.pictures import encode, noise
+
+KEY = "a-key"
+FILE = encode(noise(7, 5))
+MANY = 100_000  # images: minutes of work
+Served = tuple[str, EngineClient]
+Call = Callable[[Any], Any]
+
+
+def generate(**fields: Any) -> Call:
+    return lambda client: client.images.generate(**{"prompt": "", **fields})
+
+
+def edit(**fields: Any) -> Call:
+    return lambda client: client.images.edit(**{"prompt": "", "image": FILE, "extra_body": {"keep_rows": 3}, **fields})
+
+
+REFUSALS: dict[str, tuple[Call, type[openai.APIStatusError], int, str | None, str]] = {
+    "a wrong number": (generate(n=0), openai.BadRequestError, 400, "n", "invalid_value"),
+    "a wrong size": (generate(size="1024x1024"), openai.BadRequestError, 400, "size", "invalid_value"),
+    "a prompt": (generate(prompt="a cat"), openai.BadRequestError, 400, "prompt", "prompt_not_supported"),
+    "an address": (generate(response_format="url"), openai.BadRequestError, 400, "response_format", "invalid_value"),
+    "a field of ours": (
+        generate(extra_body={"temperature": 3}),
+        openai.BadRequestError,
+        400,
+        "temperature",
+        "invalid_value",
+    ),
+    "a misspelt field": (
+        generate(extra_body={"temprature": 1}),
+        openai.BadRequestError,
+        400,
+        "temprature",
+        "unknown_parameter",
+    ),
+    "a drawing": (
+        generate(extra_body={"svg": {"model": "any"}}),
+        openai.BadRequestError,
+        400,
+        "svg",
+        "unsupported_parameter",
+    ),
+    "moving pictures": (
+        generate(extra_body={"frame_count": 4}),
+        openai.BadRequestError,
+        400,
+        "frame_count",
+        "unsupported_parameter",
+    ),
+    "a field of a later client": (
+        generate(extra_body={"mood": "auto"}),
+        openai.BadRequestError,
+        400,
+        "mood",
+        "unknown_parameter",
+    ),
+    "a field of fields in a form": (
+        edit(extra_body={"opts": {"a": True}}),
+        openai.BadRequestError,
+        400,
+        "opts[a]",
+        "unknown_parameter",
+    ),
+    "no picture": (edit(image=b"a cat"), openai.BadRequestError, 400, "image", "invalid_image"),
+    "a mask of another size": (
+        edit(mask=encode(noise(5, 7)), extra_body={}),
+        openai.BadRequestError,
+        400,
+        "mask",
+        "wrong_size",
+    ),
+    "a stream of too many parts": (
+        generate(stream=True, partial_images=4),
+        openai.BadRequestError,
+        400,
+        "partial_images",
+        "invalid_value",
+    ),
+    "an unknown key": (
+        lambda client: client.with_options(api_key="another").images.generate(prompt=""),
+        openai.AuthenticationError,
+        401,
+        None,
+        "invalid_api_key",
+    ),
+    "an unknown model": (generate(model="gpt-image-1"), openai.NotFoundError, 404, "model", "model_not_found"),
+    "an unknown model of an edit": (edit(model="dall-e-2"), openai.NotFoundError, 404, "model", "model_not_found"),
+    "a model that is asked about": (
+        lambda client: client.models.retrieve("dall-e-2"),
+        openai.NotFoundError,
+        404,
+        "model",
+        "model_not_found",
+    ),
+    "another of the official addresses": (
+        lambda client: client.embeddings.create(model="grey", input="a cat"),
+        openai.NotFoundError,
+        404,
+        None,
+        "not_found",
+    ),
+    "a wrong method": (
+        lambda client: client.models.delete("grey"),
+        openai.APIStatusError,
+        405,
+        None,
+        "method_not_allowed",
+    ),
+    "a large body": (edit(image=bytes(30_000)), openai.APIStatusError, 413, None, "body_too_large"),
+    "another type of body": (
+        edit(extra_headers={"content-type": "text/plain"}),
+        openai.APIStatusError,
+        415,
+        None,
+        "unsupported_media_type",
+    ),
+    "another type of body without files": (
+        generate(extra_headers={"content-type": "text/plain"}),
+        openai.APIStatusError,
+        415,
+        None,
+        "unsupported_media_type",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def served(grey_directory: Path) -> Iterator[Served]:
+    settings = Settings(
+        models=(str(grey_directory),),
+        slots=4,
+        threads=1,
+        max_body_bytes=20_000,
+        max_images_per_request=MANY,
+        max_waiting_images=MANY - 4,
+        api_keys=(SecretStr(KEY),),
+    )
+    with inside(settings) as served:
+        yield served
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with official(served[0], api_key=KEY) as client:
+        yield client
+
+
+def assert_raised(error: openai.APIStatusError, label: str) -> None:
+    __tracebackhide__ = True
+    _, kind, status, param, code = REFUSALS[label]
+    assert (type(error), error.status_code) == (kind, status)
+    assert (error.param, error.code, error.type) == (param, code, "invalid_request_error")
+    assert error.request_id == error.response.headers["x-request-id"] != ""
+    told = error.body["message"]  # type: ignore[index]
+    assert ONE_SENTENCE.fullmatch(told)
+    assert told in error.message
+
+
+@pytest.mark.parametrize("label", REFUSALS)
+def test_a_refusal_is_its_exception(client: openai.OpenAI, label: str) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        REFUSALS[label][0](client)
+    assert_raised(caught.value, label)
+
+
+@pytest.mark.parametrize("label", REFUSALS)
+def test_the_asynchronous_client_raises_the_same(served: Served, label: str) -> None:
+    async def call() -> None:
+        async with asynchronous(served[0], api_key=KEY) as client:
+            await REFUSALS[label][0](client)
+
+    with pytest.raises(openai.APIStatusError) as caught:
+        asyncio.run(call())
+    assert_raised(caught.value, label)
+
+
+def test_what_fails_in_the_engine_is_raised_and_not_tried_again(served: Served) -> None:
+    """The client would send it twice more by itself, and fail the engine three times."""
+    url, engine = served
+    sent: list[str] = []
+    watched = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
+    with official(url, api_key=KEY, max_retries=2, http_client=watched) as client, ThreadPoolExecutor() as others:
+        painting = others.submit(client.images.generate, prompt="", n=MANY)
+        wait_for(lambda: engine.jobs or painting.done(), "a job")
+        fail_all(engine)
+        error = painting.exception(PATIENCE)
+    assert isinstance(error, openai.InternalServerError)
+    assert (error.status_code, error.param, error.code, error.type) == (500, None, "engine_failed", "server_error")
+    assert sent == ["/v1/images/generations"]
+
+
+def test_a_full_queue_is_its_exception(client: openai.OpenAI) -> None:
+    with client.images.generate(prompt="", n=MANY, stream=True) as filling:
+        next(iter(filling))
+        with pytest.raises(openai.RateLimitError) as caught:
+            client.images.generate(prompt="")
+    assert (caught.value.code, caught.value.type) == ("queue_full", "rate_limit_error")
+    assert int(caught.value.response.headers["retry-after"]) > 0
+
+
+def test_the_client_waits_for_room_by_itself(served: Served) -> None:
+    """It is told to come back, and there is room as soon as it has been told."""
+    answers: list[int] = []
+    with official(served[0], api_key=KEY) as other:
+        filling = other.images.generate(prompt="", n=MANY, stream=True)
+        next(iter(filling))
+
+        def note(response: Any) -> None:
+            answers.append(response.status_code)
+            filling.close()
+
+        watched = openai.DefaultHttpxClient(event_hooks={"response": [note]})
+        with official(served[0], api_key=KEY, max_retries=20, http_client=watched) as client:
+            assert client.images.generate(prompt="", extra_body={"seed": 7}).seed == 7
+    assert (answers[0], answers[-1]) == (429, 200)

@@ -1,0 +1,106 @@
+"""The official JavaScript client, run by node: `npm ci --prefix tests/javascript`, then `pytest -m javascript`."""
+
+import base64
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.pictures import decode, encode, noise
+from tests.support.running_server import PATIENCE, Server
+
+JAVASCRIPT = Path(__file__).parents[3] / "javascript"
+IMAGE = noise(7, 5)
+KNOWN = np.arange(35).reshape(7, 5) % 3 != 0
+
+pytestmark = [
+    pytest.mark.javascript,
+    pytest.mark.skipif(
+        not shutil.which("node") or not (JAVASCRIPT / "node_modules" / "openai").exists(),
+        reason="node or the package is missing: npm ci --prefix tests/javascript",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def told(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What tests/javascript/client.js tells of a server."""
+    directory = tmp_path_factory.mktemp("pictures")
+    (directory / "image.png").write_bytes(encode(IMAGE))
+    (directory / "mask.png").write_bytes(encode(np.where(KNOWN, np.uint8(255), np.uint8(0))))
+    command = ["node", "client.js", f"{server.url}/v1", directory / "image.png", directory / "mask.png"]
+    ran = subprocess.run(command, cwd=JAVASCRIPT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def images(texts: list[str]) -> np.ndarray:
+    return np.stack([decode(base64.b64decode(one)) for one in texts])
+
+
+def test_models_are_listed(told: dict[str, Any]) -> None:
+    assert told["ids"] == ["grey"]
+
+
+def test_a_model_is_retrieved_with_what_is_ours(told: dict[str, Any]) -> None:
+    assert (told["model"]["id"], told["model"]["height"], told["model"]["width"]) == ("grey", 7, 5)
+
+
+def test_images_are_those_of_painting_without_a_server(told: dict[str, Any], grey: Transformer) -> None:
+    alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
+    np.testing.assert_array_equal(images(told["generated"]), alone)
+
+
+def test_our_fields_come_out(told: dict[str, Any]) -> None:
+    assert (told["seed"], told["seedHeader"]) == (7, "7")
+    assert told["requestId"]
+
+
+def test_a_stream_is_told_event_by_event(told: dict[str, Any]) -> None:
+    types = [event["type"] for event in told["streamed"]]
+    assert types.count("image_generation.partial_image") == 9
+    completed = {event["index"]: event["b64_json"] for event in told["streamed"] if event["type"].endswith("completed")}
+    assert [completed[index] for index in range(3)] == told["generated"]
+
+
+@pytest.mark.parametrize("name", ["edited", "editedFromDisk"])
+def test_an_image_is_edited(told: dict[str, Any], name: str) -> None:
+    np.testing.assert_array_equal(images(told[name])[0, :4], IMAGE[:4])
+    assert told[name] == told["edited"]
+
+
+def test_a_list_of_images_is_edited(told: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(images(told["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
+
+
+def test_a_mask_is_obeyed(told: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(images(told["masked"])[0][KNOWN], IMAGE[KNOWN])
+
+
+def test_an_edit_is_streamed(told: dict[str, Any]) -> None:
+    partial, completed = told["editedStream"]
+    assert (partial["type"], completed["type"]) == ("image_edit.partial_image", "image_edit.completed")
+    assert [completed["b64_json"]] == told["edited"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "status", "param", "code"),
+    [
+        ("wrong", "BadRequestError", 400, "n", "invalid_value"),
+        ("misspelt", "BadRequestError", 400, "keep_row", "unknown_parameter"),
+        ("unknown", "NotFoundError", 404, "model", "model_not_found"),
+        ("wrongStream", "BadRequestError", 400, "partial_images", "invalid_value"),
+    ],
+)
+def test_a_refusal_is_its_error(told: dict[str, Any], name: str, kind: str, status: int, param: str, code: str) -> None:
+    refused = told[name]
+    assert (refused["kind"], refused["status"], refused["param"], refused["code"]) == (kind, status, param, code)
+    assert param in refused["message"]
+    assert refused["type"] == "invalid_request_error"
+    assert refused["requestID"]

@@ -1,0 +1,98 @@
+"""Streams as the official OpenAI client reads them, unchanged but for its base_url."""
+
+import asyncio
+from collections.abc import Iterator
+
+import numpy as np
+import openai
+import pytest
+from openai.types import (
+    ImageEditCompletedEvent,
+    ImageEditPartialImageEvent,
+    ImageGenCompletedEvent,
+    ImageGenPartialImageEvent,
+)
+
+from scanline.server.api.partial_images import UNPAINTED
+from tests.support.openai_clients import asynchronous, picture
+from tests.support.openai_clients import official as connect
+from tests.support.pictures import encode, noise
+from tests.support.running_server import Server
+
+IMAGE = noise(7, 5)
+
+
+@pytest.fixture
+def official(server: Server) -> Iterator[openai.OpenAI]:
+    with connect(server.url) as client:
+        yield client
+
+
+def test_a_generation_is_streamed(official: openai.OpenAI) -> None:
+    events = list(official.images.generate(prompt="", stream=True, partial_images=2))
+    assert [type(event) for event in events] == [ImageGenPartialImageEvent] * 2 + [ImageGenCompletedEvent]
+
+
+def test_an_edit_is_streamed(official: openai.OpenAI) -> None:
+    stream = official.images.edit(
+        image=encode(IMAGE), prompt="", stream=True, partial_images=3, extra_body={"keep_rows": 3}
+    )
+    assert [type(event) for event in stream] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
+
+
+def test_streamed_images_are_those_of_an_answer_in_one_piece(official: openai.OpenAI) -> None:
+    whole = official.images.generate(prompt="", n=4, extra_body={"seed": 7})
+    stream = official.images.generate(prompt="", n=4, stream=True, extra_body={"seed": 7})
+    assert {event.index: event.b64_json for event in stream} == {one.index: one.b64_json for one in whole.data}
+
+
+def test_partial_images_are_numbered_from_zero(official: openai.OpenAI) -> None:
+    stream = official.images.generate(prompt="", stream=True, partial_images=3)
+    numbers = [event.partial_image_index for event in stream if event.type == "image_generation.partial_image"]
+    assert numbers == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2, 3])
+def test_partial_images_are_the_image_so_far_evenly_spaced(official: openai.OpenAI, wanted: int) -> None:
+    events = list(official.images.generate(prompt="", stream=True, partial_images=wanted, extra_body={"seed": 7}))
+    *parts, whole = [picture(event.b64_json).reshape(35) for event in events]
+    for number, part in enumerate(parts, 1):
+        painted = np.arange(35) < 35 * number // (wanted + 1)
+        np.testing.assert_array_equal(part, np.where(painted, whole, UNPAINTED))
+    assert len(parts) == wanted
+
+
+def test_usage_is_read(official: openai.OpenAI) -> None:
+    stream = official.images.edit(image=encode(IMAGE), prompt="", stream=True, extra_body={"keep_rows": 3})
+    (usage,) = [event.usage for event in stream]
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (15, 20, 35)
+
+
+def test_every_field_is_of_its_official_kind(official: openai.OpenAI) -> None:
+    for event in official.images.generate(prompt="", stream=True, partial_images=1):
+        type(event).model_validate(event.model_dump(), strict=True)
+
+
+def test_the_asynchronous_client_reads_a_generation(server: Server) -> None:
+    async def types() -> list[str]:
+        async with asynchronous(server.url) as client:
+            stream = await client.images.generate(prompt="", stream=True, partial_images=1)
+            return [event.type async for event in stream]
+
+    assert asyncio.run(types()) == ["image_generation.partial_image", "image_generation.completed"]
+
+
+def test_the_asynchronous_client_reads_an_edit(server: Server) -> None:
+    async def last() -> np.ndarray:
+        async with asynchronous(server.url) as client:
+            options = {"prompt": "", "stream": True, "partial_images": 1, "extra_body": {"keep_rows": 3}}
+            stream = await client.images.edit(image=encode(IMAGE), **options)
+            return [picture(event.b64_json) async for event in stream][-1]
+
+    np.testing.assert_array_equal(asyncio.run(last())[:3], IMAGE[:3])
+
+
+def test_what_is_wrong_before_the_stream_is_its_usual_exception(official: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        official.images.generate(prompt="", stream=True, partial_images=4)
+    assert (caught.value.param, caught.value.code) == ("partial_images", "invalid_value")

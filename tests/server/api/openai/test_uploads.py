@@ -1,0 +1,143 @@
+"""Pictures and masks in every way in which the official OpenAI client takes them."""
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+from PIL import Image
+
+from tests.support.openai_clients import official, pictures
+from tests.support.pictures import encode, noise
+from tests.support.running_server import Server
+
+IMAGE = noise(7, 5)
+FILE = encode(IMAGE)
+OTHERS = noise(3, 7, 5, seed=1)
+KNOWN = np.ones((7, 5), bool)
+KNOWN[2:5, 1:3] = False
+ALPHA = np.where(KNOWN, np.uint8(255), np.uint8(0))
+
+
+def named(data: bytes, name: str) -> io.BytesIO:
+    file = io.BytesIO(data)
+    file.name = name
+    return file
+
+
+def on_disk(data: bytes, directory: Path) -> Path:
+    path = directory / "image.png"
+    path.write_bytes(data)
+    return path
+
+
+def black_in_a_palette() -> bytes:
+    """A mask of two colours by number, white and black in that order."""
+    mask = Image.fromarray(np.where(KNOWN, np.uint8(0), np.uint8(1)), "P")
+    mask.putpalette([255] * 3 + [0] * 3)
+    out = io.BytesIO()
+    mask.save(out, "PNG")
+    return out.getvalue()
+
+
+IMAGES: dict[str, Callable[[Path], Any]] = {  # label: what is given as `image`
+    "bytes": lambda directory: FILE,
+    "an open file": lambda directory: on_disk(FILE, directory).open("rb"),
+    "a path": lambda directory: on_disk(FILE, directory),
+    "a file in memory": lambda directory: io.BytesIO(FILE),
+    "a file of a misleading name": lambda directory: named(FILE, "image.jpg"),
+    "a name and bytes": lambda directory: ("image.png", FILE),
+    "a name, bytes and a misleading type": lambda directory: ("image.png", FILE, "text/plain"),
+    "a list of bytes": lambda directory: [FILE],
+    "a list of an open file": lambda directory: [on_disk(FILE, directory).open("rb")],
+    "a WebP": lambda directory: encode(IMAGE, "WEBP", lossless=True),
+    "a BMP": lambda directory: encode(IMAGE, "BMP"),
+    "grey as RGB": lambda directory: encode(np.dstack([IMAGE] * 3)),
+}
+
+MASKS = {  # label: what is given as `mask`
+    "alpha": encode(np.dstack((np.zeros((7, 5, 3), np.uint8), ALPHA))),
+    "alpha of grey": encode(np.dstack((IMAGE, ALPHA))),
+    "black and white": encode(ALPHA),
+    "black and white in RGB": encode(np.dstack([ALPHA] * 3)),
+    "black and white of one bit": encode(KNOWN),
+    "black and white in a palette": black_in_a_palette(),
+    "a file": io.BytesIO(encode(ALPHA)),
+    "a name, bytes and a type": ("mask.png", encode(ALPHA), "image/png"),
+}
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[openai.OpenAI]:
+    with official(server.url) as client:
+        yield client
+
+
+@pytest.mark.parametrize("label", IMAGES)
+def test_an_image_is_read(client: openai.OpenAI, tmp_path: Path, label: str) -> None:
+    answer = client.images.edit(image=IMAGES[label](tmp_path), prompt="", extra_body={"keep_rows": 4})
+    np.testing.assert_array_equal(pictures(answer)[:, :4], IMAGE[None, :4])
+
+
+@pytest.mark.parametrize("label", MASKS)
+def test_a_mask_is_read(client: openai.OpenAI, label: str) -> None:
+    answer = client.images.edit(image=FILE, mask=MASKS[label], prompt="", n=2, extra_body={"seed": 7})
+    again = client.images.edit(image=FILE, mask=encode(ALPHA), prompt="", n=2, extra_body={"seed": 7})
+    np.testing.assert_array_equal(pictures(answer)[:, KNOWN], np.stack([IMAGE[KNOWN]] * 2))
+    assert answer.data == again.data
+
+
+def test_without_a_mask_the_images_own_alpha_decides(client: openai.OpenAI) -> None:
+    answer = client.images.edit(image=encode(np.dstack((IMAGE, ALPHA))), prompt="")
+    np.testing.assert_array_equal(pictures(answer)[0][KNOWN], IMAGE[KNOWN])
+
+
+def test_a_list_of_several_is_painted_image_after_image(client: openai.OpenAI) -> None:
+    files = [encode(image) for image in OTHERS]
+    answer = client.images.edit(image=files, mask=encode(ALPHA), prompt="", n=2)
+    np.testing.assert_array_equal(pictures(answer)[:, KNOWN], np.repeat(OTHERS, 2, axis=0)[:, KNOWN])
+
+
+def test_a_list_of_all_kinds_is_painted(client: openai.OpenAI, tmp_path: Path) -> None:
+    first, second, third = (encode(image) for image in OTHERS)
+    files = [first, io.BytesIO(second), ("third.png", third, "image/png")]
+    answer = client.images.edit(image=files, prompt="", extra_body={"keep_rows": 6})
+    np.testing.assert_array_equal(pictures(answer)[:, :6], OTHERS[:, :6])
+
+
+def test_no_image_is_a_bad_request(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.images.edit(image=[], prompt="", extra_body={"keep_rows": 4})
+    assert (caught.value.param, caught.value.code) == ("image", "missing_parameter")
+
+
+def test_every_field_of_a_form_is_read(client: openai.OpenAI) -> None:
+    """Numbers and truths are text there."""
+    fields = {"model": "grey", "n": 2, "size": "5x7", "response_format": "b64_json", "output_format": "webp"}
+    harmless = {
+        "background": "auto",
+        "quality": "auto",
+        "input_fidelity": "low",
+        "output_compression": 100,
+        "user": "u",
+    }
+    ours = {"keep_rows": 4, "seed": 7, "temperature": 0.9}
+    answer = client.images.edit(image=FILE, prompt="", stream=False, **fields, **harmless, extra_body=ours)
+    assert (answer.output_format, answer.seed, len(answer.data or [])) == ("webp", 7, 2)
+
+
+def test_a_guide_drawn_over_the_image_is_refused(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.images.edit(image=FILE, markup=FILE, prompt="", extra_body={"keep_rows": 4})
+    assert (caught.value.param, caught.value.code) == ("markup", "unsupported_parameter")
+
+
+@pytest.mark.parametrize("given", [FILE, [FILE], [encode(image) for image in OTHERS]], ids=["bytes", "one", "three"])
+def test_a_streamed_edit_is_that_of_an_answer_in_one_piece(client: openai.OpenAI, given: Any) -> None:
+    ours = {"seed": 7}
+    whole = client.images.edit(image=given, mask=encode(ALPHA), prompt="", n=2, extra_body=ours)
+    stream = client.images.edit(image=given, mask=encode(ALPHA), prompt="", n=2, stream=True, extra_body=ours)
+    assert {event.index: event.b64_json for event in stream} == {one.index: one.b64_json for one in whole.data or []}

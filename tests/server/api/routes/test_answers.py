@@ -1,0 +1,97 @@
+"""The forms of an answer: PNG or WebP in JSON, and by Accept the picture, a contact sheet or the array."""
+
+import base64
+import io
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.support.pictures import decode, painted
+
+URL = "/v1/images/generations"
+
+
+def accepted(client: httpx.Client, accept: str, **fields: object) -> httpx.Response:
+    return client.post(URL, json={"seed": 4, **fields}, headers={"accept": accept})
+
+
+@pytest.fixture
+def images(client: httpx.Client) -> np.ndarray:
+    """The five images [5, 7, 5] of seed 4."""
+    return painted(client.post(URL, json={"seed": 4, "n": 5}).json())
+
+
+@pytest.fixture
+def colours(colour_client: httpx.Client) -> np.ndarray:
+    """The three images [3, 3, 4, 3] of seed 4."""
+    return painted(colour_client.post(URL, json={"seed": 4, "n": 3}).json())
+
+
+@pytest.mark.parametrize(("output_format", "magic"), [("png", b"\x89PNG"), ("webp", b"RIFF")])
+def test_output_format_is_what_comes(client: httpx.Client, output_format: str, magic: bytes) -> None:
+    answer = client.post(URL, json={"output_format": output_format}).json()
+    assert answer["output_format"] == output_format
+    assert base64.b64decode(answer["data"][0]["b64_json"]).startswith(magic)
+
+
+def test_webp_is_lossless(colour_client: httpx.Client, colours: np.ndarray) -> None:
+    answer = colour_client.post(URL, json={"seed": 4, "n": 3, "output_format": "webp"}).json()
+    np.testing.assert_array_equal(painted(answer), colours)
+
+
+@pytest.mark.parametrize("kind", ["image/png", "image/webp"])
+def test_one_image_is_the_picture_itself(colour_client: httpx.Client, colours: np.ndarray, kind: str) -> None:
+    response = accepted(colour_client, kind)
+    assert response.headers["content-type"] == kind
+    np.testing.assert_array_equal(decode(response.content), colours[0])
+
+
+def test_several_images_are_a_contact_sheet_row_by_row(client: httpx.Client, images: np.ndarray) -> None:
+    sheet = decode(accepted(client, "image/png", n=5).content)
+    padded = np.concatenate((images, np.zeros((1, 7, 5), np.uint8)))
+    np.testing.assert_array_equal(sheet, np.block([[*padded[:3]], [*padded[3:]]]))
+
+
+def test_an_array_has_all_bytes(client: httpx.Client, images: np.ndarray) -> None:
+    response = accepted(client, "application/x-npy", n=5)
+    assert response.headers["content-type"] == "application/x-npy"
+    np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), images)
+
+
+def test_an_array_of_colour_has_channels_last(colour_client: httpx.Client, colours: np.ndarray) -> None:
+    array = np.load(io.BytesIO(accepted(colour_client, "application/x-npy", n=3).content))
+    np.testing.assert_array_equal(array, colours)
+
+
+@pytest.mark.parametrize("accept", ["image/png", "application/x-npy"])
+def test_the_seed_is_in_the_header(client: httpx.Client, accept: str) -> None:
+    assert accepted(client, accept).headers["x-scanline-seed"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("*/*", "application/json"),
+        ("application/json", "application/json"),
+        ("application/json, image/png", "application/json"),
+        ("text/html", "application/json"),
+        ("image/*", "image/png"),
+        ("IMAGE/PNG; q=0.9", "image/png"),
+        ("image/webp,image/png", "image/webp"),
+        ("image/avif,image/webp,image/png,*/*;q=0.8", "image/webp"),
+    ],
+)
+def test_accept_decides_the_form(client: httpx.Client, accept: str, kind: str) -> None:
+    assert accepted(client, accept).headers["content-type"] == kind
+
+
+def test_any_image_is_of_the_output_format(client: httpx.Client) -> None:
+    response = accepted(client, "image/*", output_format="webp")
+    assert response.headers["content-type"] == "image/webp"
+
+
+def test_a_picture_of_a_kind_that_is_not_painted_is_refused(client: httpx.Client) -> None:
+    response = accepted(client, "image/jpeg")
+    assert response.status_code == 400
+    assert response.json()["error"]["message"] == "Accept: image/jpeg is not painted here; image/png or image/webp is."

@@ -1,0 +1,118 @@
+"""Bad input to the JSON routes, and to addresses: each a refusal of the 400 family in the one shape."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.support.error_answers import assert_refused
+
+URL = "/v1/images/generations"
+
+FIELDS = {  # label: fields, the parameter that is named, the code
+    "no images": ({"n": 0}, "n", "invalid_value"),
+    "fewer than no images": ({"n": -1}, "n", "invalid_value"),
+    "too many images": ({"n": 2001}, "n", "invalid_value"),
+    "very many images": ({"n": 10**30}, "n", "invalid_value"),
+    "n as text": ({"n": "4"}, "n", "invalid_value"),
+    "n as truth": ({"n": True}, "n", "invalid_value"),
+    "n as a fraction": ({"n": 1.5}, "n", "invalid_value"),
+    "a negative seed": ({"seed": -1}, "seed", "invalid_value"),
+    "a seed of 64 bits": ({"seed": 2**63}, "seed", "invalid_value"),
+    "a seed as text": ({"seed": "7"}, "seed", "invalid_value"),
+    "temperature 0": ({"temperature": 0}, "temperature", "invalid_value"),
+    "temperature 3": ({"temperature": 3}, "temperature", "invalid_value"),
+    "temperature NaN": ({"temperature": float("nan")}, "temperature", "invalid_value"),
+    "temperature infinite": ({"temperature": float("inf")}, "temperature", "invalid_value"),
+    "temperature as text": ({"temperature": "hot"}, "temperature", "invalid_value"),
+    "a misspelt field": ({"temprature": 0.9}, "temprature", "unknown_parameter"),
+    "a prompt": ({"prompt": "a cat"}, "prompt", "prompt_not_supported"),
+    "a prompt that is no text": ({"prompt": 7}, "prompt", "invalid_value"),
+    "another size": ({"size": "28x28"}, "size", "invalid_value"),
+    "height before width": ({"size": "7x5"}, "size", "invalid_value"),
+    "an address as answer": ({"response_format": "url"}, "response_format", "invalid_value"),
+    "a lossy format": ({"output_format": "jpeg"}, "output_format", "invalid_value"),
+    "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
+    "too many partial images": ({"stream": True, "partial_images": 4}, "partial_images", "invalid_value"),
+    "fewer than no partial images": ({"stream": True, "partial_images": -1}, "partial_images", "invalid_value"),
+    "a stream that is no truth": ({"stream": "yes"}, "stream", "invalid_value"),
+    "a stream of no images": ({"stream": True, "n": 0}, "n", "invalid_value"),
+    "a background": ({"background": "transparent"}, "background", "unsupported_parameter"),
+    "a style": ({"style": "natural"}, "style", "unsupported_parameter"),
+    "markup": ({"markup": {"a": 1}}, "markup", "unsupported_parameter"),
+    "a field of edits": ({"keep_rows": 4}, "keep_rows", "unknown_parameter"),
+}
+
+BODIES = {  # label: a body that is not a JSON object, the code
+    "nothing": (b"", "invalid_json"),
+    "not JSON": (b"n=4&seed=7", "invalid_json"),
+    "half of JSON": (b'{"n": 4', "invalid_json"),
+    "two objects": (b"{}{}", "invalid_json"),
+    "a list": (b'[{"n": 4}]', "invalid_body"),
+    "a number": (b"4", "invalid_body"),
+    "null": (b"null", "invalid_body"),
+    "text": (b'"n"', "invalid_body"),
+    "a key that is no text": (b'{"\\ud800": 1}', "invalid_body"),
+    "not UTF-8": (b'{"n": "\xff"}', "invalid_json"),
+    "nested too deep": (b"[" * 100_000, "invalid_json"),
+    "a number without end": (b'{"n": ' + b"9" * 10_000 + b"}", "invalid_json"),
+}
+
+
+@pytest.mark.parametrize("label", FIELDS)
+def test_a_wrong_field_is_named(client: httpx.Client, label: str) -> None:
+    fields, param, code = FIELDS[label]
+    response = client.post(URL, content=json.dumps(fields), headers={"content-type": "application/json"})
+    assert_refused(response, 400, param, code)
+
+
+@pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
+@pytest.mark.parametrize("label", BODIES)
+def test_a_body_that_is_no_object_is_refused(client: httpx.Client, label: str, url: str) -> None:
+    content, code = BODIES[label]
+    response = client.post(url, content=content, headers={"content-type": "application/json"})
+    assert_refused(response, 400, None, code)
+
+
+@pytest.mark.parametrize("model", ["mnist", "", "../grey", "GREY", "grey "])
+def test_an_unknown_model_is_not_found(client: httpx.Client, model: str) -> None:
+    assert_refused(client.post(URL, json={"model": model}), 404, "model", "model_not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1/images", "/v1/images/variations", "/v2/models", "/metric"])
+def test_an_unknown_address_is_not_found(client: httpx.Client, path: str) -> None:
+    assert_refused(client.get(path), 404, None, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", URL), ("PUT", URL), ("DELETE", "/v1/models/grey"), ("POST", "/healthz")]
+)
+def test_a_wrong_method_is_not_allowed(client: httpx.Client, method: str, path: str) -> None:
+    assert_refused(client.request(method, path), 405, None, "method_not_allowed")
+
+
+def test_a_refusal_leaves_the_server_as_it_was(client: httpx.Client) -> None:
+    client.post(URL, json={"n": 0})
+    assert client.post(URL, json={}).status_code == 200
+
+
+@pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
+def test_a_body_that_says_it_is_too_large_is_refused(colour_client: httpx.Client, url: str) -> None:
+    response = colour_client.post(url, json={"user": "x" * 100_000})
+    assert_refused(response, 413, None, "body_too_large")
+
+
+@pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
+def test_a_body_that_turns_out_too_large_is_refused(colour_client: httpx.Client, url: str) -> None:
+    """It comes in chunks and says nothing of its length."""
+    chunks = (b'{"user": "', *[b"x" * 1000] * 200, b'"}')
+    response = colour_client.post(url, content=iter(chunks), headers={"content-type": "application/json"})
+    assert_refused(response, 413, None, "body_too_large")
+
+
+def test_a_multipart_body_that_turns_out_too_large_is_refused(colour_client: httpx.Client) -> None:
+    part = b'--x\r\ncontent-disposition: form-data; name="image"; filename="a"\r\n\r\n'
+    chunks = (part, *[b"x" * 1000] * 200, b"\r\n--x--\r\n")
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    response = colour_client.post("/v1/images/edits", content=iter(chunks), headers=headers)
+    assert_refused(response, 413, None, "body_too_large")

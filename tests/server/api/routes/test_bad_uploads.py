@@ -1,0 +1,207 @@
+"""Bad pictures, masks and forms: each a refusal of the 400 family in the one shape."""
+
+import io
+import struct
+import zlib
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.error_answers import assert_refused
+from tests.support.pictures import encode, noise, text
+
+EDITS = "/v1/images/edits"
+LIKELIHOODS = "/v1/images/likelihoods"
+IMAGE = noise(7, 5)
+FILE = encode(IMAGE)
+MASK = np.full((7, 5), 255, np.uint8)
+MASK[3:] = 0
+
+
+DEEP = encode(IMAGE.astype(np.uint16) * 257)
+
+
+def claiming(size: int) -> bytes:
+    """A small PNG whose header says that it is large."""
+    head = struct.pack(">II", size, size) + FILE[24:29]
+    return FILE[:16] + head + struct.pack(">I", zlib.crc32(b"IHDR" + head)) + FILE[33:]
+
+
+def with_chunk(kind: bytes, data: bytes) -> bytes:
+    """The picture with one chunk more behind its header."""
+    chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return FILE[:33] + chunk + FILE[33:]
+
+
+def moving(kind: str) -> bytes:
+    """Two pictures, one after the other."""
+    out = io.BytesIO()
+    frames = [Image.fromarray(noise(7, 5, seed=seed)) for seed in range(2)]
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:])
+    return out.getvalue()
+
+
+BOMB = zlib.compress(bytes(10_000_000))
+
+
+def mask_with(value: int) -> bytes:
+    """A mask with one pixel of that value."""
+    mask = MASK.copy()
+    mask[0, 0] = value
+    return encode(mask)
+
+
+PICTURES = {  # label: what is no picture that we take, the code
+    "nothing": (b"", "invalid_image"),
+    "text": (b"a picture of a seven", "invalid_image"),
+    "a truncated PNG": (FILE[: len(FILE) // 2], "invalid_image"),
+    "a PNG's first bytes": (FILE[:8], "invalid_image"),
+    "a GIF": (encode(IMAGE, "GIF"), "invalid_image"),
+    "16 bits a pixel": (DEEP, "invalid_image"),
+    "another size": (encode(noise(28, 28)), "wrong_size"),
+    "height for width": (encode(noise(5, 7)), "wrong_size"),
+    "a large picture": (encode(np.zeros((4000, 4000), np.uint8)), "wrong_size"),
+    "a large WebP": (encode(np.zeros((2000, 2000), np.uint8), "WEBP", lossless=True), "wrong_size"),
+    "a picture that says it is large": (claiming(9000), "wrong_size"),
+    "a picture that says it is vast": (claiming(60_000), "invalid_image"),
+    "a picture that says it is endless": (claiming(2**31 - 1), "invalid_image"),
+    "a remark that unpacks to much": (with_chunk(b"zTXt", b"a\0\0" + BOMB), "invalid_image"),
+    "a colour profile that unpacks to much": (with_chunk(b"iCCP", b"a\0\0" + BOMB), "invalid_image"),
+    "a moving PNG": (moving("PNG"), "invalid_image"),
+    "a moving WebP": (moving("WEBP"), "invalid_image"),
+}
+
+GIVEN = {"image": text(FILE)}
+FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the code
+    "no image": ({"keep_rows": 3}, "image", "missing_parameter"),
+    "an empty list of images": ({"image": [], "keep_rows": 3}, "image", "invalid_value"),
+    "an image that is null": ({"image": None, "keep_rows": 3}, "image", "invalid_value"),
+    "an image that is a number": ({"image": 7, "keep_rows": 3}, "image", "invalid_value"),
+    "an image that is not base64": ({"image": "seven!", "keep_rows": 3}, "image", "invalid_base64"),
+    "an image that is not ASCII": ({"image": "siebén", "keep_rows": 3}, "image", "invalid_base64"),
+    "a data URL without base64": ({"image": "data:image/png,abc", "keep_rows": 3}, "image", "invalid_base64"),
+    "a URL": ({"image": "https://localhost/seven.png", "keep_rows": 3}, "image", "invalid_base64"),
+    "one bad image of two": ({"image": [text(FILE), text(FILE[:50])], "keep_rows": 3}, "image", "invalid_image"),
+    "too many images": ({"image": [text(FILE)] * 3, "n": 1000, "keep_rows": 3}, "n", "invalid_value"),
+    "images of very many digits": ({"image": [text(FILE)] * 3, "n": 10**4300 - 1}, "n", "invalid_value"),
+    "nothing that decides": (GIVEN, "mask", "missing_parameter"),
+    "two that decide": ({**GIVEN, "keep_rows": 3, "mask": text(encode(MASK))}, "keep_rows", "invalid_value"),
+    "all rows kept": ({**GIVEN, "keep_rows": 7}, "keep_rows", "invalid_value"),
+    "fewer than no rows kept": ({**GIVEN, "keep_rows": -1}, "keep_rows", "invalid_value"),
+    "rows as text": ({**GIVEN, "keep_rows": "3"}, "keep_rows", "invalid_value"),
+    "a mask of another size": ({**GIVEN, "mask": text(encode(MASK[:6]))}, "mask", "wrong_size"),
+    "a mask that is no picture": ({**GIVEN, "mask": text(FILE[:50])}, "mask", "invalid_image"),
+    "a mask with values between": ({**GIVEN, "mask": text(mask_with(128))}, "mask", "invalid_mask"),
+    "a mask of nearly white": ({**GIVEN, "mask": text(mask_with(254))}, "mask", "invalid_mask"),
+    "alpha with values between": (
+        {**GIVEN, "mask": text(encode(np.dstack((MASK, MASK // 2))))},
+        "mask",
+        "invalid_mask",
+    ),
+    "nothing to paint": ({**GIVEN, "mask": text(encode(MASK | 255))}, "mask", "invalid_mask"),
+    "nothing transparent": ({"image": text(encode(np.dstack((IMAGE, MASK | 255))))}, "image", "invalid_mask"),
+    "a misspelt field": ({**GIVEN, "keep_row": 3}, "keep_row", "unknown_parameter"),
+    "a field of likelihoods": ({**GIVEN, "keep_rows": 3, "per_pixel": True}, "per_pixel", "unknown_parameter"),
+    "a stream of all rows kept": ({**GIVEN, "keep_rows": 7, "stream": True}, "keep_rows", "invalid_value"),
+}
+
+UPLOAD = ("upload", FILE, "application/octet-stream")
+FORMS = {  # label: files, text fields, the parameter that is named, the code
+    "no image": ({"mask": UPLOAD}, {}, "image", "missing_parameter"),
+    "text where a file belongs": ({"mask": UPLOAD}, {"image": "seven.png"}, "image", "invalid_value"),
+    "a file where text belongs": ({"image": UPLOAD, "keep_rows": UPLOAD}, {}, "keep_rows", "invalid_value"),
+    "n that is no number": ({"image": UPLOAD}, {"n": "four", "keep_rows": "3"}, "n", "invalid_value"),
+    "no images to paint": ({"image": UPLOAD}, {"n": "0", "keep_rows": "3"}, "n", "invalid_value"),
+    "rows that are no number": ({"image": UPLOAD}, {"keep_rows": "half"}, "keep_rows", "invalid_value"),
+    "temperature NaN": ({"image": UPLOAD}, {"temperature": "nan", "keep_rows": "3"}, "temperature", "invalid_value"),
+    "a stream of all rows kept": (
+        {"image": UPLOAD},
+        {"stream": "true", "keep_rows": "7"},
+        "keep_rows",
+        "invalid_value",
+    ),
+    "a field twice": ({"image": UPLOAD}, {"n": ["1", "2"], "keep_rows": "3"}, "n", "invalid_value"),
+    "a prompt": ({"image": UPLOAD}, {"prompt": "a seven", "keep_rows": "3"}, "prompt", "prompt_not_supported"),
+    "a misspelt field": ({"image": UPLOAD}, {"seeds[]": "1", "keep_rows": "3"}, "seeds", "unknown_parameter"),
+}
+
+MULTIPART = "multipart/form-data; boundary=x"
+BODIES = {  # label: content type, body, status, code
+    "no type": ("", b"{}", 415, "unsupported_media_type"),
+    "text": ("text/plain", b"seven", 415, "unsupported_media_type"),
+    "a picture": ("image/png", FILE, 415, "unsupported_media_type"),
+    "a form without files": ("application/x-www-form-urlencoded", b"n=4", 415, "unsupported_media_type"),
+    "multipart without a boundary": ("multipart/form-data", b"--x--", 400, "invalid_multipart"),
+    "multipart that is none": (MULTIPART, b"seven", 400, "invalid_multipart"),
+    "a part without a name": (MULTIPART, b"--x\r\nA: b\r\n\r\nc\r\n--x--\r\n", 400, "invalid_multipart"),
+}
+
+
+@pytest.mark.parametrize("label", PICTURES)
+def test_what_is_no_picture_of_ours_is_refused(client: httpx.Client, label: str) -> None:
+    data, code = PICTURES[label]
+    assert_refused(client.post(LIKELIHOODS, json={"image": text(data)}), 400, "image", code)
+
+
+@pytest.mark.parametrize("label", FIELDS)
+def test_a_wrong_field_is_named(client: httpx.Client, label: str) -> None:
+    fields, param, code = FIELDS[label]
+    assert_refused(client.post(EDITS, json=fields), 400, param, code)
+
+
+@pytest.mark.parametrize("label", FORMS)
+def test_a_wrong_part_is_named(client: httpx.Client, label: str) -> None:
+    files, fields, param, code = FORMS[label]
+    assert_refused(client.post(EDITS, files=files, data=fields), 400, param, code)
+
+
+@pytest.mark.parametrize("label", BODIES)
+def test_a_body_of_another_kind_is_refused(client: httpx.Client, label: str) -> None:
+    kind, content, status, code = BODIES[label]
+    assert_refused(client.post(EDITS, content=content, headers={"content-type": kind}), status, None, code)
+
+
+def test_pixels_behind_the_last_are_not_unpacked(client: httpx.Client) -> None:
+    """A bomb in the picture itself: its rows are read, and no byte more."""
+    packed = zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000))
+    chunk = struct.pack(">I", len(packed)) + b"IDAT" + packed + struct.pack(">I", zlib.crc32(b"IDAT" + packed))
+    assert client.post(LIKELIHOODS, json={"image": text(FILE[:33] + chunk + FILE[-12:])}).status_code == 200
+
+
+def test_a_picture_with_many_remarks_is_a_picture(client: httpx.Client) -> None:
+    """Large enough to be decoded beside the event loop."""
+    data = with_chunk(b"tEXt", b"a\0" + b"b" * 200_000)
+    plain = client.post(LIKELIHOODS, json={"image": text(FILE)}).json()["data"]
+    assert client.post(LIKELIHOODS, json={"image": text(data)}).json()["data"] == plain
+
+
+def test_too_many_files_are_refused(client: httpx.Client) -> None:
+    files = [("image[]", ("a", b"", "image/png"))] * 2100
+    assert_refused(client.post(EDITS, files=files), 400, "image", "invalid_value")
+
+
+def test_too_many_texts_are_refused(client: httpx.Client) -> None:
+    fields = {f"a{number}": "b" for number in range(100)}
+    assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
+
+
+def test_too_long_a_text_is_refused(client: httpx.Client) -> None:
+    fields = {"user": "b" * 2_000_000}
+    assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
+
+
+def test_too_many_images_to_score_are_refused(client: httpx.Client) -> None:
+    response = client.post(LIKELIHOODS, json={"image": [""] * 2001})
+    assert_refused(response, 400, "image", "invalid_value")
+
+
+def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
+    response = client.post(EDITS, json={**GIVEN, "keep_rows": 3, "model": "white"})
+    assert_refused(response, 404, "model", "model_not_found")
+
+
+def test_a_mask_is_no_field_of_likelihoods(client: httpx.Client) -> None:
+    response = client.post(LIKELIHOODS, json={**GIVEN, "mask": text(encode(MASK))})
+    assert_refused(response, 400, "mask", "unknown_parameter")

@@ -1,0 +1,107 @@
+"""POST /v1/images/generations: what is painted and what is told about it."""
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.pictures import painted
+
+URL = "/v1/images/generations"
+
+
+def generate(client: httpx.Client, **fields: object) -> dict:
+    response = client.post(URL, json=fields)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> None:
+    answer = generate(client, n=2, seed=7)
+    assert set(answer) == {"created", "model", "seed", "data", "size", "output_format", "usage"}
+    assert [set(one) for one in answer["data"]] == [{"b64_json", "index", "bits_per_dim"}] * 2
+    assert (answer["model"], answer["seed"], answer["size"], answer["output_format"]) == ("grey", 7, "5x7", "png")
+
+
+def test_an_empty_request_paints_one_image(client: httpx.Client) -> None:
+    assert painted(generate(client)).shape == (1, 7, 5)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.4, 2])
+def test_images_are_those_of_painting_without_a_server(
+    client: httpx.Client, grey: Transformer, temperature: float
+) -> None:
+    alone = paint(grey, 5, seed=2**63 - 1, temperature=temperature)
+    answer = generate(client, n=5, seed=2**63 - 1, temperature=temperature)
+    np.testing.assert_array_equal(painted(answer), alone.images.reshape(5, 7, 5))
+
+
+def test_bits_per_dim_are_those_of_painting_without_a_server(client: httpx.Client, grey: Transformer) -> None:
+    answer = generate(client, n=3, seed=1)
+    assert [one["bits_per_dim"] for one in answer["data"]] == paint(grey, 3, seed=1).bits_per_dim.tolist()
+
+
+def test_colour_images_are_those_of_painting_without_a_server(colour_client: httpx.Client, colour: Transformer) -> None:
+    answer = generate(colour_client, n=2, seed=3)
+    np.testing.assert_array_equal(painted(answer), paint(colour, 2, seed=3).images.reshape(2, 3, 4, 3))
+
+
+def test_the_first_images_do_not_depend_on_how_many_follow(client: httpx.Client) -> None:
+    many, few = generate(client, n=100, seed=5), generate(client, n=3, seed=5)
+    assert many["data"][:3] == few["data"]
+
+
+def test_a_large_answer_is_like_a_small_one(client: httpx.Client) -> None:
+    """Large enough to be encoded beside the event loop."""
+    many, few = generate(client, n=600, seed=5), generate(client, n=3, seed=5)
+    assert (len(many["data"]), many["data"][:3]) == (600, few["data"])
+
+
+def test_images_are_told_in_their_order(client: httpx.Client) -> None:
+    assert [one["index"] for one in generate(client, n=150, seed=5)["data"]] == list(range(150))
+
+
+def test_a_drawn_seed_paints_the_same_again(client: httpx.Client) -> None:
+    drawn = generate(client, n=2)
+    assert generate(client, n=2, seed=drawn["seed"])["data"] == drawn["data"]
+
+
+def test_drawn_seeds_differ(client: httpx.Client) -> None:
+    assert generate(client)["seed"] != generate(client)["seed"]
+
+
+def test_a_drawn_seed_can_be_read_by_javascript(client: httpx.Client) -> None:
+    assert 0 <= generate(client)["seed"] < 2**53
+
+
+def test_the_seed_is_in_a_header_too(client: httpx.Client) -> None:
+    assert client.post(URL, json={"seed": 12}).headers["x-scanline-seed"] == "12"
+
+
+def test_usage_counts_bytes(colour_client: httpx.Client) -> None:
+    assert generate(colour_client, n=3)["usage"] == {
+        "input_tokens": 0,
+        "input_tokens_details": {"text_tokens": 0, "image_tokens": 0},
+        "output_tokens": 108,
+        "total_tokens": 108,
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"size": "auto"},
+        {"size": "5x7"},
+        {"model": "grey"},
+        {"prompt": ""},
+        {"response_format": "b64_json"},
+        {"stream": False},
+        {"partial_images": 0},
+        {"user": "somebody", "safety_identifier": "x"},
+        {"quality": "auto", "background": "auto", "moderation": "auto", "output_compression": 100, "style": None},
+    ],
+    ids=str,
+)
+def test_harmless_fields_change_nothing(client: httpx.Client, fields: dict[str, object]) -> None:
+    assert generate(client, seed=9, **fields)["data"] == generate(client, seed=9)["data"]

@@ -1,0 +1,57 @@
+"""POST /v1/images/likelihoods: bits of given images."""
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from tests.support.pictures import encode, noise, painted, text
+
+URL = "/v1/images/likelihoods"
+GREYS = noise(2, 7, 5)
+COLOURS = noise(2, 3, 4, 3)
+
+
+def likelihoods(client: httpx.Client, images: np.ndarray, **fields: object) -> dict:
+    response = client.post(URL, json={"image": [text(encode(image)) for image in images], **fields})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transformer) -> None:
+    alone = Generator(grey, 1).score(GREYS.reshape(2, 35)).mean(axis=1).tolist()
+    assert [one["bits_per_dim"] for one in likelihoods(client, GREYS)["data"]] == pytest.approx(alone, rel=1e-12)
+
+
+def test_bits_of_every_byte_have_the_images_shape(colour_client: httpx.Client, colour: Transformer) -> None:
+    answer = likelihoods(colour_client, COLOURS, per_pixel=True)
+    alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
+    np.testing.assert_allclose([one["per_pixel"] for one in answer["data"]], alone, rtol=1e-12)
+
+
+def test_bits_of_grey_bytes_have_no_channels(client: httpx.Client) -> None:
+    assert np.shape(likelihoods(client, GREYS[:1], per_pixel=True)["data"][0]["per_pixel"]) == (7, 5)
+
+
+def test_bits_of_every_byte_come_only_when_asked_for(client: httpx.Client) -> None:
+    assert set(likelihoods(client, GREYS)["data"][0]) == {"index", "bits_per_dim"}
+
+
+def test_a_painted_image_costs_what_its_painting_told(client: httpx.Client) -> None:
+    answer = client.post("/v1/images/generations", json={"n": 4, "seed": 1, "temperature": 0.7}).json()
+    again = likelihoods(client, painted(answer))
+    told, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
+    assert scored == pytest.approx(told, rel=1e-5)
+
+
+def test_multipart_is_the_same_as_json(client: httpx.Client) -> None:
+    files = [("image[]", ("a.png", encode(image))) for image in GREYS]
+    response = client.post(URL, files=files, data={"per_pixel": "true"})
+    assert response.json()["data"] == likelihoods(client, GREYS, per_pixel=True)["data"]
+
+
+def test_the_answer_names_its_model(client: httpx.Client) -> None:
+    answer = likelihoods(client, GREYS)
+    assert set(answer) == {"created", "model", "data"}
+    assert answer["model"] == "grey"

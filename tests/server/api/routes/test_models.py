@@ -1,0 +1,64 @@
+"""What a server says about itself: its models, its health, its documentation."""
+
+import httpx
+
+from scanline.model.network.transformer import Transformer
+
+
+def test_a_model_is_told_with_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
+    card = colour_client.get("/v1/models/colour").json()
+    assert isinstance(card.pop("created"), int)
+    assert "step" in card["backend"] or "torch" in card["backend"]
+    del card["backend"]
+    assert card == {
+        "id": "colour",
+        "object": "model",
+        "owned_by": "scanline",
+        "height": 3,
+        "width": 4,
+        "channels": 3,
+        "layers": 2,
+        "heads": 2,
+        "state": "ready",
+        "failure": None,
+        "parameters": colour.parameter_count,
+        "bits_per_dim": None,
+        "state_bytes_per_image": colour.config.state_bytes_per_image,
+        "precision": "exact",
+    }
+
+
+def test_the_list_has_every_model(client: httpx.Client) -> None:
+    assert client.get("/v1/models").json() == {"object": "list", "data": [client.get("/v1/models/grey").json()]}
+
+
+def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
+    response = client.get("/v1/models/white/../grey2")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "model_not_found"
+
+
+def test_the_process_lives(client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_the_server_is_ready(client: httpx.Client) -> None:
+    assert client.get("/readyz").json() == {"status": "ready", "models": {"grey": "ready"}}
+
+
+def test_the_documentation_is_served(client: httpx.Client) -> None:
+    assert "Scanline" in client.get("/docs").text
+
+
+def test_every_route_is_documented(client: httpx.Client) -> None:
+    assert set(client.get("/openapi.json").json()["paths"]) == {
+        "/healthz",
+        "/metrics",
+        "/readyz",
+        "/v1/images/edits",
+        "/v1/images/generations",
+        "/v1/images/likelihoods",
+        "/v1/models",
+        "/v1/models/{name}",
+        "/v1/models/{name}/onnx",
+    }

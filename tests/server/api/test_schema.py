@@ -1,0 +1,253 @@
+"""The API's own description against the server: requests are generated from it, fitting and unfitting ones, and each
+answer must be of a status, a media type and a shape that it tells. The longer run is `pytest -m fuzz`.
+"""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import numpy as np
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import CheckFunction
+from schemathesis.core.transport import Response
+from schemathesis.schemas import BaseSchema
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
+from tests.support.error_answers import ONE_SENTENCE, assert_refused
+from tests.support.pictures import decode, encode, noise, text
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.unharmed import ROOM, SLOTS, WAITING, assert_unharmed
+
+GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
+WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS), "POST")
+NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET")
+ROUTES = WITH_BODY | NAMED | dict.fromkeys(("/v1/models", "/healthz", "/readyz", "/metrics"), "GET")
+LENGTHS = [10, pytest.param(200, marks=pytest.mark.fuzz)]  # requests of a route and kind
+
+MASK = encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5))
+GOOD = [encode(noise(7, 5)), encode(noise(7, 5, 3), "WEBP", lossless=True), encode(noise(7, 5, 3), "BMP")]
+BAD = [encode(noise(5, 7)), GOOD[0][:-20], b""]
+ANY_TEXT = ("user", "safety_identifier")  # fields that are taken whatever they say
+FILES = ("image", "image[]", "mask")
+HEADERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "accept": st.sampled_from(["application/json", "image/*", "*/*", "text/html", "image/gif", "a,;/,", ""]),
+        "authorization": st.sampled_from(["Bearer key", "Basic a2V5", "Bearer"]),
+        "if-none-match": st.sampled_from(["*", '"a"', 'W/"a"']),
+        "origin": st.sampled_from(["null", "http://localhost"]),
+        "x-request-id": st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=300),
+    },
+)
+READ = {"application/x-npy": lambda data: np.load(io.BytesIO(data)), "image/png": decode, "image/webp": decode}
+FITTING = {  # what the description cannot say of fields: these are painted
+    GENERATIONS: {
+        "model": st.just("grey"),
+        "n": st.integers(1, SLOTS),
+        "prompt": st.just(""),
+        "seed": st.integers(0, 2**63 - 1),
+        "size": st.sampled_from(["auto", "5x7"]),
+        "stream": st.just(False),
+        "partial_images": st.just(0),
+    },
+    LIKELIHOODS: {"model": st.just("grey"), "image": st.lists(st.sampled_from(GOOD), min_size=1, max_size=3)},
+}
+FITTING[EDITS] = FITTING[GENERATIONS] | FITTING[LIKELIHOODS] | {"mask": st.just(MASK)}
+schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
+
+
+@pytest.fixture(scope="module")
+def server(grey_directory: Path) -> Iterator[Server]:
+    options = {**ROOM, "max-images-per-request": SLOTS + WAITING}
+    with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
+        yield server
+    log = "".join(server.log)
+    assert "a request failed" not in log, log[log.index("a request failed") :][:5000]
+
+
+@pytest.fixture(scope="module")
+def description(server: Server) -> BaseSchema:
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.headers.clear()  # its own Accept goes before a case's
+        yield session
+
+
+@pytest.fixture(autouse=True)
+def unharmed(client: httpx.Client, alone: np.ndarray) -> Iterator[None]:
+    yield
+    assert_unharmed(client, alone)
+
+
+def asked(case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction) -> Response:
+    """The answer, which is one that the description has.
+
+    Not every fitting request can be answered: the description knows no model's name and size.
+    """
+    __tracebackhide__ = True
+    case.headers = headers
+    response = case.call(session=session, timeout=PATIENCE)
+    case.validate_response(response, excluded_checks=[positive_data_acceptance, *excluded])
+    if response.status_code >= 400:
+        assert_shape(response)
+    return response
+
+
+def assert_shape(response: Response) -> None:
+    __tracebackhide__ = True
+    (error,) = response.json().values()
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error"
+    assert ONE_SENTENCE.fullmatch(error["message"]), error
+
+
+def fit(case: Case, fields: dict[str, Any]) -> None:
+    """Makes a body that fits the description fit the model too."""
+    if case.media_type == "application/json":
+        fields = {name: as_text(value) for name, value in fields.items()}
+    else:
+        case.body.pop("image[]", None)
+        case.body = {name: value for name, value in case.body.items() if value is not None}  # forms have no null
+    case.body = {**case.body, **fields}
+    case.body.pop("keep_rows", None)
+
+
+def is_wrong(case: Case) -> bool:
+    """Whether what is sent does not fit the description, for not all that is meant to be wrong is wrong in a form."""
+    if case.media_type == "application/json" or not isinstance(case.body, dict):
+        return True
+    schema = case.operation.definition.raw["requestBody"]["content"][case.media_type]["schema"]
+    return not jsonschema_rs.is_valid(schema, as_sent(case.body))
+
+
+def as_sent(form: dict[str, Any]) -> dict[str, Any]:
+    """A form's fields as its parts say them: what is null is left out, an array is as many parts, all are texts."""
+    sent: dict[str, Any] = {}
+    for name, value in form.items():
+        parts = [part for part in (value if isinstance(value, list) else [value]) if part is not None]
+        if name in FILES:
+            parts = [part if isinstance(part, int | float | dict | list) else "" for part in parts]
+        elif name in ANY_TEXT:
+            parts = [str(part) for part in parts]
+        if parts:
+            sent[name] = parts[0] if len(parts) == 1 and not name.startswith("image") else parts
+    return sent
+
+
+def as_text(value: Any) -> Any:
+    """Pictures as JSON has them."""
+    if isinstance(value, list):
+        return [as_text(one) for one in value]
+    return text(value) if isinstance(value, bytes) else value
+
+
+def generated(examples: int) -> settings:
+    return settings(max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+
+
+def test_every_route_is_among_these(description: BaseSchema) -> None:
+    assert {path: list(operations) for path, operations in description.items()} == {
+        path: [method.lower()] for path, method in ROUTES.items()
+    }
+
+
+@pytest.mark.parametrize("examples", LENGTHS)
+@pytest.mark.parametrize("path", ROUTES)
+def test_fitting_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
+    @generated(examples)
+    @given(case=description[path][ROUTES[path]].as_strategy(), headers=HEADERS)
+    def check(case: Case, headers: dict[str, str]) -> None:
+        asked(case, session, headers)
+
+    check()
+
+
+@pytest.mark.parametrize("examples", LENGTHS)
+@pytest.mark.parametrize("path", WITH_BODY)
+def test_unfitting_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
+    """None of them is painted."""
+
+    @generated(examples)
+    @given(case=description[path]["POST"].as_strategy(GenerationMode.NEGATIVE).filter(is_wrong), headers=HEADERS)
+    def check(case: Case, headers: dict[str, str]) -> None:
+        asked(case, session, headers)
+
+    check()
+
+
+@pytest.mark.parametrize("examples", LENGTHS)
+@pytest.mark.parametrize("path", WITH_BODY)
+def test_all_that_fits_is_answered(
+    description: BaseSchema, session: requests.Session, path: str, examples: int
+) -> None:
+    @generated(examples)
+    @given(
+        case=description[path]["POST"].as_strategy(),
+        fields=st.fixed_dictionaries(FITTING[path]),
+        accept=st.sampled_from(["application/json", *READ]),
+    )
+    def check(case: Case, fields: dict[str, Any], accept: str) -> None:
+        fit(case, fields)
+        response = asked(case, session, {"accept": accept}, negative_data_rejection)
+        assert response.status_code == 200, response.text
+        if path == LIKELIHOODS or accept == "application/json":
+            assert response.json()["data"]
+        else:
+            assert READ[accept](response.content).size % 35 == 0
+
+    check()
+
+
+@pytest.mark.parametrize("examples", LENGTHS)
+@pytest.mark.parametrize("path", [GENERATIONS, EDITS])
+def test_all_that_fits_is_streamed(
+    description: BaseSchema, session: requests.Session, path: str, examples: int
+) -> None:
+    @generated(examples)
+    @given(
+        case=description[path]["POST"].as_strategy(),
+        fields=st.fixed_dictionaries(FITTING[path]),
+        partial=st.integers(0, 1),  # few events, for after ten or so schemathesis leaves a stream
+    )
+    def check(case: Case, fields: dict[str, Any], partial: int) -> None:
+        fit(case, fields | {"n": 1, "stream": True, "partial_images": partial})
+        response = asked(case, session, {"accept": "text/event-stream"}, negative_data_rejection)
+        assert response.status_code == 200, response.text
+        assert response.text.count(".completed\n") == len(fields.get("image", [0]))
+
+    check()
+
+
+@pytest.mark.parametrize("path", NAMED)
+def test_the_model_that_is_there(description: BaseSchema, session: requests.Session, path: str) -> None:
+    case = description[path]["GET"].Case(path_parameters={"name": "grey"})
+    assert asked(case, session, {}).status_code == 200
+    assert asked(case, session, {"accept": "image/png"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", WITH_BODY)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "image/png", "json", ""])
+def test_other_bodies(client: httpx.Client, path: str, kind: str) -> None:
+    assert_refused(
+        client.post(path, content=b"{}", headers={"content-type": kind}), 415, None, "unsupported_media_type"
+    )
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_other_methods(client: httpx.Client, path: str) -> None:
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - {ROUTES[path]}:
+        response = client.request(method, path)
+        assert_refused(response, 405, None, "method_not_allowed")
+        assert ROUTES[path] in response.headers["allow"].split(", ")

@@ -1,0 +1,149 @@
+"""scanline bench: one run of a tiny model for people, programs and eyes; what is wrong is said before any work."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from scanline.model.bench import ceilings, correctness, fast_transformers, memory_over_position
+from scanline.model.training import TrainingConfig
+from scanline.model.training.presets import PRESETS, Preset
+from tests.support import small_models
+from tests.support.commands import done, scanline
+
+ALL = {
+    *("benchmark", "schema", "date", "machine", "others_share_of_cpu", "commit", "torch", "python", "configuration"),
+    *("state_bytes_per_image", "checked", "ceilings", "one_image", "bulk", "prefill", "scoring", "over_position"),
+    "left_out",
+}
+RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
+SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
+
+WRONG = {  # label: the options, what is said
+    "an unknown preset": ("--random imagenet", "there is no preset 'imagenet'; there are "),
+    "an unknown model": ("--model white", "there is no model 'white'"),
+    "two models": ("--random mnist --model mnist-small", "--model and --random exclude each other"),
+    "a batch of none": ("--batches 1,0", "a batch has at least one image, not 0"),
+    "batches in words": ("--batches many", "--batches: give whole numbers with commas between them, not 'many'"),
+    "no batches": ("--batches=", "--batches: give whole numbers with commas between them, not ''"),
+    "no time": ("--seconds 0", "a measurement takes more than 0 seconds, not 0.0"),
+    "all time": ("--seconds inf", "a measurement takes more than 0 seconds, not inf"),
+    "an unknown part": ("--skip authors,lunch", "there is no part 'lunch' to skip; there are latency, bulk,"),
+    "no folder for the plot": ("--plot nowhere/bench.png", "--plot nowhere/bench.png: there is no directory nowhere"),
+    "another kind of plot": ("--plot bench.svg", "--plot bench.svg: a plot is a .png file"),
+    "an unknown device": ("--device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little() -> Iterator[None]:
+    """A machine that is measured quickly, and a preset of little."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceilings, "COPY_BYTES", 2**16)
+        patch.setattr(ceilings, "SQUARE", {"cpu": 16})
+        patch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
+        patch.setitem(PRESETS, "tiny", Preset("mnist", small_models.config(), TrainingConfig(updates=1)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def plot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plots") / "bench.png"
+
+
+@pytest.fixture(scope="module")
+def found(grey_directory: Path, plot: Path) -> dict[str, Any]:
+    """The one JSON object of a whole run."""
+    out = done(*SHORT, "--model", grey_directory, "--batches", "1,3", "--plot", plot, "--json")
+    assert out.count("\n") == 1
+    parsed: dict[str, Any] = json.loads(out)
+    return parsed
+
+
+def test_a_program_reads_every_part(found: dict[str, Any]) -> None:
+    assert set(found) == ALL
+    assert found["checked"]["batches"] == found["configuration"]["batches"] == [1, 3]
+    assert set(found["ceilings"]["products_ms"]) >= {"1", "3"}
+    assert found["prefill"]["bytes_of_each"] == 17
+    assert found["scoring"]["images_per_second"] > 0
+    assert found["one_image"]["ours"]["seconds_median"] <= found["one_image"]["ours"]["seconds_p99"]
+
+
+def test_programs_are_side_by_side_at_every_batch_size(found: dict[str, Any]) -> None:
+    assert [row["batch"] for row in found["bulk"]] == [1, 3]
+    for row in found["bulk"]:
+        assert set(row["ours"]) == RATE
+        assert set(row["softmax"]) == RATE | {"positions"}
+        assert (row["authors"] is None) == (fast_transformers.missing() is not None)
+
+
+def test_softmax_grows_where_ours_does_not(found: dict[str, Any]) -> None:
+    ours, softmax = (found["over_position"][name]["looks"] for name in ("ours", "softmax"))
+    assert len({look["tensor_bytes"] for look in ours}) == 1
+    assert softmax[-1]["tensor_bytes"] > 3 * softmax[0]["tensor_bytes"]
+
+
+@pytest.mark.usefixtures("found")
+def test_the_plot_is_a_picture(plot: Path) -> None:
+    with Image.open(plot) as picture:
+        picture.load()
+        assert (picture.format, picture.mode) == ("PNG", "RGBA")
+        assert len(picture.getcolors(maxcolors=2**20) or []) > 10
+    assert list(plot.parent.iterdir()) == [plot]
+
+
+def test_a_person_reads_tables(grey_directory: Path) -> None:
+    told = done(*SHORT, "--model", grey_directory, "--batches", 2)
+    for words in (
+        "checked: views differ by",
+        "ceilings:",
+        "one image, alone:",
+        "images/s",
+        "prefill:",
+        "over position",
+    ):
+        assert words in told
+
+
+def test_parts_can_be_skipped(tmp_path: Path) -> None:
+    skip = "latency,reading,position,authors,softmax"
+    plot = tmp_path / "bench.png"
+    out = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", skip, "--json", "--plot", plot)
+    told = json.loads(out)
+    nothing = {key for key in ALL if told[key] is None}
+    assert nothing - {"commit", "others_share_of_cpu"} == {"one_image", "prefill", "scoring", "over_position"}
+    assert told["bulk"][0]["authors"] is told["bulk"][0]["softmax"] is None
+    assert (told["left_out"], plot.exists()) == ([], True)
+    skipped = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", f"{skip},bulk")
+    assert "ceilings:" in skipped
+
+
+def test_a_baseline_that_is_not_installed_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_transformers, "missing", lambda: "it is not here")
+    command = (*SHORT, "--random", "tiny", "--batches", "1,2", "--skip", "latency,reading,position,softmax")
+    told = json.loads(done(*command, "--json"))
+    assert [row["authors"] for row in told["bulk"]] == [None, None]
+    assert told["left_out"] == ["it is not here"]
+    assert "it is not here" in done(*command)
+
+
+def test_a_wrong_product_has_no_numbers(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(correctness, "views_differ", lambda *_: 0.5)
+    ran = scanline(*SHORT, "--model", grey_directory, "--batches", 1)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == "scanline: recurrent steps and the parallel view differ by 0.5 bits/dim, more than 0.001\n"
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(label: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options, said = WRONG[label]
+    ran = scanline("bench", *options.split())
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("scanline: ")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,66 @@
+"""scanline complete: the rest of an occluded picture."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.commands import done
+from tests.support.pictures import encode, noise
+
+IMAGE = noise(7, 5)
+HOLE = np.full((7, 5), 255, np.uint8)
+HOLE[2:5, 1:3] = 0
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    file = tmp_path / "picture.png"
+    file.write_bytes(encode(IMAGE))
+    return file
+
+
+@pytest.fixture
+def complete(tmp_path: Path, grey_directory: Path) -> tuple[object, ...]:
+    """The command, but for the picture and what is known of it; the array goes to completions.npy."""
+    out = tmp_path / "completions.npy"
+    return ("complete", "--model", grey_directory, "-n", 3, "--seed", 4, "--out", out)
+
+
+def test_kept_rows_are_kept(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
+    done(*complete, picture, "--keep-rows", 4)
+    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy")[:, :4], np.stack([IMAGE[:4]] * 3))
+
+
+def test_completions_are_those_of_the_generator(
+    tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
+) -> None:
+    (tmp_path / "mask.png").write_bytes(encode(HOLE))
+    done(*complete, picture, "--mask", tmp_path / "mask.png")
+    alone = paint(grey, 3, seed=4, known=IMAGE.reshape(-1), mask=HOLE.reshape(-1) == 255).images
+    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
+
+
+def test_the_pictures_own_alpha_decides(tmp_path: Path, complete: tuple[object, ...]) -> None:
+    (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
+    done(*complete, tmp_path / "hole.png")
+    known = HOLE == 255
+    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy")[:, known], np.stack([IMAGE[known]] * 3))
+
+
+def test_a_sheet_goes_from_occluded_to_original(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
+    done(*complete, picture, "--keep-rows", 4)
+    done(*complete, picture, "--keep-rows", 4, "--out", tmp_path / "sheet.png")
+    occluded = np.concatenate((IMAGE[:4], np.full((3, 5), 128, np.uint8)))
+    row = np.hstack((occluded, *np.load(tmp_path / "completions.npy"), IMAGE))
+    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "sheet.png")), row)
+
+
+def test_a_program_reads_what_came_of_it(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
+    told = json.loads(done(*complete, picture, "--keep-rows", 4, "--json"))
+    assert (told["out"], told["n"], told["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
+    assert len(told["bits_per_dim"]) == 3

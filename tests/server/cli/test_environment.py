@@ -1,0 +1,57 @@
+"""SCANLINE_* variables: a misspelt one is refused with the nearest name, others' are left alone."""
+
+import pytest
+
+from scanline.server.environment import check
+from tests.support.commands import scanline
+
+MISSPELT = {
+    "SCANLINE_API_KEY": "did you mean SCANLINE_API_KEYS",
+    "SCANLINE_MODEL": "did you mean SCANLINE_MODELS",
+    "SCANLINE_SLOT": "did you mean SCANLINE_SLOTS",
+    "SCANLINE_HTTP_PORT": "did you mean SCANLINE_PORT",
+    "scanline_api_key": "did you mean SCANLINE_API_KEYS",
+    "SCANLINE_TEMPERATURE": "there are SCANLINE_MODELS, HOST, PORT",
+}
+OF_KUBERNETES = {  # beside services named scanline and scanline-web
+    "SCANLINE_SERVICE_HOST": "10.0.0.11",
+    "SCANLINE_SERVICE_PORT": "8000",
+    "SCANLINE_SERVICE_PORT_HTTP": "8000",
+    "SCANLINE_PORT_8000_TCP": "tcp://10.0.0.11:8000",
+    "SCANLINE_PORT_8000_TCP_PROTO": "tcp",
+    "SCANLINE_PORT_8000_TCP_ADDR": "10.0.0.11",
+    "SCANLINE_WEB_SERVICE_HOST": "10.0.0.12",
+    "SCANLINE_WEB_PORT": "tcp://10.0.0.12:80",
+    "SCANLINE_WEB_PORT_80_TCP_PORT": "80",
+}
+LINK = "tcp://10.0.0.11:8000"
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_one_is_refused_with_the_nearest_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is no setting: {MISSPELT[name]}"):
+        check({name: "1"}, ())
+
+
+def test_settings_and_what_has_nothing_to_do_with_us_pass() -> None:
+    check({"SCANLINE_API_KEYS": "a", "scanline_port": "8000", "PATH": "/bin", "SCAN": "1", "MY_SCANLINE_X": "1"}, ())
+
+
+def test_what_kubernetes_sets_passes() -> None:
+    check(OF_KUBERNETES, ())
+
+
+def test_a_port_that_kubernetes_sets_is_explained() -> None:
+    with pytest.raises(ValueError, match="as Kubernetes sets it beside a service named scanline"):
+        check({"SCANLINE_PORT": LINK}, ())
+
+
+def test_a_port_that_an_option_sets_is_asked_of_nobody_else() -> None:
+    check({"SCANLINE_PORT": LINK}, {"port"})
+
+
+def test_a_server_does_not_start_with_a_misspelt_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
+    ran = scanline("serve", "--port", "0")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == "scanline: SCANLINE_API_KEY is no setting: did you mean SCANLINE_API_KEYS?\n"

@@ -1,0 +1,123 @@
+"""What a user gets wrong on the command line: one sentence, exit status 2, never a traceback."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.formats.checkpoint import save_model
+from tests.support import blobs, small_models
+from tests.support.commands import scanline
+from tests.support.pictures import encode, noise
+from tests.support.running_server import SCANLINE
+from tests.support.tiny import GREY
+
+CASES = {  # label: the command, in a folder that has all that it names but what is wrong; what is said
+    "unknown model": ("sample --model white", "there is no model 'white'"),
+    "no model directory": ("sample --model empty", "empty is not a model directory: config.json is missing"),
+    "a broken model": ("sample --model broken", "model.safetensors is missing"),
+    "temperature 0": ("sample --temperature 0", "--temperature must be above 0 and at most 2, not 0.0"),
+    "temperature 3": ("complete grey.png --keep-rows 3 --temperature 3", "--temperature must be above 0"),
+    "temperature NaN": ("sample --temperature nan", "--temperature must be above 0 and at most 2, not nan"),
+    "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
+    "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
+    "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
+    "a file for a folder": ("sample -n 1 --out file", "file: File exists"),
+    "no picture": ("complete none.png --keep-rows 3", "none.png: No such file or directory"),
+    "a broken picture": ("complete file --keep-rows 3", "file is not a readable PNG, WebP, JPEG or BMP picture."),
+    "a picture of another size": ("complete small.png --keep-rows 3", "small.png is 3x3"),
+    "all rows kept": ("complete grey.png --keep-rows 7", "keep_rows must be 0 to 6"),
+    "two that decide": ("complete grey.png --keep-rows 3 --mask mask.png", "--keep-rows and --mask exclude each other"),
+    "nothing that decides": ("complete grey.png", "give --keep-rows or --mask"),
+    "a mask with values between": ("complete grey.png --mask grey.png", "grey.png has grey values between 0"),
+    "one bad picture of two": ("score grey.png small.png", "small.png is 3x3"),
+    "no data directory": ("evaluate digits --data nowhere", "nowhere is not a directory"),
+    "a data directory without data": ("evaluate digits --data empty", "empty has neither t10k-images-idx3-ubyte nor"),
+    "a broken data file": ("evaluate digits --data broken", "t10k-images-idx3-ubyte.gz is truncated"),
+    "a model of no data set": ("evaluate grey --data data", "no data set has images of 7 x 5 x 1"),
+    "unknown preset": ("train --preset imagenet --data data --out new", "there is no preset 'imagenet'"),
+    "training without data": ("train --preset mnist-small --data empty --out new", "has neither train-images"),
+    "unknown schedule": (
+        "train --preset mnist-small --data data --out new --schedule steps",
+        "schedule must be one of cosine, trapezoid, constant, not 'steps'",
+    ),
+    "nothing to resume": ("train --preset mnist-small --data data --out new --resume", "there is nothing to resume"),
+    "nowhere to train": ("train --preset mnist-small --data data --out file", "file"),
+    "serving no model": ("serve --model white", "there is no model 'white'"),
+    "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
+    "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
+    "serving a model by two paths": ("serve --model grey --model ./grey", "--model: one is given twice"),
+    "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests ask"),
+    "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
+    "serving on no port": ("serve --model grey --port 70000", "--port"),
+    "serving on an unknown device": ("serve --model grey --device tpu", "--device"),
+    "serving in no slots": ("serve --model grey --slots 0", "--slots"),
+}
+
+USAGE = {  # label: a command that the parser refuses, what it names
+    "unknown command": ("paint", "paint"),
+    "unknown option": ("sample --temprature 1", "--temprature"),
+    "no images": ("sample -n 0", "-n"),
+    "a negative seed": ("sample --seed -1", "--seed"),
+    "a seed of 64 bits": (f"sample --seed {2**63}", "--seed"),
+    "rows below zero": ("complete grey.png --keep-rows -1", "--keep-rows"),
+    "no picture": ("complete", "picture"),
+    "no data": ("evaluate grey", "--data"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
+    """Models, data and pictures, right and wrong."""
+    folder = tmp_path_factory.mktemp("folder")
+    for name in ("empty", "broken", "data"):
+        (folder / name).mkdir()
+    (folder / "grey").symlink_to(grey_directory)
+    save_model(small_models.model(GREY), folder / "other" / "grey")
+    save_model(small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits")
+    (folder / "broken" / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
+    blobs.write(folder / "data")
+    name = "t10k-images-idx3-ubyte.gz"
+    (folder / "broken" / name).write_bytes((folder / "data" / name).read_bytes()[:1000])
+    (folder / "file").write_bytes(b"no picture")
+    (folder / "grey.png").write_bytes(encode(noise(7, 5)))
+    (folder / "small.png").write_bytes(encode(noise(3, 3)))
+    (folder / "mask.png").write_bytes(encode(np.tile(np.uint8([0, 255, 0, 0, 0]), (7, 1))))
+    return folder
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_what_is_wrong_is_said_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, said = CASES[label]
+    monkeypatch.chdir(folder)
+    paints = command.split()[0] in ("sample", "complete", "score") and "--model" not in command
+    ran = scanline(*command.split(), *(("--model", "grey") if paints else ()))
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("scanline: ")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("label", USAGE)
+def test_what_the_parser_refuses_is_said_too(label: str) -> None:
+    command, named = USAGE[label]
+    ran = scanline(*command.split())
+    assert (ran.status, ran.out) == (2, "")
+    assert named in ran.err.partition("Error")[2]
+    assert "Traceback" not in ran.err
+
+
+def test_a_refused_command_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+    scanline("sample", "--model", "grey", "--out", "digits.jpg")
+    scanline("train", "--preset", "mnist-small", "--data", "empty", "--out", "new")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_the_console_script_says_the_same(folder: Path) -> None:
+    ran = subprocess.run([SCANLINE, "sample", "--model", "white"], cwd=folder, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("scanline: there is no model 'white'")
+    assert ran.stderr.count("\n") == 1

@@ -1,0 +1,225 @@
+"""scanline evaluate: test bits/dim, and the report of samples beside test images."""
+
+import json
+import os
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.evaluation.likelihood import score
+from scanline.model.formats import model_dir as model_directory
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.sampling.offline import paint
+from tests.support import blobs, small_models
+from tests.support.commands import done, scanline
+
+TESTS = 120  # test images
+SAMPLES = 60
+CONFIG = small_models.config(height=28, width=28, layers=1, heads=1, neighbours=(28,))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evaluate")
+    (folder / "data").mkdir()
+    blobs.write(folder / "data", {"train": 300, "t10k": TESTS})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path) -> Path:
+    return folder / "data"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(folder: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        yield folder / "cache" / "scanline"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    save_model(small_models.model(CONFIG), tmp_path / "blotter")
+    return tmp_path / "blotter"
+
+
+@pytest.fixture(scope="module")
+def reported(folder: Path, data: Path) -> tuple[dict[str, object], str]:
+    """What a program reads, and the page."""
+    save_model(small_models.model(CONFIG), folder / "spotter")
+    told = json.loads(done("evaluate", folder / "spotter", "--data", data, "--samples", SAMPLES, "--json", "--save"))
+    return told, (folder / "spotter" / "report.html").read_text()
+
+
+def test_bits_alone(data: Path, directory: Path) -> None:
+    told = json.loads(done("evaluate", directory, "--data", data, "--samples", 0, "--json"))
+    alone = score(load_model(directory), blobs.images(TESTS, seed=1).reshape(TESTS, 784))
+    assert (told["dataset"], told["split"], told["images"]) == ("mnist", "test", TESTS)
+    assert told["bits_per_dim"] == pytest.approx(alone.bits_per_dim)
+    assert told["standard_error"] == pytest.approx(alone.standard_error)
+    assert "quality" not in told
+    assert not (directory / "report.html").exists()
+
+
+def test_bits_alone_need_no_labels(tmp_path: Path, directory: Path) -> None:
+    blobs.write(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+    assert " bits/dim on 16 test images of mnist\n" in done("evaluate", directory, "--data", tmp_path, "--samples", 0)
+
+
+def test_an_evaluation_can_be_kept(data: Path, directory: Path) -> None:
+    told = done("evaluate", directory, "--data", data, "--images", 4, "--save", "--samples", 0)
+    assert f"{model_directory.tested_bits_per_dim(directory):.4f} +- " in told
+
+
+def test_figures_of_samples_stand_beside_those_of_test_images(reported: tuple[dict[str, object], str]) -> None:
+    quality = reported[0]["quality"]
+    assert isinstance(quality, dict)
+    assert quality["samples"] == SAMPLES
+    for name in ("frechet_distance", "recognisable"):
+        assert np.isfinite([quality[name]["samples"], quality[name]["test_images"]]).all()
+    assert quality["frechet_distance"]["samples"] > quality["frechet_distance"]["test_images"]  # noise against spots
+    assert (quality["frechet_distance"]["images"], quality["frechet_distance"]["against"]) == (60, 60)
+    assert sum(quality["classes"]["samples"]) == pytest.approx(1)
+    near = quality["nearest_training_image"]
+    assert (near["training_images"], near["copies"]) == (300, 0)
+    assert near["samples_median"] > near["test_images_median"]
+
+
+def test_the_samples_are_those_that_sample_paints(folder: Path, reported: tuple[dict[str, object], str]) -> None:
+    painted = paint(load_model(folder / "spotter"), SAMPLES, seed=0)
+    quality = reported[0]["quality"]
+    assert isinstance(quality, dict)
+    assert quality["sample_bits_per_dim"]["mean"] == painted.bits_per_dim.mean()
+
+
+def test_all_figures_are_kept(folder: Path, reported: tuple[dict[str, object], str]) -> None:
+    assert model_directory.read_evaluation(folder / "spotter") == reported[0]
+    assert model_directory.tested_bits_per_dim(folder / "spotter") == reported[0]["bits_per_dim"]
+
+
+def test_the_report_needs_nothing_but_itself(reported: tuple[dict[str, object], str]) -> None:
+    page = reported[1]
+    links = re.findall(r'(?:src|href|srcset)="([^"]*)"', page)
+    assert len(links) == 3 * 2 + 6  # plots for light and dark pages, sheets
+    assert all(link.startswith("data:image/png;base64,") for link in links)
+    assert "http" not in re.sub(r'"data:[^"]*"', "", page)
+    assert "prefers-color-scheme: dark" in page
+    assert "$" not in re.sub(r'"data:[^"]*"', "", page)
+
+
+def test_a_second_evaluation_says_the_same_with_the_kept_classifier(
+    data: Path, cache: Path, tmp_path: Path, folder: Path, reported: tuple[dict[str, object], str]
+) -> None:
+    kept = list(cache.glob("*.safetensors"))
+    assert len(kept) == 1
+    written = kept[0].stat().st_mtime_ns
+    options = ("--samples", SAMPLES, "--report", tmp_path / "page.html", "--json")
+    assert json.loads(done("evaluate", folder / "spotter", "--data", data, *options)) == reported[0]
+    assert (tmp_path / "page.html").exists()
+    assert kept[0].stat().st_mtime_ns == written
+
+
+def test_a_person_reads_lines(data: Path, directory: Path) -> None:
+    lines = done("evaluate", directory, "--data", data, "--samples", SAMPLES, "--images", 110).splitlines()
+    assert [line.partition(":")[0] for line in lines[2:]] == [
+        "Frechet distance in this classifier's features",
+        "recognisable",
+        "median distance to the nearest training image",
+        f"{directory / 'report.html'}",
+    ]
+
+
+def test_another_precision_is_kept_under_its_name(data: Path, directory: Path) -> None:
+    evaluate = ("evaluate", directory, "--data", data, "--save", "--samples")
+    done(*evaluate, 0)
+    ran = scanline(*evaluate, SAMPLES, "--precision", "float16-state")
+    if ran.status == 2 and "native" in ran.err:
+        pytest.skip("the native step was not compiled")
+    kept = model_directory.read_evaluation(directory)
+    assert "quality" not in kept
+    assert kept["precisions"]["float16-state"]["quality"]["samples"] == SAMPLES
+
+
+def test_a_cache_of_ones_own(data: Path, directory: Path, tmp_path: Path) -> None:
+    done("evaluate", directory, "--data", data, "--samples", SAMPLES, "--cache", tmp_path / "new" / "cache")
+    assert len(list((tmp_path / "new" / "cache").glob("classifier-mnist-*.safetensors"))) == 1
+
+
+WRONG = {  # label: options, what is said
+    "too few samples": (("--samples", 49), "--samples must be 0 or at least 50, not 49"),
+    "too few test images": (("--images", 99), "99 test images are too few to stand against; at least 100"),
+    "no page": (("--report", "report.png"), "--report report.png: a report is a .html file"),
+    "nowhere": (("--report", "nowhere/report.html"), "there is no directory nowhere"),
+    "a directory for a page": (("--report", "page.html"), "page.html cannot be written; give --report PATH.html"),
+    "a file for a cache": (("--cache", "file"), "file"),
+}
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_what_is_wrong_is_said_before_the_work(
+    data: Path, directory: Path, label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.html").mkdir()
+    (tmp_path / "file").write_text("a file")
+    options, said = WRONG[label]
+    ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES, *options)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (directory / "report.html").exists()
+
+
+def test_a_negative_number_of_samples(data: Path, directory: Path) -> None:
+    ran = scanline("evaluate", directory, "--data", data, "--samples", -1)
+    assert ran.status == 2
+    assert "--samples" in ran.err
+
+
+def test_without_labels(tmp_path: Path, directory: Path) -> None:
+    blobs.write(tmp_path, {"train": 100, "t10k": 100})
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+    ran = scanline("evaluate", directory, "--data", tmp_path, "--samples", SAMPLES)
+    assert ran.status == 2
+    assert ran.err == f"scanline: {tmp_path} has neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz\n"
+
+
+def test_without_matplotlib(data: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES)
+    assert ran.status == 2
+    assert "install scanline[train], or give --samples 0" in ran.err
+    assert "bits/dim" in done("evaluate", directory, "--data", data, "--samples", 0)
+
+
+def test_a_full_disk_leaves_the_old_report(data: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk's limit is the process's own, which the system enforces alike."""
+    (directory / "report.html").write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == f"scanline: {directory / 'report.html'}: File too large\n"
+    assert (directory / "report.html").read_text() == "old"
+
+
+@pytest.mark.parametrize(("option", "said"), [("--json", "give --report PATH.html"), ("--save", "leave out --save")])
+def test_a_directory_that_cannot_be_written(data: Path, directory: Path, option: str, said: str) -> None:
+    directory.chmod(0o555)
+    if os.access(directory, os.W_OK):
+        pytest.skip("nothing is closed to root")
+    ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES, option)
+    directory.chmod(0o755)
+    assert (ran.status, ran.out) == (2, "")
+    assert f"{directory}" in ran.err
+    assert said in ran.err

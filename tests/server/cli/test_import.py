@@ -1,0 +1,55 @@
+"""scanline import and export: the authors' checkpoints come in and go out, and what comes in paints."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.model.formats.test_fast_transformers import written
+from tests.support.commands import done, scanline
+
+
+def refused(*arguments: object) -> str:
+    """The one sentence with which a command ends."""
+    ran = scanline(*arguments)
+    assert (ran.status, ran.out) == (2, "")
+    assert len(ran.err.splitlines()) == 1
+    return ran.err
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    file = tmp_path / "weights.pth"
+    torch.save({"model_state": written(layers=1), "optimizer_state": {}, "iteration": 7}, file)
+    return file
+
+
+def test_an_imported_model_paints_and_goes_back(checkpoint: Path, tmp_path: Path) -> None:
+    told = done("import", checkpoint, tmp_path / "theirs")
+    assert "28x28, 1 layers of 2 heads of 32, 3 components, scales read as exp" in told
+    done("sample", "--model", tmp_path / "theirs", "-n", "2", "--out", tmp_path / "two.npy")
+    painted = np.load(tmp_path / "two.npy")
+    assert painted.shape == (2, 28, 28)
+    assert not painted[:, 0, 0].any()
+    done("export", tmp_path / "theirs", tmp_path / "again.pth")
+    first, again = (torch.load(file, weights_only=True)["model_state"] for file in (checkpoint, tmp_path / "again.pth"))
+    assert all(torch.equal(first[name], again[name]) for name in first if name != "pos_embedding.pe")
+
+
+def test_another_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "weights.pth").write_bytes(b"PK nothing")
+    assert "is not a torch checkpoint of plain tensors" in refused("import", tmp_path / "weights.pth", tmp_path / "out")
+    assert "is missing" in refused("import", tmp_path / "nothing.pth", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_misshapen_checkpoint_names_its_file_and_tensor(checkpoint: Path, tmp_path: Path) -> None:
+    torch.save({"model_state": written(layers=1) | {"predictor.weight": torch.zeros(4, 64)}}, checkpoint)
+    assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused("import", checkpoint, tmp_path / "out")
+
+
+def test_a_model_that_they_cannot_express_is_not_exported(tmp_path: Path) -> None:
+    said = refused("export", "mnist-small", tmp_path / "weights.pth")
+    assert "the authors' code knows no norm of 'pre'" in said
+    assert not (tmp_path / "weights.pth").exists()

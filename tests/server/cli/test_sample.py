@@ -1,0 +1,73 @@
+"""scanline sample: images from nothing, into the form that the name asks for."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.commands import done
+
+
+@pytest.fixture
+def images(grey: Transformer) -> np.ndarray:
+    """The five images [5, 7, 5] of seed 3."""
+    return paint(grey, 5, seed=3).images.reshape(5, 7, 5)
+
+
+@pytest.fixture
+def sample(grey_directory: Path) -> tuple[object, ...]:
+    """The command, but for where the images go."""
+    return ("sample", "--model", grey_directory, "-n", 5, "--seed", 3, "--out")
+
+
+@pytest.mark.parametrize("name", ["sheet.png", "sheet.webp", "SHEET.PNG"])
+def test_a_picture_is_a_sheet_row_by_row(
+    tmp_path: Path, sample: tuple[object, ...], images: np.ndarray, name: str
+) -> None:
+    done(*sample, tmp_path / name)
+    padded = np.concatenate((images, np.zeros((1, 7, 5), np.uint8)))
+    grid = np.asarray(Image.open(tmp_path / name).convert("L"))
+    np.testing.assert_array_equal(grid, np.block([[*padded[:3]], [*padded[3:]]]))
+
+
+def test_an_array_has_all_bytes(tmp_path: Path, sample: tuple[object, ...], images: np.ndarray) -> None:
+    done(*sample, tmp_path / "digits.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy"), images)
+
+
+def test_a_folder_has_a_picture_for_each(tmp_path: Path, sample: tuple[object, ...], images: np.ndarray) -> None:
+    done(*sample, f"{tmp_path / 'digits'}/")
+    files = sorted((tmp_path / "digits").iterdir())
+    np.testing.assert_array_equal([np.asarray(Image.open(file)) for file in files], images)
+
+
+def test_nothing_else_is_left_behind(tmp_path: Path, sample: tuple[object, ...]) -> None:
+    done(*sample, tmp_path / "digits.npy")
+    assert [file.name for file in tmp_path.iterdir()] == ["digits.npy"]
+
+
+def test_a_program_reads_what_came_of_it(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
+    told = json.loads(done(*sample, tmp_path / "digits.npy", "--json"))
+    bits = paint(grey, 5, seed=3).bits_per_dim.tolist()
+    assert told == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits}
+
+
+def test_a_drawn_seed_is_told(tmp_path: Path, grey_directory: Path, grey: Transformer) -> None:
+    out = tmp_path / "digits.npy"
+    told = json.loads(done("sample", "--model", grey_directory, "-n", 1, "--out", out, "--json"))
+    np.testing.assert_array_equal(np.load(out)[0].reshape(-1), paint(grey, 1, seed=told["seed"]).images[0])
+
+
+def test_temperature_is_obeyed(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
+    done(*sample, tmp_path / "digits.npy", "--temperature", 0.5)
+    cold = paint(grey, 5, seed=3, temperature=0.5).images
+    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), cold)
+
+
+def test_colour_has_channels_last(tmp_path: Path, colour_directory: Path) -> None:
+    done("sample", "--model", colour_directory, "-n", 2, "--out", tmp_path / "colours.npy")
+    assert np.load(tmp_path / "colours.npy").shape == (2, 3, 4, 3)

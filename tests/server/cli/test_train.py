@@ -1,0 +1,98 @@
+"""scanline train: from published files to a model directory."""
+
+import csv
+import json
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.training import TrainingConfig
+from scanline.model.training.presets import PRESETS, Preset
+from tests.support import blobs, small_models
+from tests.support.commands import done, scanline
+
+TINY = Preset(
+    "mnist",
+    small_models.config(height=28, width=28, layers=1, neighbours=(28,)),
+    TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def preset() -> Iterator[None]:
+    """A preset that three updates teach nothing, quickly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "tiny", TINY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    blobs.write(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "tiny"
+    done("train", "--preset", "tiny", "--data", data, "--out", directory)
+    return directory
+
+
+def test_what_is_trained_is_a_model(trained: Path) -> None:
+    assert load_model(trained).config == TINY.model
+
+
+def test_a_curve_and_a_sheet_lie_beside_the_model(trained: Path) -> None:
+    assert Image.open(trained / "samples.png").size == (28, 28)
+    assert Image.open(trained / "loss.png").size[0] > 100
+    with (trained / "loss.csv").open() as file:
+        assert [row["update"] for row in csv.DictReader(file)] == ["3"]
+
+
+def test_options_go_before_the_preset(tmp_path: Path, data: Path) -> None:
+    options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
+    told = done("train", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert json.loads(told)["update"] == 2
+
+
+def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
+    train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    done(*train, "--updates", 2)
+    done(*train, "--resume")
+    assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_a_run_of_another_recipe_is_not_resumed(data: Path, trained: Path) -> None:
+    ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3)
+    assert ran.status == 2
+    assert ran.err == f"scanline: {trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here\n"
+
+
+def test_a_run_is_not_overwritten_by_mistake(data: Path, trained: Path) -> None:
+    before = (trained / "training.pt").read_bytes()
+    ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained)
+    assert ran.status == 2
+    assert "holds a training run already; go on with --resume, or name another directory" in ran.err
+    assert (trained / "training.pt").read_bytes() == before
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
+    """The disk's limit is the process's own, which the system enforces alike."""
+    train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    done(*train, "--updates", 2)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        ran = scanline(*train, "--resume")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == f"scanline: {tmp_path / 'model.safetensors'}: File too large\n"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

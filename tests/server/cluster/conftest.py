@@ -1,0 +1,52 @@
+"""One Ray cluster on this machine for all tests of this folder, and the service that most of them start from.
+
+Without the extra `cluster` there is nothing to test here.
+"""
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+if find_spec("ray") is None:
+    collect_ignore_glob = ["*.py"]
+else:
+    from tests.support.cluster_service import KEY, Service, free_port, running
+
+PATIENT = {
+    "RAY_worker_niceness": "0",  # 15 otherwise: others' tests go first
+    # on a slow machine Serve's own proxy is not up in five seconds
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever wants a cluster has its mark."""
+    for item in items:
+        if "proxy" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def proxy() -> Iterator[int]:
+    """A cluster, and the port of Serve's proxy on it."""
+    import ray
+    from ray import serve
+
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **PATIENT})
+    port = free_port()
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)  # of which tests take fractions
+    serve.start(http_options={"port": port})
+    yield port
+    serve.shutdown()
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def service(proxy: int) -> "Iterator[Service]":
+    """Two replicas of mnist-small, for those with the key."""
+    with running(proxy, model="mnist-small", replicas=2, slots=128, api_keys=KEY, cpus=1, front_cpus=0.5) as service:
+        service.wait_for_replicas(2)
+        yield service

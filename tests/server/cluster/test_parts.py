@@ -1,0 +1,110 @@
+"""Requests cut into parts, whose events another desk wants, and what several engines tell together."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.histogram import Histogram
+from scanline.model.sampling.messages import Event, Failed, Finished, Paint, Pixels, Score, Scored, Seated, Stats
+from scanline.server.cluster.relay import Errand
+from tests.support.patience import PATIENCE
+
+IMAGE = bytes(range(100, 135))
+PICTURES = (bytes(35), bytes([9] * 35))
+MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
+
+
+def done(grey: Transformer, *commands: Paint | Score) -> dict[int, bytes]:
+    """What an engine answers to these commands, by image."""
+    generator = Generator(grey, 5, threads=1)
+    engine = Engine(generator)
+    for command in commands:
+        engine.accept(command)
+    events: list[Event] = []
+    while not engine.idle:
+        events += engine.tick()
+    generator.close()
+    finished = {event.index: event.image for event in events if isinstance(event, Finished)}
+    return finished | {event.index: event.bits for event in events if isinstance(event, Scored)}
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [Paint(0, 9, seed=7, temperature=0.8), Paint(0, 8, 7, 1.0, PICTURES, MASKS), Score(0, PICTURES * 4)],
+    ids=["paint", "complete", "score"],
+)
+def test_parts_are_what_the_whole_is(grey: Transformer, whole: Paint | Score) -> None:
+    indices = tuple(whole.indices)
+    parts = [whole.part(indices[5:]), whole.part(indices[:2]), whole.part(indices[2:5])]
+    assert done(grey, *(replace(part, request=number) for number, part in enumerate(parts))) == done(grey, whole)
+
+
+def test_a_part_carries_only_what_it_needs() -> None:
+    part = Paint(0, 8, 7, 1.0, PICTURES, MASKS).part((5, 6))
+    assert (part.known, part.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
+    assert Score(0, PICTURES).part((0,)).images == (PICTURES[0], b"")
+
+
+def passed_on(errand: Errand) -> list[list[Event]]:
+    async def collect() -> list[list[Event]]:
+        return [events async for events in errand.events()]
+
+    return asyncio.run(collect())
+
+
+def test_an_errand_passes_on_all_that_came() -> None:
+    errand = Errand(Paint(0, 2, seed=7).part((1,)))
+    events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
+    for event in events:
+        errand.receive(event)
+    assert (errand.over, errand.left, passed_on(errand)) == (True, 0, [events])
+
+
+def test_an_errand_ends_with_its_failure() -> None:
+    errand = Errand(Paint(0, 2, seed=7))
+    errand.receive(Failed(0, "It broke."))
+    assert passed_on(errand) == [[Failed(0, "It broke.")]]
+
+
+def test_an_errand_that_is_over_does_not_pause() -> None:
+    async def collect() -> list[list[Event]]:
+        errand = Errand(Paint(0, 2, seed=7))
+        seated, finished = Seated(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
+        errand.receive(seated)
+        found = []
+        async for events in errand.events(lambda: PATIENCE):
+            found.append(events)
+            for event in finished if len(found) == 1 else ():
+                errand.receive(event)
+        return found
+
+    began = time.monotonic()
+    assert [len(events) for events in asyncio.run(collect())] == [1, 2]
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_the_rest_of_an_errand_is_what_is_missing_of_its_part() -> None:
+    errand = Errand(Paint(0, 9, seed=7).part((3, 5, 8)))
+    assert errand.rest.only == (3, 5, 8)
+    errand.receive(Finished(0, 5, IMAGE, 2.5))
+    assert errand.rest.only == (3, 8)
+
+
+def test_engines_are_added_up() -> None:
+    one, other = Stats(images_running=2, steps=5), Stats(images_running=3, steps=7)
+    one.queue.add(0.5)
+    other.queue.add(30.5, times=2)
+    both = one + other
+    assert (both.images_running, both.steps, both.queue.sum) == (5, 12, 61.5)
+    assert np.sum(both.queue.counts) == 3
+
+
+def test_histograms_of_other_bounds_are_not_added() -> None:
+    with pytest.raises(AssertionError):
+        Histogram((1.0,)) + Histogram((2.0,))

@@ -1,6 +1,0 @@
-"""The two shapes that are painted here: small, not square, and longer than one tick's steps."""
-
-from tests.model import small
-
-GREY = small.config(height=7, width=5, layers=1, neighbours=(2, 4, 5, 6))
-COLOUR = small.config(height=3, width=4, channels=3, neighbours=(3, 12))

@@ -1,0 +1,89 @@
+"""How the page looks and reads: sizes, themes, keyboard, what assistive technology is told."""
+
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.support.page_visitor import Visitor
+from tests.support.running_server import Server
+
+Visit = Callable[..., Visitor]
+SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
+BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
+LIGHT, DARK = "rgb(251, 250, 247)", "rgb(20, 21, 23)"
+
+
+def assert_accessible(visitor: Visitor) -> None:
+    found = Axe().run(visitor.page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def assert_fits(visitor: Visitor) -> None:
+    """Nothing reaches beyond the window's side."""
+    assert visitor.page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth") == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: str, theme: str) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=6", *SIZES[size], color_scheme=theme, has_touch=size == "phone")
+    visitor.expect_done(6)
+    assert visitor.page.evaluate(BACKGROUND) == (LIGHT if theme == "light" else DARK)
+    for tab in visitor.see("[role=tab]:not([hidden])").all():
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        assert_fits(visitor)
+        assert_accessible(visitor)
+    visitor.see("#tab-complete").click()
+    visitor.see("#complete-form .primary").click()
+    visitor.expect_done(8, "#complete-meter")
+    assert_fits(visitor)
+    assert_accessible(visitor)
+    visitor.see("#tab-paint").click()
+    visitor.see(".tile").first.click()
+    expect(visitor.see("#viewer")).to_be_visible()
+    assert_fits(visitor)
+    assert_accessible(visitor)
+
+
+def test_the_theme_is_the_visitors_choice(visit: Visit, server: Server) -> None:
+    visitor = visit(f"{server.url}/#complete", color_scheme="light")
+    assert visitor.page.evaluate(BACKGROUND) == LIGHT
+    visitor.see("#theme").click()
+    assert visitor.page.evaluate(BACKGROUND) == DARK
+    visitor.page.reload()
+    assert visitor.page.evaluate(BACKGROUND) == DARK
+    expect(visitor.see("#theme")).to_have_attribute("aria-label", "Use the light theme")
+
+
+def test_tabs_by_keyboard(visit: Visit, server: Server) -> None:
+    visitor = visit(f"{server.url}/#complete")
+    visitor.see("#tab-complete").focus()
+    visitor.page.keyboard.press("ArrowLeft")
+    expect(visitor.see("#tab-paint")).to_be_focused()
+    expect(visitor.see("#paint")).to_be_visible()
+    expect(visitor.see("#complete")).to_be_hidden()
+    visitor.page.keyboard.press("ArrowRight")
+    expect(visitor.see("#complete")).to_be_visible()
+    visitor.page.keyboard.press("Tab")
+    assert visitor.page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def test_all_is_reached_by_keyboard(visit: Visit, server: Server) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    visitor.see("#count").focus()
+    visitor.page.keyboard.type("2")
+    visitor.page.keyboard.press("Control+A")
+    visitor.page.keyboard.type("2")
+    visitor.page.keyboard.press("Enter")
+    visitor.expect_done(2)
+    reached = set()
+    for _ in range(30):
+        visitor.page.keyboard.press("Tab")
+        reached.add(visitor.page.evaluate("document.activeElement.id || document.activeElement.className"))
+    buttons = {"theme", "model", "tab-paint", "count", "seed", "temperature", "again", "copy-link", "save-sheet"}
+    assert buttons <= reached
+    assert {"tile done"} <= reached

@@ -1,0 +1,139 @@
+"""Paint, in a real browser: what the page shows and saves is what the API paints."""
+
+import re
+import signal
+from collections.abc import Callable
+from io import BytesIO
+from os import kill
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.support.page_visitor import Visitor
+from tests.support.running_server import Server
+
+Visit = Callable[..., Visitor]
+LARGEST = 2**63 - 1
+
+
+def painted(client: httpx.Client, **fields: object) -> np.ndarray:
+    """What the API paints, [n, H, W] or [n, H, W, 3]."""
+    answer = client.post("/v1/images/generations", json=fields, headers={"accept": "application/x-npy"})
+    assert answer.status_code == 200, answer.text
+    return np.load(BytesIO(answer.content))
+
+
+def test_a_visitor_sees_images_without_pressing_anything(visit: Visit, server: Server) -> None:
+    visitor = visit(server.url)
+    visitor.expect_done(32)
+    expect(visitor.see(".tile.done")).to_have_count(32)
+    expect(visitor.see("#facts")).to_contain_text(" 7 grey ")
+    assert re.fullmatch(r".*/\?model=grey&seed=\d+&temperature=1&n=32#paint", visitor.page.url)
+
+
+def test_a_link_paints_what_the_api_paints(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?model=grey&seed={LARGEST}&temperature=0.8&n=5")
+    visitor.expect_done(5)
+    images = painted(client, n=5, seed=LARGEST, temperature=0.8)
+    assert (np.load(visitor.saved("#save-array")) == images).all()
+    for index, image in enumerate(images):
+        shown = visitor.pixels(visitor.see(".tile canvas").nth(index))
+        assert (shown == np.stack((image, image, image, np.full_like(image, 255)), -1)).all()
+
+
+def test_the_address_is_such_a_link(visit: Visit, server: Server) -> None:
+    first = visit(server.url)
+    first.expect_done(32)
+    second = visit(first.page.url)
+    second.expect_done(32)
+    assert (np.load(first.saved("#save-array")) == np.load(second.saved("#save-array"))).all()
+
+
+def test_colour(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
+    visitor = visit(f"{colour_server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    images = painted(colour_client, n=4, seed=3)
+    assert (np.load(visitor.saved("#save-array")) == images).all()
+    assert (visitor.pixels(visitor.see(".tile canvas").nth(3))[..., :3] == images[3]).all()
+
+
+def test_the_sheet_is_that_of_the_api(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=5")
+    visitor.expect_done(5)
+    sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
+    answer = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/png"})
+    assert (sheet == np.asarray(Image.open(BytesIO(answer.content)))).all()
+
+
+def test_one_image_large_and_saved(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=5")
+    visitor.expect_done(5)
+    visitor.see(".tile").nth(2).click()
+    expect(visitor.see("#viewer-title")).to_have_text("Image 3 of 5")
+    image = np.asarray(Image.open(visitor.saved("#viewer-save")).convert("L"))
+    assert (image == painted(client, n=5, seed=3)[2]).all()
+    visitor.page.keyboard.press("Escape")
+    expect(visitor.see(".tile").nth(2)).to_be_focused()
+
+
+def test_the_same_seed_again_and_a_new_one(visit: Visit, server: Server) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    first = np.load(visitor.saved("#save-array"))
+    visitor.see("#again").click()
+    expect(visitor.see("#after")).to_be_visible()
+    visitor.expect_done(4)
+    assert (np.load(visitor.saved("#save-array")) == first).all()
+    visitor.see("#seed").fill("")
+    visitor.see("#paint-form .primary").click()
+    expect(visitor.page).not_to_have_url(re.compile("seed=3&"))
+    visitor.expect_done(4)
+    assert (np.load(visitor.saved("#save-array")) != first).any()
+
+
+def test_stop(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    engine = server.engine
+    kill(engine, signal.SIGSTOP)  # so that it cannot be done before it is stopped
+    try:
+        visitor.see("#count").fill("200")
+        visitor.see("#paint-form .primary").click()
+        expect(visitor.see(".tile")).to_have_count(200)
+        visitor.see("#stop").click()
+        expect(visitor.see("#spoken")).to_have_text("Stopped.")
+        expect(visitor.see("#stop")).to_be_hidden()
+        expect(visitor.see("#after")).to_be_hidden()
+    finally:
+        kill(engine, signal.SIGCONT)
+    visitor.see("#count").fill("2")
+    visitor.see("#paint-form .primary").click()
+    visitor.expect_done(2)
+
+
+@pytest.mark.parametrize("density", [1, 1.5, 2.625])
+def test_every_pixel_is_a_whole_number_of_the_screens(visit: Visit, server: Server, density: float) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density)
+    visitor.expect_done(7)
+    canvas = visitor.see(".tile canvas").first
+    size = canvas.evaluate("canvas => canvas.getBoundingClientRect().toJSON()")
+    scale = size["width"] * density / 5
+    assert scale == pytest.approx(round(scale), abs=0.02)
+    assert size["height"] / size["width"] == pytest.approx(7 / 5, abs=0.01)
+    assert (
+        visitor.see(".tile canvas").first.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
+    )
+
+
+def test_the_gallery_by_keyboard(visit: Visit, server: Server) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    visitor.see(".tile").first.focus()
+    for key, index in (("ArrowRight", 1), ("End", 3), ("ArrowRight", 3), ("ArrowLeft", 2), ("Home", 0)):
+        visitor.page.keyboard.press(key)
+        expect(visitor.see(".tile").nth(index)).to_be_focused()
+    visitor.page.keyboard.press("Enter")
+    expect(visitor.see("#viewer-title")).to_have_text("Image 1 of 4")

@@ -1,0 +1,48 @@
+"""The command line, run in this process as the console script runs it, or as that."""
+
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from unittest.mock import patch
+
+import pytest
+
+from scanline.server.cli import main
+from tests.support.running_server import SCANLINE
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
+
+
+def scanline(*arguments: object) -> Ran:
+    """`scanline ARGUMENTS`."""
+    out, err = StringIO(), StringIO()
+    with (
+        patch.object(sys, "argv", ["scanline", *map(str, arguments)]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as stop,
+    ):
+        main()
+    return Ran(int(stop.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def in_a_process(*arguments: object) -> Ran:
+    """`scanline ARGUMENTS` as a process of its own."""
+    ran = subprocess.run([SCANLINE, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def done(*arguments: object) -> str:
+    """What `scanline ARGUMENTS` prints; fails where it fails."""
+    ran = scanline(*arguments)
+    assert (ran.status, ran.err) == (0, ""), ran.err
+    return ran.out

@@ -1,0 +1,21 @@
+"""Random queries, keys and values as a layer makes them: features positive, values of either sign."""
+
+import torch
+
+from scanline.kernels.feature_maps import elu_plus_one
+
+SIZES = [1, 63, 64, 65, 130]  # around one and two chunks of 64
+
+
+def sequence(
+    length: int, key_width: int = 8, value_width: int = 5, dtype: torch.dtype = torch.float32, batch: int = 2
+) -> tuple[torch.Tensor, ...]:
+    """phi(q), phi(k) [B, 3, N, C] and v [B, 3, N, M]."""
+    q, k = (elu_plus_one(torch.randn(batch, 3, length, key_width, dtype=dtype)) for _ in range(2))
+    return q, k, torch.randn(batch, 3, length, value_width, dtype=dtype)
+
+
+def state(key_width: int = 8, value_width: int = 5, dtype: torch.dtype = torch.float32, batch: int = 2):
+    """s [B, 3, C, M] and z [B, 3, C] as a few positions leave them."""
+    _, k, v = sequence(4, key_width, value_width, dtype, batch)
+    return k.mT @ v, k.sum(dim=2)

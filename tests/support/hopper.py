@@ -1,0 +1,77 @@
+"""Compiles every Triton kernel for Hopper on any machine, a GPU or not: each launch is compiled and none is made.
+
+    python -m tests.kernels.hopper
+
+Prints a line for each; fails where one does not compile, or asks for more shared memory than there is.
+"""
+
+import os
+from typing import Any
+
+os.environ.pop("TRITON_INTERPRET", None)  # before any kernel is imported
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from scanline.kernels.attention.triton import causal_linear_attention
+from scanline.kernels.step.fused_triton import recurrent_step
+from scanline.model.backends.cuda_step import Launches, Work
+from scanline.model.backends.slots import Slots
+from scanline.model.network.transformer import Transformer
+from tests.support import small_models
+
+SHARED = 227 * 1024  # bytes that a program may have
+compiled: set[str] = set()
+compile_or_run = JITFunction.run
+
+
+class Hopper:
+    """As much of a driver as a compiler asks for."""
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+
+def only_compile(self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+    kernel = compile_or_run(self, *args, grid=grid, warmup=True, **options)
+    if kernel.hash not in compiled:
+        compiled.add(kernel.hash)
+        print(f"{self.__name__}: {kernel.metadata.shared} bytes shared, {kernel.metadata.num_warps} warps", flush=True)
+    assert kernel.metadata.shared <= SHARED
+
+
+def main() -> None:
+    driver.set_active(Hopper())
+    JITFunction.run = only_compile
+    paper = {"heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 1024, "layers": 1, "components": 10}
+    for changes in (
+        {},
+        {"norm": "post", "activation": "relu", "embedding_join": "concat"},
+        {"anchors": True, "channels": 3},
+    ):
+        for weights in (torch.float32, torch.float16):
+            model = Transformer(small_models.config(**paper, **changes)).requires_grad_(False)
+            for parameter in model.parameters():
+                parameter.copy_(parameter.to(weights))
+            launches, slots = Launches(model, chained=True), Slots.empty(model.config, 2)
+            for batch in (1, 4096):
+                launches.run(slots, Work.of(model.config, batch, torch.device("cpu")))
+    for width, resting in ((33, torch.float32), (64, torch.float16), (128, torch.bfloat16)):
+        s, z = torch.zeros(2, 3, width, width, dtype=resting), torch.zeros(2, 3, width)
+        recurrent_step(torch.zeros(2, 9 * width), s, z, torch.arange(2))
+    for dtype in (torch.float32, torch.bfloat16):
+        for width in (32, 128):
+            leaves = [torch.rand(1, 2, 100, width, dtype=dtype).requires_grad_() for _ in range(3)]
+            causal_linear_attention(*leaves)[0].sum().backward()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Pictures of 5 x 7 pixels that nobody would send in good faith, or that few programs write."""
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageCms
+
+from tests.support.pictures import encode, noise
+
+GREY = noise(7, 5)
+COLOUR = noise(7, 5, 3)
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+HUGE = 2**31 - 1
+
+
+def chunk(kind: bytes, data: bytes, crc: int | None = None) -> bytes:
+    return (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data) if crc is None else crc)
+    )
+
+
+def header(width: int = 5, height: int = 7, depth: int = 8, colour: int = 0) -> bytes:
+    return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+
+
+def pixels(rows: int = 7, filter_type: int = 0) -> bytes:
+    return chunk(b"IDAT", zlib.compress((bytes([filter_type]) + bytes(5)) * rows))
+
+
+END = chunk(b"IEND", b"")
+WHOLE = SIGNATURE + header() + pixels() + END
+
+
+def bomb() -> bytes:
+    """Some hundred kilobytes that claim to be five gigapixels, and would be."""
+    return SIGNATURE + header(70_000, 70_000) + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 9)) + END
+
+
+def animated(kind: str) -> bytes:
+    out = io.BytesIO()
+    frames = [Image.fromarray(noise(7, 5, seed=seed)) for seed in range(3)]
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:])
+    return out.getvalue()
+
+
+def converted(mode: str, kind: str = "PNG", **options: Any) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(COLOUR).convert(mode).save(out, kind, **options)
+    return out.getvalue()
+
+
+def turned() -> bytes:
+    """A JPEG that asks to be shown upside down."""
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    return encode(GREY, "JPEG", exif=exif)
+
+
+def with_profile(kind: str) -> bytes:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return encode(COLOUR, kind, icc_profile=profile)
+
+
+def truncations() -> Iterator[tuple[str, bytes]]:
+    """Every format, cut at many places: of a PNG, between its chunks and in them."""
+    for kind, file in (("PNG", encode(GREY)), ("JPEG", encode(GREY, "JPEG")), ("WEBP", encode(GREY, "WEBP"))):
+        for cut in (8, 20, 33, 41, len(file) // 2, len(file) - 12, len(file) - 1):
+            yield f"{kind} of {cut} bytes", file[:cut]
+
+
+PICTURES: dict[str, bytes] = {
+    **dict(truncations()),
+    "a wrong CRC of the header": SIGNATURE + header()[:-4] + bytes(4) + pixels() + END,
+    "a wrong CRC of the pixels": SIGNATURE + header() + pixels()[:-4] + bytes(4) + END,
+    "a wrong CRC of the end": SIGNATURE + header() + pixels() + chunk(b"IEND", b"", 7),
+    "no pixels": SIGNATURE + header() + END,
+    "pixels before the header": SIGNATURE + pixels() + header() + END,
+    "two headers": SIGNATURE + header() + header(50, 70) + pixels() + END,
+    "too few rows": SIGNATURE + header() + pixels(3) + END,
+    "too many rows": SIGNATURE + header() + pixels(900) + END,
+    "an unknown filter": SIGNATURE + header() + pixels(filter_type=9) + END,
+    "pixels that are no zlib": SIGNATURE + header() + chunk(b"IDAT", b"seven") + END,
+    "a palette that is not there": SIGNATURE + header(colour=3) + pixels() + END,
+    "an unknown kind of colour": SIGNATURE + header(colour=5) + pixels() + END,
+    "an impossible depth": SIGNATURE + header(depth=3) + pixels() + END,
+    "an unknown chunk that must be known": SIGNATURE + header() + chunk(b"ABCD", b"x") + pixels() + END,
+    "a chunk that claims two gigabytes": SIGNATURE + header() + struct.pack(">I", HUGE) + b"IDAT" + bytes(40),
+    "a packed remark that is a bomb": WHOLE[:33]
+    + chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(30_000_000), 9))
+    + WHOLE[33:],
+    "a profile that is a bomb": WHOLE[:33]
+    + chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(30_000_000), 9))
+    + WHOLE[33:],
+    "no width": SIGNATURE + header(width=0) + pixels() + END,
+    "no height": SIGNATURE + header(height=0) + pixels() + END,
+    "a huge width": SIGNATURE + header(width=HUGE) + pixels() + END,
+    "a huge size": SIGNATURE + header(HUGE, HUGE) + pixels() + END,
+    "a bomb": bomb(),
+    "a BMP of a huge size": encode(GREY, "BMP")[:18] + struct.pack("<ii", HUGE, HUGE) + encode(GREY, "BMP")[26:],
+    "a BMP of a negative size": encode(GREY, "BMP")[:18] + struct.pack("<ii", -5, -7) + encode(GREY, "BMP")[26:],
+    "an animated PNG": animated("PNG"),
+    "an animated WebP": animated("WEBP"),
+    "a GIF": animated("GIF"),
+    "a TIFF": encode(GREY, "TIFF"),
+    "an icon": encode(noise(32, 32), "ICO"),
+    "an SVG": b'<svg xmlns="http://www.w3.org/2000/svg" width="5" height="7"/>',
+    "a PDF": b"%PDF-1.7\n",
+    "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n",
+    "16 bits a pixel": encode(GREY.astype(np.uint16) * 257),
+    "one bit a pixel": converted("1"),
+    "a palette": converted("P"),
+    "a palette with a transparent colour": converted("P", transparency=0),
+    "a transparent shade of grey": converted("L", transparency=7),
+    "grey with alpha": converted("LA"),
+    "CMYK": converted("CMYK", "JPEG"),
+    "YCbCr": converted("YCbCr", "JPEG"),
+    "a progressive JPEG": converted("RGB", "JPEG", progressive=True),
+    "a JPEG that is turned": turned(),
+    "a PNG with a profile": with_profile("PNG"),
+    "a JPEG with a profile": with_profile("JPEG"),
+    "a WebP with a profile": with_profile("WEBP"),
+    "text behind the end": WHOLE + b"seven" * 1000,
+    "two pictures": WHOLE + WHOLE,
+    "nothing but zeros": bytes(1000),
+    "noise": noise(1000).tobytes(),
+}

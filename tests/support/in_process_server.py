@@ -1,0 +1,50 @@
+"""A server in this process, where a test can see into its engine's client.
+
+Its socket holds little, so that what is not read stays with the server.
+"""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from scanline.model.sampling.messages import Cancel, Failed
+from scanline.server.api.transport import uvicorn_options
+from scanline.server.app import build
+from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.registry import served_models
+from scanline.server.settings import Settings
+from tests.support.patience import wait_for
+
+
+@contextmanager
+def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Iterator[tuple[str, EngineClient]]:
+    """Its address and its engine's client, once it is ready, for as long as the context lasts."""
+    models = served_models(settings)
+    models.default.engine.options = kind(**vars(models.default.engine.options))
+    app = build(settings, models)
+    server = uvicorn.Server(
+        uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options.options(settings, app.state.tally))
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            wait_for(lambda: models.default.engine.is_ready or not thread.is_alive(), "an engine that is ready")
+            assert thread.is_alive()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", models.default.engine
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def fail_all(engine: EngineClient) -> None:
+    """The engine says of all that it has in work that it failed."""
+    assert engine.life is not None
+    for request in list(engine.jobs):
+        engine.life.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.life.send(Cancel(request))  # of which it knows nothing

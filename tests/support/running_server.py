@@ -1,0 +1,94 @@
+"""The real server: `scanline serve` as a process of its own, on a port that the system chooses."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.support.patience import PATIENCE, wait_for
+
+SCANLINE = Path(sys.executable).with_name("scanline")
+LISTENS = re.compile(r"Scanline paints with .+? at (http://[^,\s]+)")
+
+
+class Server:
+    """A started server; it may still be loading, or have stopped."""
+
+    def __init__(self, model: Path, *options: str) -> None:
+        command = [SCANLINE, "serve", "--model", model, "--port", "0", "--threads", "2", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.log: list[str] = []
+        self.url = ""
+        self._listens = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def wait_until_listening(self) -> None:
+        assert self._listens.wait(PATIENCE), "the server does not start"
+        assert self.url, "".join(self.log)
+
+    def wait_until_ready(self) -> None:
+        self.wait_until_listening()
+
+        def is_ready() -> bool:
+            assert self._reader.is_alive(), "".join(self.log)
+            return client.get("/readyz").status_code == 200
+
+        with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
+            wait_for(is_ready, "a server that is ready")
+
+    def wait_until_all_have_left(self) -> int:
+        """The server's exit status, once neither it nor its engine holds the log open."""
+        status = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        assert not self._reader.is_alive(), "the server has left, its engine has not"
+        return status
+
+    @property
+    def engine(self) -> int:
+        """The engine's process id."""
+        (engine,) = self.engines()
+        return engine
+
+    def wait_for_engine(self, after: int | None = None) -> int:
+        """The engine's process id, as soon as there is one, and another than `after`."""
+        return wait_for(lambda: next((pid for pid in self.engines() if pid != after), 0), "an engine")
+
+    def engines(self) -> list[int]:
+        """The process ids of its living engines, of which there may be none between two of one model."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.wait_until_all_have_left()
+        finally:
+            self.process.kill()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.log.append(line)
+            if found := LISTENS.search(line):
+                self.url = found[1]
+                self._listens.set()
+        self._listens.set()
+        self.process.stdout.close()
+
+
+@contextmanager
+def serve(model: Path, *options: str) -> Iterator[Server]:
+    """A server that is ready, for as long as the context lasts."""
+    server = Server(model, *options)
+    try:
+        server.wait_until_ready()
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,55 @@
+"""Small real models: every option of ModelConfig, weights large enough that each of them matters."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Transformer
+
+HISTOGRAM = tuple(np.random.default_rng(0).dirichlet(np.ones(256)).tolist())
+NO_START = {"start_token": False, "first_byte_histogram": HISTOGRAM}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "post": {"norm": "post"},
+    "relu": {"activation": "relu"},
+    "concat": {"embedding_join": "concat"},
+    "sincos": {"position": "sincos"},
+    "histogram": NO_START,
+    "neighbours": {"neighbours": (2, 4, 5)},
+    "colour": {"channels": 3, "neighbours": (3, 12, 15)},
+    "elu-scale": {"scale": "elu"},
+    "anchors": {"anchors": True},
+    "anchored colour": {"channels": 3, "neighbours": (3, 12, 15), "anchors": True},
+    "authors": {
+        "channels": 3,
+        "norm": "post",
+        "activation": "gelu",
+        "embedding_join": "concat",
+        "position": "sincos",
+        "scale": "elu",
+        **NO_START,
+    },
+}
+
+
+def config(**changes: Any) -> ModelConfig:
+    """4 x 5 grey pixels, 2 layers, 2 heads, C = 8, M = 6, unless changed."""
+    sizes = {"height": 4, "width": 5, "channels": 1, "layers": 2, "heads": 2, "key_width": 8, "value_width": 6}
+    return ModelConfig(**{**sizes, "feed_forward": 20, "components": 3, **changes})
+
+
+def model(config: ModelConfig, seed: int = 0) -> Transformer:
+    """A model whose every weight is random, so that no path through it is silent."""
+    torch.manual_seed(seed)
+    model = Transformer(config).eval().requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        size = 1.0 if "embedding" in name else parameter.shape[-1] ** -0.5 if parameter.dim() == 2 else 0.3
+        parameter.add_(torch.randn_like(parameter) * size)
+    return model
+
+
+def images(config: ModelConfig, count: int, seed: int = 0) -> np.ndarray:
+    """[count, N] uint8, noise."""
+    return np.random.default_rng(seed).integers(0, 256, (count, config.bytes), np.uint8)

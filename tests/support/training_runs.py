@@ -1,0 +1,66 @@
+"""A training run of seconds: a few striped images, a tiny model, a checkpoint every thirty updates."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training import TrainingConfig, train
+from tests.support import small_models
+
+MODEL = small_models.config(layers=1)
+RECIPE: dict[str, Any] = {
+    "updates": 90,
+    "batch": 8,
+    "warm_up": 5,
+    "learning_rate": 1e-2,
+    "average": 0.9,
+    "flip": True,
+    "checkpoint_every": 30,
+    "evaluate_images": 6,
+    "sample_images": 4,
+}
+IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(np.uint8), (1, 4))
+HAS_MUON = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch 2.9 brought Muon")
+
+
+class StoppedError(Exception):
+    """Stands for whatever ends a run in its midst."""
+
+
+def run(directory: Path, stop_at: int | None = None, resume: bool = False, **changes: Any) -> Transformer:
+    """Trains in `directory`; `stop_at` raises StoppedError as that update is reported."""
+
+    def report(row: Any) -> None:
+        if row.update == stop_at:
+            raise StoppedError
+
+    config = TrainingConfig(**{**RECIPE, **changes})
+    return train(MODEL, config, IMAGES[:32], IMAGES[32:], directory, resume=resume, report=report)
+
+
+def state(directory: Path) -> dict[str, Any]:
+    """All tensors and numbers of a run's state by their place, seconds aside."""
+    found: dict[str, Any] = {}
+
+    def walk(thing: Any, place: str) -> None:
+        if isinstance(thing, dict):
+            for key, value in thing.items():
+                walk(value, f"{place}.{key}")
+        elif isinstance(thing, list | tuple):
+            walk(dict(enumerate(thing)), place)
+        else:
+            found[place] = thing.tolist() if isinstance(thing, torch.Tensor) else thing
+
+    walk(torch.load(directory / "training.pt", weights_only=True), "")
+    return {place: value for place, value in found.items() if place != ".seconds"}
+
+
+def curve(directory: Path) -> list[str]:
+    """The rows of loss.csv without their seconds."""
+    rows = [line.split(",") for line in (directory / "loss.csv").read_text().splitlines()]
+    column = rows[0].index("seconds")
+    return [",".join(row[:column] + row[column + 1 :]) for row in rows]
