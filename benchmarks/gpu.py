@@ -110,13 +110,13 @@ def parts(dry: bool) -> dict[str, Part]:
     def limit() -> float:
         return copied[0] if copied else next(kernels_.copy_ceiling(1 << (10 if dry else 28), device)).value
 
-    def rates(name: str, batches: list[int], resting: torch.dtype = torch.float32) -> Part:
-        title = f"{name} {str(resting).removeprefix('torch.')}"
-        return lambda: painting.rates(of(name), batches, limit(), resting, title, 1 if dry else painting.STEPS)
+    def rates(name: str, batches: list[int], state_dtype: torch.dtype = torch.float32) -> Part:
+        title = f"{name} {str(state_dtype).removeprefix('torch.')}"
+        return lambda: painting.rates(of(name), batches, limit(), state_dtype, title, 1 if dry else painting.STEPS)
 
-    def biggest(name: str, resting: torch.dtype) -> Part:
+    def biggest(name: str, state_dtype: torch.dtype) -> Part:
         room = (lambda: 1 << 16) if dry else (lambda: int(0.92 * torch.cuda.mem_get_info()[0]))
-        return lambda: painting.largest(of(name), room(), f"{name} {resting}", resting, 1 if dry else 4)
+        return lambda: painting.largest(of(name), room(), f"{name} {state_dtype}", state_dtype, 1 if dry else 4)
 
     many, bulk = ([1, 3], [3]) if dry else ([1, 8, 64, 256, 1024, 2048, 4096, 8192, 10_000], [1024, 4096, 10_000])
     return {

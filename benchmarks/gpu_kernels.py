@@ -14,7 +14,7 @@ from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.mixture.triton import sample
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.linear import NARROW, WIDE, Halves, linear
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 
 
@@ -43,13 +43,13 @@ def steps(config: ModelConfig, batch: int, copied: float, device: str, sweep: bo
     z = torch.ones(batch, heads, c, device=device)
     usual = step.ELEMENTS, step.WARPS
     shapes = [(e, w) for e in (1024, 2048, 4096, 8192) for w in (1, 2, 4, 8)] if sweep else []
-    for resting in (torch.float32, torch.float16):
-        s = torch.ones(batch, heads, c, m, device=device, dtype=resting)
+    for state_dtype in (torch.float32, torch.float16):
+        s = torch.ones(batch, heads, c, m, device=device, dtype=state_dtype)
         moved = 2 * s.nbytes + 2 * z.nbytes + projected.nbytes + y.nbytes
         for elements, warps in [usual, *shapes]:
             step.ELEMENTS, step.WARPS = elements, warps
             time = microseconds(lambda s=s: step.recurrent_step(projected, s, z, rows, y=y))
-            what = f"recurrent step, {batch} rows, {str(resting).removeprefix('torch.')}"
+            what = f"recurrent step, {batch} rows, {str(state_dtype).removeprefix('torch.')}"
             if (elements, warps) != usual:
                 what += f", {elements} elements x {warps} warps"
             yield Finding(what, time, "us", moved / time / 1e6 / copied, "of the copy")
@@ -89,13 +89,13 @@ def products(config: ModelConfig, batches: list[int], device: str) -> Iterator[F
 def ends(config: ModelConfig, batches: list[int], device: str) -> Iterator[Finding]:
     """The gather at the front of a byte and the draw at its end."""
     for batch in batches:
-        slots = Slots.empty(config, batch, device)
+        slots = SlotPool.empty(config, batch, device)
         slots.state.position.zero_()
         rows = torch.arange(batch, device=device)
         parameters = torch.randn(batch, 3 * config.components, device=device)
         start, place = torch.zeros_like(rows), slots.state.position
 
-        def draw(slots: Slots = slots, rows: torch.Tensor = rows, parameters: torch.Tensor = parameters) -> None:
+        def draw(slots: SlotPool = slots, rows: torch.Tensor = rows, parameters: torch.Tensor = parameters) -> None:
             sample(
                 parameters, rows, slots.images, slots.known, slots.bits, slots.temperature, slots.seed, slots.index,
                 slots.state.position, config.scale,

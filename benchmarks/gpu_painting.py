@@ -6,7 +6,7 @@ import torch
 from gpu_findings import Finding, seconds
 
 from scanline.model.backends.cuda import CudaBackend
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 
@@ -23,9 +23,9 @@ def network(config: ModelConfig, device: str) -> Transformer:
     return model.to(device)
 
 
-def started(config: ModelConfig, images: int, device: str, resting: torch.dtype = torch.float32) -> Slots:
+def started(config: ModelConfig, images: int, device: str, state_dtype: torch.dtype = torch.float32) -> SlotPool:
     """Seats with image i of SEED in seat i, at its first byte."""
-    slots = Slots.empty(config, images, device, resting)
+    slots = SlotPool.empty(config, images, device, state_dtype)
     slots.seed.fill_(SEED)
     slots.index.copy_(torch.arange(images, device=device))
     slots.state.position.fill_(config.first)
@@ -33,16 +33,16 @@ def started(config: ModelConfig, images: int, device: str, resting: torch.dtype 
 
 
 def rates(
-    model: Transformer, batches: list[int], copied: float, resting: torch.dtype, name: str, steps: int = STEPS
+    model: Transformer, batches: list[int], copied: float, state_dtype: torch.dtype, name: str, steps: int = STEPS
 ) -> Iterator[Finding]:
     """Steps/s at each batch size; the same bytes at all of them."""
     config, device = model.config, str(model.device)
-    backend = CudaBackend(model, resting)
-    traffic = 2 * config.layers * config.heads * config.key_width * (resting.itemsize * config.value_width + 4)
+    backend = CudaBackend(model, state_dtype)
+    traffic = 2 * config.layers * config.heads * config.key_width * (state_dtype.itemsize * config.value_width + 4)
     checked = min(CHECKED, config.bytes // 2)
     before = torch.zeros(0, checked, dtype=torch.uint8)
     for batch in batches:
-        slots = started(config, batch, device, resting)
+        slots = started(config, batch, device, state_dtype)
         backend.advance(slots, checked)
         heads = slots.images[:, :checked].cpu()
         both = min(len(before), len(heads))
@@ -105,12 +105,12 @@ def whole(model: Transformer, images: int, name: str) -> Iterator[Finding]:
     yield Finding(f"{name}, memory of an image", memory[-1] / images, "bytes", None, f"growth {memory[-1] - memory[0]}")
 
 
-def largest(model: Transformer, room: int, name: str, resting: torch.dtype, steps: int = 4) -> Iterator[Finding]:
+def largest(model: Transformer, room: int, name: str, state_dtype: torch.dtype, steps: int = 4) -> Iterator[Finding]:
     """As many images as `room` bytes hold, really in flight."""
     config, device = model.config, str(model.device)
-    state = config.layers * config.heads * config.key_width * (resting.itemsize * config.value_width + 4)
+    state = config.layers * config.heads * config.key_width * (state_dtype.itemsize * config.value_width + 4)
     images = room // (state + 2 * config.bytes + 64)
-    backend, slots = CudaBackend(model, resting), started(config, images, device, resting)
+    backend, slots = CudaBackend(model, state_dtype), started(config, images, device, state_dtype)
     backend.advance(slots, 1)
     time = seconds(lambda: backend.advance(slots, steps)) / steps
     assert bool((slots.state.position == config.first + 1 + steps).all())
@@ -123,11 +123,11 @@ def resting_errors(model: Transformer, images: int, name: str) -> Iterator[Findi
     slots = started(config, images, device)
     CudaBackend(model).advance(slots, config.bytes)
     exact = slots.bits / config.bytes
-    for resting in (torch.float16, torch.bfloat16):
-        narrow = started(config, images, device, resting)
+    for state_dtype in (torch.float16, torch.bfloat16):
+        narrow = started(config, images, device, state_dtype)
         narrow.images.copy_(slots.images)
         narrow.known.fill_(True)
-        CudaBackend(model, resting).advance(narrow, config.bytes)
+        CudaBackend(model, state_dtype).advance(narrow, config.bytes)
         change = narrow.bits / config.bytes - exact
         note = f"mean of {images} images at {exact.mean():.3f}; largest of one {change.abs().max():.1e}"
-        yield Finding(f"{name}: states in {resting}", float(change.mean()), "bits/dim", None, note)
+        yield Finding(f"{name}: states in {state_dtype}", float(change.mean()), "bits/dim", None, note)

@@ -4,7 +4,7 @@ The API answers it with 400; the command line prints its sentence and exits with
 """
 
 
-class Refusal(ValueError):  # noqa: N818 (it is no fault)
+class InvalidInput(ValueError):  # noqa: N818 (it is no fault)
     """One wrong value."""
 
     def __init__(self, message: str, param: str | None = None, code: str = "invalid_value") -> None:

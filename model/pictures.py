@@ -16,7 +16,7 @@ from PIL import Image, PngImagePlugin
 
 from scanline.model.config import ModelConfig
 from scanline.model.contact_sheet import sheet
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
@@ -26,21 +26,21 @@ MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
-    """The decoded upload, of the model's size; a Refusal that names `param` otherwise."""
+    """The decoded upload, of the model's size; a InvalidInput that names `param` otherwise."""
     with _readable(param):
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     if picture.size != (config.width, config.height):
         found = f"{picture.width}x{picture.height}"
-        raise Refusal(f"{param} is {found}; the model wants exactly {config.size}.", param, "wrong_size")
+        raise InvalidInput(f"{param} is {found}; the model wants exactly {config.size}.", param, "wrong_size")
     if getattr(picture, "n_frames", 1) > 1:
-        raise Refusal(f"{param} is an animation; one still picture is wanted.", param, "invalid_image")
+        raise InvalidInput(f"{param} is an animation; one still picture is wanted.", param, "invalid_image")
     with _readable(param):
         picture.load()
         if picture.mode == "P" and picture.palette is None:
             raise ValueError
     if picture.mode not in MODES:
         reason = f"{param} has pixels of kind {picture.mode}; 8-bit grey or RGB, with or without alpha, is wanted."
-        raise Refusal(reason, param, "invalid_image")
+        raise InvalidInput(reason, param, "invalid_image")
     return picture
 
 
@@ -51,7 +51,7 @@ def _readable(param: str) -> Iterator[None]:
         yield
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         reason = f"{param} is not a readable PNG, WebP, JPEG or BMP picture."
-        raise Refusal(reason, param, "invalid_image") from None
+        raise InvalidInput(reason, param, "invalid_image") from None
 
 
 def pixels(picture: Image.Image, config: ModelConfig) -> np.ndarray:
@@ -68,9 +68,9 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
         values = np.asarray(picture.convert("L"))
         kind = "grey"
     if ((values != 0) & (values != 255)).any():
-        raise Refusal(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
+        raise InvalidInput(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
     if values.all():
-        raise Refusal(f"{param} leaves nothing to paint: no pixel has {kind} 0.", param, "invalid_mask")
+        raise InvalidInput(f"{param} leaves nothing to paint: no pixel has {kind} 0.", param, "invalid_mask")
     return np.repeat(values.reshape(-1) == 255, config.channels)
 
 
@@ -78,7 +78,7 @@ def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
     if rows >= config.height:
         limit = config.height - 1
-        raise Refusal(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
+        raise InvalidInput(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
     return np.arange(config.bytes) < rows * config.width * config.channels
 
 
@@ -86,7 +86,7 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool from an image's own alpha."""
     if not picture.has_transparency_data:
         reason = "Send mask or keep_rows, or an image whose alpha is 0 where it shall be painted."
-        raise Refusal(reason, "mask", "missing_parameter")
+        raise InvalidInput(reason, "mask", "missing_parameter")
     return known_by_picture(picture, config, "image")
 
 
@@ -95,11 +95,11 @@ def from_base64(text: str, param: str) -> bytes:
     if text.startswith("data:"):
         head, _, text = text.partition(",")
         if not head.endswith(";base64"):
-            raise Refusal(f"{param} is a data URL without ;base64.", param, "invalid_base64")
+            raise InvalidInput(f"{param} is a data URL without ;base64.", param, "invalid_base64")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Refusal(f"{param} is not valid base64.", param, "invalid_base64") from None
+        raise InvalidInput(f"{param} is not valid base64.", param, "invalid_base64") from None
 
 
 def _encode(picture: Image.Image, output_format: str) -> bytes:

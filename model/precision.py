@@ -21,7 +21,7 @@ class Precision:
     float16_state: bool = False  # s between steps; z stays float32
 
     @property
-    def resting(self) -> "torch.dtype":
+    def state_dtype(self) -> "torch.dtype":
         """Of s between steps."""
         import torch
 
@@ -29,7 +29,7 @@ class Precision:
 
     def state_bytes(self, config: "ModelConfig") -> int:
         """Of (s, z) of one image in flight."""
-        return config.layers * config.heads * config.key_width * (self.resting.itemsize * config.value_width + 4)
+        return config.layers * config.heads * config.key_width * (self.state_dtype.itemsize * config.value_width + 4)
 
 
 PRECISIONS = {

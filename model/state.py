@@ -24,12 +24,12 @@ class State:
         config: ModelConfig,
         batch: int,
         device: torch.device | str = "cpu",
-        resting: torch.dtype = torch.float32,
+        state_dtype: torch.dtype = torch.float32,
     ) -> "State":
-        """s_0 = 0, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts; s in `resting`."""
+        """s_0 = 0, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts; s in `state_dtype`."""
         shape = (config.layers, batch, config.heads, config.key_width)
         return cls(
-            s=torch.zeros(*shape, config.value_width, device=device, dtype=resting),
+            s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
             z=torch.zeros(*shape, device=device),
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
         )

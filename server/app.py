@@ -16,7 +16,7 @@ from scanline.server.api.middleware.auth import Keys
 from scanline.server.api.middleware.body_limit import BodyLimit
 from scanline.server.api.middleware.draining import Door
 from scanline.server.api.middleware.exceptions import CatchFaults
-from scanline.server.api.middleware.http_metrics import CountHttp, HttpTally
+from scanline.server.api.middleware.http_metrics import CountHttp, HttpCounters
 from scanline.server.api.middleware.request_id import RequestIds
 from scanline.server.api.middleware.security_headers import SecurityHeaders
 from scanline.server.api.middleware.websocket_limit import WebsocketLimit
@@ -57,10 +57,10 @@ def build(
     if settings.api_keys:
         app.add_middleware(Keys, keys=settings.api_keys)
     origins.install(app, settings.allow_origins)  # around the keys: a preflight has none
-    http = app.state.tally = HttpTally()
+    http = app.state.counters = HttpCounters()
     app.add_middleware(CatchFaults)
     app.add_middleware(SecurityHeaders)
-    app.add_middleware(CountHttp, tally=http)
+    app.add_middleware(CountHttp, counters=http)
     app.add_middleware(LogRequests)
     if traces is not None:
         app.add_middleware(Traced, tracer=traces.get_tracer("scanline"))

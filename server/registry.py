@@ -7,15 +7,15 @@ from pathlib import Path
 from scanline.model import zoo
 from scanline.model.formats.model_dir import load_config, tested_bits_per_dim
 from scanline.server.engine.client.engine_client import EngineClient
-from scanline.server.engine.client.handle import Desk
+from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.served import Models, ServedModel
 from scanline.server.settings import Settings
 
-MakesDesk = Callable[[EngineOptions, int, int], Desk]  # options, images that may wait, bytes of an image
+HandleFactory = Callable[[EngineOptions, int, int], EngineHandle]  # options, images that may wait, bytes of an image
 
 
-def served_models(settings: Settings, desk: MakesDesk = EngineClient) -> Models:
+def served_models(settings: Settings, desk: HandleFactory = EngineClient) -> Models:
     """The models that the settings name and their desks, not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
     threads = _threads(settings, len(directories))

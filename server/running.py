@@ -18,7 +18,7 @@ from scanline.server import descriptors
 from scanline.server.api import trace_exporter
 from scanline.server.api.transport import uvicorn_options
 from scanline.server.app import build
-from scanline.server.engine.client.handle import Desk
+from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.served import Models
 from scanline.server.settings import Settings
@@ -45,7 +45,7 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
     lifecycle = Lifecycle()
     engines = [model.engine for model in models.all.values()]
     app = build(settings, models, lifecycle, trace_exporter.provider(settings.otlp_endpoint))
-    options = uvicorn_options.options(settings, app.state.tally)
+    options = uvicorn_options.options(settings, app.state.counters)
     server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,7 +67,7 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
     return 0 if in_peace else 1
 
 
-async def _all_gone(engines: Iterable[Desk]) -> None:
+async def _all_gone(engines: Iterable[EngineHandle]) -> None:
     """A server that has no engine left answers nobody: it leaves, and whoever supervises it starts a new one."""
     for engine in engines:
         await engine.gone.wait()

@@ -6,10 +6,10 @@ One that failed hides no other: it is listed with its reason, and what asks for 
 from dataclasses import dataclass
 
 from scanline.model.config import ModelConfig
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 from scanline.server.api.errors import ApiError
 from scanline.server.api.schemas import EditRequest, ModelState, PaintFields
-from scanline.server.engine.client.handle import Desk
+from scanline.server.engine.client.handle import EngineHandle
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ServedModel:
     config: ModelConfig
     bits_per_dim: float | None  # on the test set, where it has been evaluated
     created: int
-    engine: Desk
+    engine: EngineHandle
 
     @property
     def state(self) -> ModelState:
@@ -68,9 +68,9 @@ class Models:
         self.check_count(images, "n")
         if fields.size not in (None, "auto", model.config.size):
             message = f"size must be auto or {model.config.size}, which is what {model.id} paints, not {fields.size!r}."
-            raise Refusal(message, "size")
+            raise InvalidInput(message, "size")
         return images
 
     def check_count(self, images: int, param: str) -> None:
         if images > self.max_images:
-            raise Refusal(f"{param}: {images} images are more than the {self.max_images} of one request.", param)
+            raise InvalidInput(f"{param}: {images} images are more than the {self.max_images} of one request.", param)

@@ -5,6 +5,6 @@ It is compiled at install, once for each instruction set, and the best one is pi
 no compiler, `available()` is false and torch does the work.
 """
 
-from scanline.kernels.cpu.bindings import INT8_WAYS, Network, available, ways
+from scanline.kernels.cpu.bindings import INT8_INSTRUCTION_SETS, Network, available, instruction_sets
 
-__all__ = ["INT8_WAYS", "Network", "available", "ways"]
+__all__ = ["INT8_INSTRUCTION_SETS", "Network", "available", "instruction_sets"]

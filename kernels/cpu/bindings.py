@@ -10,7 +10,7 @@ import torch
 
 _i64, _pointer = ctypes.c_int64, ctypes.c_void_p
 WEIGHTS = {"float32": 0, "float16": 1, "int8": 2}
-INT8_WAYS = ("avx512vnni",)
+INT8_INSTRUCTION_SETS = ("avx512vnni",)
 STATE = {torch.float32: 0, torch.float16: 1}
 
 
@@ -47,26 +47,26 @@ class Network:
         weights: str = "float32",
         state: torch.dtype = torch.float32,
         threads: int = 1,
-        way: str | None = None,
+        isa: str | None = None,
     ) -> None:
         """tensors, float32: value tables [tables x rows, D or D/2]; rows, columns and (colour) channels of the
         position, or its waves [N, .]; for each layer the weight and bias of query-key-value, attention out,
         feed-forward in and out, then of its two norms; those of the last norm and of the head.
 
-        weights: how they are held, of WEIGHTS. state: how s rests, of STATE. way: one of ways().
+        weights: how they are held, of WEIGHTS. state: how s rests, of STATE. isa: one of instruction_sets().
         """
-        library, self.way = _library(), way or ways()[0]
+        library, self.isa = _library(), isa or instruction_sets()[0]
         self._state = state
-        if weights == "int8" and self.way not in INT8_WAYS:
-            raise ValueError(f"int8 weights need a processor with AVX-512 VNNI; this one runs {self.way}")
+        if weights == "int8" and self.isa not in INT8_INSTRUCTION_SETS:
+            raise ValueError(f"int8 weights need a processor with AVX-512 VNNI; this one runs {self.isa}")
         held = [tensor.detach().float().contiguous() for tensor in tensors]
         pointers = (_pointer * len(held))(*(tensor.data_ptr() for tensor in held))
         precision = _Precision(WEIGHTS[weights], STATE[state])
         self._network = library.scanline_create(
-            ctypes.byref(shape), pointers, precision, max(1, threads), self.way.encode()
+            ctypes.byref(shape), pointers, precision, max(1, threads), self.isa.encode()
         )
         if not self._network:
-            raise ValueError(f"this processor cannot run {self.way!r}; it can run {', '.join(ways())}")
+            raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(instruction_sets())}")
 
     def advance(self, seats: dict[str, torch.Tensor], steps: int) -> None:
         """Paints up to `steps` bytes of every row whose position is below N; seats: as in step.h, changed IN PLACE."""
@@ -105,7 +105,7 @@ def available() -> bool:
     return _found() is not None
 
 
-def ways() -> list[str]:
+def instruction_sets() -> list[str]:
     """The instruction sets that this processor has and the library was compiled for, best first."""
     found: bytes = _library().scanline_ways()
     return found.decode().split()

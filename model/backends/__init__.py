@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.state import State
@@ -26,12 +26,12 @@ class Backend(Protocol):
 
     name: str  # for people: what computes, and how
     rows: int  # seats are taken in multiples of this
-    resting: torch.dtype  # of s between steps
+    state_dtype: torch.dtype  # of s between steps
 
-    def warm_up(self, slots: Slots) -> None:
+    def warm_up(self, slots: SlotPool) -> None:
         """Makes ready all that a call for these slots may need; touches no image."""
 
-    def advance(self, slots: Slots, steps: int) -> None:
+    def advance(self, slots: SlotPool, steps: int) -> None:
         """Paints up to `steps` bytes of every image that is not done, IN PLACE."""
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
@@ -45,21 +45,21 @@ class Backend(Protocol):
 
 
 def choose(
-    model: Transformer, threads: int | None = None, precision_name: str = DEFAULT, way: str | None = None
+    model: Transformer, threads: int | None = None, precision_name: str = DEFAULT, backend: str | None = None
 ) -> Backend:
-    """The fastest way for the model's device, or `way`; ValueError where it cannot run in that precision."""
+    """The fastest way for the model's device, or `backend`; ValueError where it cannot run in that precision."""
     wanted = precision(precision_name)
-    way = way or best_way(model.device.type)
-    if way == "native":
-        from scanline.model.backends.cpu import NativeBackend
+    backend = backend or best_backend(model.device.type)
+    if backend == "cpu":
+        from scanline.model.backends.cpu import CpuBackend
 
-        return _told(NativeBackend(model, threads, wanted))
+        return _told(CpuBackend(model, threads, wanted))
     if wanted.int8_weights:
         raise ValueError(f"precision {precision_name!r} needs the native step, on a CPU")
-    if way == "cuda":
+    if backend == "cuda":
         from scanline.model.backends.cuda import CudaBackend
 
-        return _told(CudaBackend(model, wanted.resting))
+        return _told(CudaBackend(model, wanted.state_dtype))
     from scanline.model.backends.eager import EagerBackend
 
     if wanted.float16_state:
@@ -68,18 +68,18 @@ def choose(
 
 
 @cache
-def best_way(device: str) -> str:
+def best_backend(device: str) -> str:
     """native on a CPU, cuda on a GPU; torch where the library was not compiled, or the GPU or Triton does not do."""
     if device == "cpu":
         if cpu_kernels.available():
-            return "native"
+            return "cpu"
         log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")
-        return "torch"
+        return "eager"
     capability = torch.cuda.get_device_capability()
     if find_spec("triton") and capability >= LEAST_GPU and torch.version.hip is None:
         return "cuda"
     log.warning("our GPU kernels need Triton and an NVIDIA GPU from Hopper on: the slower torch path serves")
-    return "torch"
+    return "eager"
 
 
 @cache

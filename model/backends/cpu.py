@@ -6,14 +6,14 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.cpu.bindings import Shape
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT, PRECISIONS, Precision
 from scanline.model.state import State
 
 
-class NativeBackend:
+class CpuBackend:
     """Any number of seats; rows that are busy are gathered into tiles, and an image alone costs one row."""
 
     rows = 1
@@ -26,24 +26,24 @@ class NativeBackend:
         instructions: str | None = None,
         weights: str | None = None,
     ) -> None:
-        """instructions: one of cpu_kernels.ways(), the best where not given. weights: how they are held; where not given,
-        as narrow as the precision allows."""
-        self.config, self.resting = model.config, precision.resting
-        instructions = instructions or cpu_kernels.ways()[0]
+        """instructions: one of cpu_kernels.instruction_sets(), by default the best. weights: their stored type, by
+        default as narrow as the precision allows."""
+        self.config, self.state_dtype = model.config, precision.state_dtype
+        instructions = instructions or cpu_kernels.instruction_sets()[0]
         threads = threads or torch.get_num_threads()
         if weights is None:
             narrow = _fits_float16(model) and instructions != "portable"  # which would widen them in software
             weights = "int8" if precision.int8_weights else "float16" if narrow else "float32"
         self.network = cpu_kernels.Network(
-            _shape(model.config), _tensors(model), weights, self.resting, threads, instructions
+            _shape(model.config), _tensors(model), weights, self.state_dtype, threads, instructions
         )
-        rests = str(self.resting).removeprefix("torch.")
-        self.name = f"the native step ({self.network.way}, {threads} threads, weights {weights}, states {rests})"
+        rests = str(self.state_dtype).removeprefix("torch.")
+        self.name = f"the native step ({self.network.isa}, {threads} threads, weights {weights}, states {rests})"
 
-    def warm_up(self, slots: Slots) -> None:
+    def warm_up(self, slots: SlotPool) -> None:
         """Nothing: what runs was compiled at install."""
 
-    def advance(self, slots: Slots, steps: int) -> None:
+    def advance(self, slots: SlotPool, steps: int) -> None:
         """As Backend.advance."""
         self.network.advance(_seats(slots), steps)
 
@@ -100,6 +100,6 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
     return [*tensors, model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
 
 
-def _seats(slots: Slots) -> dict[str, torch.Tensor]:
+def _seats(slots: SlotPool) -> dict[str, torch.Tensor]:
     seats = {name: getattr(slots, name) for name in ("images", "known", "bits", "seed", "index", "temperature")}
     return seats | {"s": slots.state.s, "z": slots.state.z, "position": slots.state.position}

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 
 from scanline.kernels import mixture
-from scanline.model.backends.cuda_step import Launches, Work
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.slots import SlotPool
 from scanline.model.evaluation.likelihood import LN2
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -25,32 +25,32 @@ HOPPER = (9, 0)  # the first GPUs whose launches can be chained
 
 
 class CudaBackend:
-    """Triton kernels in CUDA graphs; s rests in `resting` (float32, float16 or bfloat16) between bytes."""
+    """Triton kernels in CUDA graphs; s rests in `state_dtype` (float32, float16 or bfloat16) between bytes."""
 
     rows = 1
 
     def __init__(
         self,
         model: Transformer,
-        resting: torch.dtype = torch.float32,
+        state_dtype: torch.dtype = torch.float32,
         sizes: tuple[int, ...] = SIZES,
         branches: int = BRANCHES,
         chained: bool = True,
     ) -> None:
-        self.model, self.config, self.resting = model, model.config, resting
+        self.model, self.config, self.state_dtype = model, model.config, state_dtype
         self.sizes, self.branches = sizes, branches
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         self.name = f"triton ({torch.cuda.get_device_name(device) if self.on_gpu else 'interpreter'})"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            self.launches = Launches(model, chained and chainable)
-            self.work = Work.of(self.config, sizes[-1], device)
-        self.slots: Slots | None = None  # those that the graphs were recorded for
+            self.launches = KernelSequence(model, chained and chainable)
+            self.work = Buffers.of(self.config, sizes[-1], device)
+        self.slots: SlotPool | None = None  # those that the graphs were recorded for
         self.graphs: dict[int, Callable[[], None]] = {}
 
     @torch.inference_mode()
-    def warm_up(self, slots: Slots) -> None:
+    def warm_up(self, slots: SlotPool) -> None:
         """Records a graph of every size that the slots may fill, and reads an image once."""
         rows = len(slots.images)
         self.slots, self.graphs = slots, {}
@@ -58,11 +58,11 @@ class CudaBackend:
             self.graphs[size] = self._ready(slots, size)
             if size >= rows:
                 break
-        state = State.zeros(self.config, 1, self.device, self.resting)
+        state = State.zeros(self.config, 1, self.device, self.state_dtype)
         self.read(torch.zeros(1, self.config.bytes, dtype=torch.uint8, device=self.device), state, self.config.bytes)
 
     @torch.inference_mode()
-    def advance(self, slots: Slots, steps: int) -> None:
+    def advance(self, slots: SlotPool, steps: int) -> None:
         """Those who are not done are seated side by side, as many as a graph takes, whichever rows are theirs."""
         position = slots.state.position.cpu()
         busy = (position < self.config.bytes).nonzero().flatten()
@@ -94,7 +94,7 @@ class CudaBackend:
     def close(self) -> None:
         self.slots, self.graphs = None, {}
 
-    def _ready(self, slots: Slots, size: int) -> Callable[[], None]:
+    def _ready(self, slots: SlotPool, size: int) -> Callable[[], None]:
         """One byte of the images in the first `size` seats of the work, to be played any number of times."""
         branches = max(1, min(self.branches, size // BRANCH))
         parts = [self.work.part(i * size // branches, (i + 1) * size // branches) for i in range(branches)]
@@ -110,7 +110,7 @@ class CudaBackend:
         torch.cuda.synchronize(self.device)
         return self._record(slots, parts)
 
-    def _record(self, slots: Slots, parts: list[Work]) -> Callable[[], None]:
+    def _record(self, slots: SlotPool, parts: list[Buffers]) -> Callable[[], None]:
         """The launches of all parts, side by side, as a graph."""
         graph = torch.cuda.CUDAGraph()
         others = [(torch.cuda.Stream(self.device), part) for part in parts[1:]]

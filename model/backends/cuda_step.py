@@ -12,7 +12,7 @@ from scanline.kernels.step.fused_triton import recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Layer, Transformer
 
@@ -20,7 +20,7 @@ Norm = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Work:
+class Buffers:
     """Memory of one byte's step on its way through the network, for B images."""
 
     seats: torch.Tensor  # [B] int64: whose turn it is; -1: nobody's
@@ -32,18 +32,18 @@ class Work:
     parameters: torch.Tensor  # [B, 3K], and with anchors a few more, as the head gives them
 
     @classmethod
-    def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Work":
+    def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
         width = config.model_width
         widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, config.head_width)
         numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
         return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
 
-    def part(self, first: int, stop: int) -> "Work":
+    def part(self, first: int, stop: int) -> "Buffers":
         """A view of some rows."""
-        return Work(*(tensor[first:stop] for tensor in vars(self).values()))
+        return Buffers(*(tensor[first:stop] for tensor in vars(self).values()))
 
 
-class Launches:
+class KernelSequence:
     """The byte step of one network; `chained` launches begin while the ones before them end (kernels/handover)."""
 
     def __init__(self, model: Transformer, chained: bool) -> None:
@@ -56,7 +56,7 @@ class Launches:
         self.head = _Product(model.head, chained)
         self.norm = _norm(model.norm)
 
-    def run(self, slots: Slots, work: Work) -> None:
+    def run(self, slots: SlotPool, work: Buffers) -> None:
         """Paints the next byte of the images in `work.seats`, of those that are not done."""
         state = slots.state
         embed(work.seats, slots.images, state.position, self.offsets, self.values, self.places, work.x, work.rows)
@@ -98,7 +98,7 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, work: Work, s: torch.Tensor, z: torch.Tensor) -> None:
+    def run(self, work: Buffers, s: torch.Tensor, z: torch.Tensor) -> None:
         """work.x -> work.x; s [R, H, C, M] and z [R, H, C] are updated IN PLACE."""
         self.query_key_value(work.x, work.projected, self.before[0])
         recurrent_step(work.projected, s, z, work.rows, self.config.feature_map, work.attended, self.chained)

@@ -5,7 +5,7 @@ import torch
 from scanline.kernels import mixture
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.byte_step import byte_step
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.backends.tiles import Tiles
 from scanline.model.evaluation.likelihood import LN2
 from scanline.model.network.transformer import Transformer
@@ -15,7 +15,7 @@ from scanline.model.state import State
 class EagerBackend:
     """Tiles of a fixed number of rows, each byte a graph of some two hundred operations."""
 
-    resting = torch.float32
+    state_dtype = torch.float32
 
     def __init__(self, model: Transformer, threads: int | None = None) -> None:
         self.model = model
@@ -24,11 +24,11 @@ class EagerBackend:
         self.name = f"torch ({model.device.type})"
         self.byte_step = byte_step(model, self.rows)
 
-    def warm_up(self, slots: Slots) -> None:
+    def warm_up(self, slots: SlotPool) -> None:
         """Nothing: torch runs its operations as they come."""
 
     @torch.inference_mode()
-    def advance(self, slots: Slots, steps: int) -> None:
+    def advance(self, slots: SlotPool, steps: int) -> None:
         """Idle tiles are passed over; the others run side by side."""
         position, length = slots.state.position, self.model.config.bytes
         busy = (position < length).view(-1, self.rows).any(dim=1)
@@ -54,7 +54,7 @@ class EagerBackend:
     def close(self) -> None:
         self.tiles.close()
 
-    def _advance(self, slots: Slots, first: int, draws: torch.Tensor) -> None:
+    def _advance(self, slots: SlotPool, first: int, draws: torch.Tensor) -> None:
         """All steps of one tile; draws [B, steps, 2] are everybody's."""
         rows = slice(first, first + self.rows)
         state = slots.state.rows(rows.start, rows.stop)

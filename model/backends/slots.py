@@ -9,7 +9,7 @@ from scanline.model.state import State
 
 
 @dataclass
-class Slots:
+class SlotPool:
     """Memory of all images in flight, taken once; a seat is empty or done where its position is N."""
 
     state: State  # of every row
@@ -26,10 +26,10 @@ class Slots:
         config: ModelConfig,
         rows: int,
         device: torch.device | str = "cpu",
-        resting: torch.dtype = torch.float32,
-    ) -> "Slots":
-        """`rows` seats with nobody in them; states rest in `resting`."""
-        state = State.zeros(config, rows, device, resting)
+        state_dtype: torch.dtype = torch.float32,
+    ) -> "SlotPool":
+        """`rows` seats with nobody in them; states rest in `state_dtype`."""
+        state = State.zeros(config, rows, device, state_dtype)
         state.position.fill_(config.bytes)
         return cls(
             state=state,

@@ -14,7 +14,7 @@ import torch
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 
 SEED = 1
 STEPS = 8  # bytes painted in one call
@@ -52,7 +52,7 @@ def reference(model: Transformer, batches: Sequence[int], precision: str = DEFAU
     generator = Generator(model, len(indices), precision=precision)
     try:
         for slot, index in enumerate(indices):
-            generator.place(slot, Canvas(SEED, index))
+            generator.place(slot, ImageSpec(SEED, index))
         while generator.positions().min() < model.config.bytes:
             generator.advance(STEPS)
         images = np.stack([generator.image(slot) for slot in range(len(indices))])
@@ -83,7 +83,7 @@ def same_at(found: Reference, model: Transformer, batch: int, precision: str) ->
     generator = Generator(model, batch, precision=precision)
     try:
         for slot in range(batch):
-            generator.place(slot, Canvas(SEED, slot))
+            generator.place(slot, ImageSpec(SEED, slot))
         generator.advance(HEAD)
         found.hold(generator)
     finally:

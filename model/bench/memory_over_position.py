@@ -17,7 +17,7 @@ from scanline.model.bench.softmax import Softmax, cache_bytes, too_large
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 
 IMAGES = {"cpu": 64, "cuda": 2048}  # in flight
 LOOKS = 8
@@ -106,7 +106,7 @@ def _started(model: Transformer, images: int, precision: str) -> Generator:
 
 def _start(generator: Generator) -> None:
     for slot in range(generator.slots):
-        generator.place(slot, Canvas(SEED, slot))
+        generator.place(slot, ImageSpec(SEED, slot))
 
 
 def _rows(generator: Generator) -> int:

@@ -8,7 +8,7 @@ from scanline.model.bench.correctness import SEED, Reference
 from scanline.model.bench.machine import durations
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 
 IMAGES = {"cpu": 16, "cuda": 256}  # scored in one call
 
@@ -38,7 +38,7 @@ def reading(
     config, device = model.config, model.device.type
     generator = Generator(model, 1, precision=precision)
     front = max(config.bytes // 2, config.first + 1)
-    canvas = Canvas(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < front)
+    canvas = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < front)
     images = np.resize(np.stack(list(reference.images.values())), (IMAGES[device], config.bytes))
     try:
         prefilled = durations(lambda: generator.prefill(canvas), seconds, device)

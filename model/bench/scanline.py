@@ -5,7 +5,7 @@ from scanline.model.bench.correctness import SEED, STEPS, Reference
 from scanline.model.bench.machine import durations
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 
 
 class Ours:
@@ -39,7 +39,7 @@ class Ours:
 
     def _start(self) -> None:
         for slot in range(self.generator.slots):
-            self.generator.place(slot, Canvas(SEED, slot))
+            self.generator.place(slot, ImageSpec(SEED, slot))
 
 
 def alone(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> list[float]:
@@ -47,7 +47,7 @@ def alone(model: Transformer, seconds: float, reference: Reference, precision: s
     generator = Generator(model, 1, precision=precision)
 
     def paint() -> None:
-        generator.place(0, Canvas(SEED, 0))
+        generator.place(0, ImageSpec(SEED, 0))
         while generator.positions()[0] < generator.config.bytes:
             generator.advance(2 * STEPS)
         generator.image(0)

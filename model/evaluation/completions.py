@@ -7,7 +7,7 @@ import numpy as np
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Canvas
+from scanline.model.sampling.generator import ImageSpec
 from scanline.model.sampling.offline import paint_canvases
 
 
@@ -34,6 +34,6 @@ def complete(
     known = np.arange(config.bytes) < config.height // 2 * config.width * config.channels
     count = len(originals) * each
     rows = [row for row in originals for _ in range(each)]  # one object for all completions of an original
-    canvases = [Canvas(seed, index, known=row, mask=known) for index, row in enumerate(rows)]
+    canvases = [ImageSpec(seed, index, known=row, mask=known) for index, row in enumerate(rows)]
     painted = paint_canvases(model, canvases, count, precision=precision, progress=progress)
     return Completions(originals, known, painted.images.reshape(len(originals), each, config.bytes))

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scanline.model.sampling.errors import fatal
-from scanline.model.sampling.generator import Canvas, Generator, Prefix
+from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
 from scanline.model.sampling.messages import (
     Cancel,
     Event,
     Failed,
     Finished,
-    Glimpse,
-    Paint,
+    GenerateRequest,
     Pixels,
-    Score,
+    Scheduled,
     Scored,
-    Seated,
+    ScoreRequest,
+    StateSnapshot,
     Stats,
 )
-from scanline.model.sampling.scheduler import Scheduler, Seat
-from scanline.model.sampling.stats import Meter
+from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
+from scanline.model.sampling.stats import StatsRecorder
 
 log = logging.getLogger("scanline.engine")
 
@@ -38,14 +38,14 @@ FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times wh
 
 @dataclass
 class Request:
-    """A Paint in work: what is left of it, and the prefixes its waiting images will start from."""
+    """A request in progress: what is left of it, and the prefixes its waiting images will start from."""
 
-    paint: Paint
+    paint: GenerateRequest
     left: int
     prefixes: dict[int, Prefix] = field(default_factory=dict)
     accepted: float = field(default_factory=time.monotonic)
 
-    def index(self, seat: Seat) -> int:
+    def index(self, seat: SlotAssignment) -> int:
         """Which image of the request a seat's is: seats count those that are wanted."""
         return self.paint.indices[seat.index]
 
@@ -56,7 +56,7 @@ class Engine:
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
         self.scheduler = Scheduler(generator.slots)
-        self.meter = Meter(generator.slots, generator.config.bytes)
+        self.meter = StatsRecorder(generator.slots, generator.config.bytes)
         self.requests: dict[int, Request] = {}
         self.to_score: deque[tuple[int, int, bytes]] = deque()
         self.told: dict[int, int] = {}  # bytes already sent of every streamed image, by slot
@@ -68,13 +68,13 @@ class Engine:
     def idle(self) -> bool:
         return not self.requests and not self.to_score
 
-    def accept(self, command: Paint | Score | Cancel) -> None:
+    def accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
         """Takes a command; what it asks for happens in the ticks to come."""
         match command:
-            case Paint():
+            case GenerateRequest():
                 self.requests[command.request] = Request(command, len(command.indices))
                 self.scheduler.add(command.request, len(command.indices))
-            case Score():
+            case ScoreRequest():
                 self.to_score.extend((command.request, i, command.images[i]) for i in command.indices)
             case Cancel():
                 self._forget(command.request)
@@ -115,19 +115,19 @@ class Engine:
                 self._fail(seat.request, events)
                 continue
             if first:
-                events.append(Seated(seat.request, time.monotonic() - self.requests[seat.request].accepted))
+                events.append(Scheduled(seat.request, time.monotonic() - self.requests[seat.request].accepted))
 
-    def _place(self, seat: Seat) -> bool:
+    def _place(self, seat: SlotAssignment) -> bool:
         """Starts a seat's image; True where its known front had to be run first."""
         request = self.requests[seat.request]
         paint, index = request.paint, request.index(seat)
         source = paint.source(index)
         if source is None:
-            canvas = Canvas(paint.seed, index, paint.temperature)
+            canvas = ImageSpec(paint.seed, index, paint.temperature)
         else:
             known = np.frombuffer(paint.known[source], np.uint8)
             mask = np.frombuffer(paint.masks[source], np.bool_)
-            canvas = Canvas(paint.seed, index, paint.temperature, known, mask)
+            canvas = ImageSpec(paint.seed, index, paint.temperature, known, mask)
         prefix, prefilled = None, False
         if source is not None and canvas.prefix:
             if source not in request.prefixes:
@@ -163,7 +163,7 @@ class Engine:
         for slot, (layer, head) in self.watched.items():
             s, z = self.generator.state(slot, layer, head)
             request = self.scheduler.seats[slot].request
-            events.append(Glimpse(request, int(positions[slot]), s.tobytes(), z.tobytes()))
+            events.append(StateSnapshot(request, int(positions[slot]), s.tobytes(), z.tobytes()))
         busy = np.fromiter(self.scheduler.seats, np.int64)
         for slot in busy[positions[busy] == self.generator.config.bytes].tolist():
             seat, image = self.scheduler.seats[slot], self.generator.image(slot).tobytes()
@@ -186,7 +186,7 @@ class Engine:
             self.told[slot] = stop
         events += [Pixels(request, frames) for request, frames in painted.items()]
 
-    def _retire(self, seat: Seat) -> None:
+    def _retire(self, seat: SlotAssignment) -> None:
         request = self.requests[seat.request]
         self.scheduler.release(seat.slot)
         self._empty(seat.slot)

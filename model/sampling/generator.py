@@ -11,7 +11,7 @@ import torch
 
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import choose
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.evaluation.likelihood import first_byte_bits, with_first_byte
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
@@ -19,7 +19,7 @@ from scanline.model.state import State
 
 
 @dataclass(frozen=True)
-class Canvas:
+class ImageSpec:
     """One image to paint: its random numbers are those of (seed, index); known bytes are forced."""
 
     seed: int
@@ -53,24 +53,24 @@ class Generator:
         slots: int,
         threads: int | None = None,
         precision: str = DEFAULT,
-        way: str | None = None,
+        backend: str | None = None,
     ) -> None:
         self.model, self.config, self.slots = model, model.config, slots
-        self.backend = choose(model, threads, precision, way)
+        self.backend = choose(model, threads, precision, backend)
         rows = -(-slots // self.backend.rows) * self.backend.rows
-        self.seats = Slots.empty(self.config, rows, model.device, self.backend.resting)
+        self.pool = SlotPool.empty(self.config, rows, model.device, self.backend.state_dtype)
 
     def warm_up(self) -> None:
         """Does what the first images would wait for: on a GPU, compiling kernels and recording graphs."""
-        self.backend.warm_up(self.seats)
+        self.backend.warm_up(self.pool)
 
     @torch.inference_mode()
-    def prefill(self, canvas: Canvas) -> Prefix:
+    def prefill(self, spec: ImageSpec) -> Prefix:
         """Runs the known front of an image at once, alone: its company cannot matter."""
-        assert canvas.known is not None
-        first, stop = self.config.first, canvas.prefix
+        assert spec.known is not None
+        first, stop = self.config.first, spec.prefix
         state = self._fresh(1)
-        images = torch.tensor(canvas.known, device=self.model.device).unsqueeze(0)
+        images = torch.tensor(spec.known, device=self.model.device).unsqueeze(0)
         bits = first_byte_bits(self.config, images[:, 0]).item() if first and stop else 0.0
         if stop > first:
             bits += self.backend.read(images, state, stop).sum().item()
@@ -88,72 +88,72 @@ class Generator:
         return with_first_byte(self.config, images, self.backend.read(images, state, self.config.bytes))
 
     @torch.inference_mode()
-    def place(self, slot: int, canvas: Canvas, prefix: Prefix | None = None) -> None:
+    def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:
         """Starts an image in a slot, whatever the slot held; from `prefix` where its front has been prefilled."""
-        first, seats = self.config.first, self.seats
-        if canvas.mask is None or canvas.known is None:
-            seats.known[slot] = False
-            seats.images[slot] = 0
+        first, pool = self.config.first, self.pool
+        if spec.mask is None or spec.known is None:
+            pool.known[slot] = False
+            pool.images[slot] = 0
         else:
-            seats.known[slot] = torch.tensor(canvas.mask)
-            seats.images[slot] = torch.tensor(canvas.known)
-        seats.seed[slot], seats.index[slot], seats.temperature[slot] = canvas.seed, canvas.index, canvas.temperature
-        seats.bits[slot] = 0
+            pool.known[slot] = torch.tensor(spec.mask)
+            pool.images[slot] = torch.tensor(spec.known)
+        pool.seed[slot], pool.index[slot], pool.temperature[slot] = spec.seed, spec.index, spec.temperature
+        pool.bits[slot] = 0
         if prefix is not None:
-            seats.state.put(slot, prefix.state)
-            seats.bits[slot] = prefix.bits
+            pool.state.put(slot, prefix.state)
+            pool.bits[slot] = prefix.bits
             return
-        seats.state.clear(slot, first)
+        pool.state.clear(slot, first)
         if first:
             self._first_byte(slot)
 
     @torch.inference_mode()
     def clear(self, slot: int) -> None:
         """Empties a slot: its image is done or nobody waits for it any more."""
-        self.seats.state.position[slot] = self.config.bytes
+        self.pool.state.position[slot] = self.config.bytes
 
     def advance(self, steps: int) -> None:
         """Paints up to `steps` bytes of every image that is not done."""
-        self.backend.advance(self.seats, steps)
+        self.backend.advance(self.pool, steps)
 
     def positions(self) -> np.ndarray:
         """Position [slots] of every slot: the bytes before it are painted; N where an image is done."""
-        positions: np.ndarray = self.seats.state.position[: self.slots].cpu().numpy()
+        positions: np.ndarray = self.pool.state.position[: self.slots].cpu().numpy()
         return positions
 
     def image(self, slot: int) -> np.ndarray:
         """A copy of the bytes [N] uint8 of a slot."""
-        image: np.ndarray = self.seats.images[slot].cpu().numpy().copy()
+        image: np.ndarray = self.pool.images[slot].cpu().numpy().copy()
         return image
 
     def images(self, slots: list[int]) -> np.ndarray:
         """Copies of the bytes [n, N] uint8 of slots, fetched at once."""
-        images: np.ndarray = self.seats.images[slots].cpu().numpy()
+        images: np.ndarray = self.pool.images[slots].cpu().numpy()
         return images
 
     def state(self, slot: int, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
         """Copies of s [C, M] and z [C] float32 of a slot, after the bytes before its position."""
-        state = self.seats.state
+        state = self.pool.state
         return state.s[layer, slot, head].float().cpu().numpy().copy(), state.z[layer, slot, head].cpu().numpy().copy()
 
     def bits_per_dim(self, slot: int) -> float:
         """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
-        return float(self.seats.bits[slot]) / self.config.bytes
+        return float(self.pool.bits[slot]) / self.config.bytes
 
     def close(self) -> None:
         self.backend.close()
 
     def _fresh(self, count: int) -> State:
-        return State.zeros(self.config, count, self.model.device, self.backend.resting)
+        return State.zeros(self.config, count, self.model.device, self.backend.state_dtype)
 
     def _first_byte(self, slot: int) -> None:
         """Draws byte 0 from the histogram of a model without a start token, or takes the known one."""
-        seats, rows = self.seats, slice(slot, slot + 1)
+        pool, rows = self.pool, slice(slot, slot + 1)
         histogram = torch.tensor(self.config.first_byte_histogram, dtype=torch.float64, device=self.model.device)
-        if not seats.known[slot, 0]:
-            tempered = histogram.pow(1 / seats.temperature[rows].double())
-            draw = uniforms(seats.seed[rows], seats.index[rows], torch.zeros_like(seats.seed[rows]))[:, 0].double()
+        if not pool.known[slot, 0]:
+            tempered = histogram.pow(1 / pool.temperature[rows].double())
+            draw = uniforms(pool.seed[rows], pool.index[rows], torch.zeros_like(pool.seed[rows]))[:, 0].double()
             cumulative = tempered.cumsum(0)
             value = torch.searchsorted(cumulative, draw * cumulative[-1], right=True)
-            seats.images[rows, 0] = value.to(torch.uint8)
-        seats.bits[rows] = first_byte_bits(self.config, seats.images[rows, 0])
+            pool.images[rows, 0] = value.to(torch.uint8)
+        pool.bits[rows] = first_byte_bits(self.config, pool.images[rows, 0])

@@ -1,7 +1,7 @@
 """All that crosses the process boundary. Commands go to the engine, events come back, in lists, in order.
 
-Every accepted Paint or Score ends in exactly one way: its last Finished or Scored, one Failed, or silence
-after a Cancel. An engine that has nothing to say sends an empty list now and then: it lives.
+Every accepted GenerateRequest or ScoreRequest ends in exactly one of: its last Finished or Scored, one Failed, or
+nothing more after a Cancel. An engine that has nothing to say sends an empty list now and then: it lives.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from scanline.model.sampling.histogram import BATCHES, LATENCIES, STEPS, Histogr
 
 
 @dataclass(frozen=True)
-class Paint:
+class GenerateRequest:
     """Paint `images` images; image i is a completion of known[i * len(known) // images] where there are any."""
 
     request: int
@@ -29,7 +29,7 @@ class Paint:
         """The images to paint, in order."""
         return range(self.images) if self.only is None else self.only
 
-    def part(self, indices: tuple[int, ...]) -> "Paint":
+    def part(self, indices: tuple[int, ...]) -> "GenerateRequest":
         """The same request for some of its images, without what the others start from."""
         needed = {self.source(index) for index in indices}
         known = tuple(image if place in needed else b"" for place, image in enumerate(self.known))
@@ -42,7 +42,7 @@ class Paint:
 
 
 @dataclass(frozen=True)
-class Score:
+class ScoreRequest:
     """Tell the bits of every byte of each image (N bytes each)."""
 
     request: int
@@ -54,7 +54,7 @@ class Score:
         """The images to score, in order."""
         return range(len(self.images)) if self.only is None else self.only
 
-    def part(self, indices: tuple[int, ...]) -> "Score":
+    def part(self, indices: tuple[int, ...]) -> "ScoreRequest":
         """The same request for some of its images, without the others."""
         wanted = set(indices)
         images = tuple(image if place in wanted else b"" for place, image in enumerate(self.images))
@@ -73,7 +73,7 @@ class Stop:
     """Leave, whatever is in work."""
 
 
-Command = Paint | Score | Cancel | Stop
+Command = GenerateRequest | ScoreRequest | Cancel | Stop
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class CannotLoad:
 
 
 @dataclass(frozen=True)
-class Seated:
+class Scheduled:
     """A request's first image has got its slot, so many seconds after the engine accepted it."""
 
     request: int
@@ -111,7 +111,7 @@ class Pixels:
 
 
 @dataclass(frozen=True)
-class Glimpse:
+class StateSnapshot:
     """The state of one layer and head of image 0, after the bytes before `position`: float32 in native order."""
 
     request: int
@@ -168,4 +168,4 @@ class Stats:
         return Stats(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
-Event = Ready | CannotLoad | Seated | Pixels | Glimpse | Finished | Scored | Failed | Stats
+Event = Ready | CannotLoad | Scheduled | Pixels | StateSnapshot | Finished | Scored | Failed | Stats

@@ -8,7 +8,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Canvas, Generator, Prefix
+from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def paint(
     mask: np.ndarray | None = None,
     steps: int = 16,
     precision: str = DEFAULT,
-    way: str | None = None,
+    backend: str | None = None,
     progress: Callable[[int], None] = lambda bytes_painted: None,
 ) -> Painted:
     """`count` images of one seed, without a server; the same bytes that a server would paint.
@@ -37,23 +37,23 @@ def paint(
     known [N] uint8 and mask [N] bool (True = known) make them completions. `progress` gets the bytes painted
     so far, known ones included.
     """
-    canvases = (Canvas(seed, index, temperature, known, mask) for index in range(count))
-    return paint_canvases(model, canvases, count, steps=steps, precision=precision, way=way, progress=progress)
+    canvases = (ImageSpec(seed, index, temperature, known, mask) for index in range(count))
+    return paint_canvases(model, canvases, count, steps=steps, precision=precision, backend=backend, progress=progress)
 
 
 def paint_canvases(
     model: Transformer,
-    canvases: Iterable[Canvas],
+    canvases: Iterable[ImageSpec],
     count: int,
     *,
     steps: int = 16,
     precision: str = DEFAULT,
-    way: str | None = None,
+    backend: str | None = None,
     progress: Callable[[int], None] = lambda bytes_painted: None,
 ) -> Painted:
     """`count` canvases, each with what it knows; their indices are 0 .. count-1, in order."""
     most = 128 * torch.get_num_threads() if model.device.type == "cpu" else 4096  # more seats paint no faster
-    generator = Generator(model, min(count, most), precision=precision, way=way)
+    generator = Generator(model, min(count, most), precision=precision, backend=backend)
     try:
         return _paint_all(generator, iter(canvases), count, steps, progress)
     finally:
@@ -61,13 +61,13 @@ def paint_canvases(
 
 
 def _paint_all(
-    generator: Generator, canvases: Iterator[Canvas], count: int, steps: int, progress: Callable[[int], None]
+    generator: Generator, canvases: Iterator[ImageSpec], count: int, steps: int, progress: Callable[[int], None]
 ) -> Painted:
     length = generator.config.bytes
     result = Painted(np.empty((count, length), np.uint8), np.empty(count))
     prefix: Prefix | None = None
     prefilled: np.ndarray | None = None  # the known bytes that `prefix` is of: images that share them share it
-    seated: dict[int, Canvas] = {}
+    seated: dict[int, ImageSpec] = {}
     finished = 0
     while finished < count:
         for slot in range(generator.slots):

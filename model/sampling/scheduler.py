@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Seat:
+class SlotAssignment:
     """An image of a request in a slot."""
 
     slot: int
@@ -23,7 +23,7 @@ class Scheduler:
 
     def __init__(self, slots: int) -> None:
         self.free = list(range(slots))
-        self.seats: dict[int, Seat] = {}  # by slot
+        self.seats: dict[int, SlotAssignment] = {}  # by slot
         self.turns: deque[int] = deque()  # requests with unseated images, whose turn is next at the left
         self.unseated: dict[int, range] = {}  # image indices that wait, by request
 
@@ -34,13 +34,13 @@ class Scheduler:
         self.unseated[request] = range(images)
         self.turns.append(request)
 
-    def admit(self) -> Seat | None:
+    def admit(self) -> SlotAssignment | None:
         """Seats the next image; None where no slot is free or nobody waits."""
         if not self.free or not self.turns:
             return None
         request = self.turns.popleft()
         waiting = self.unseated.pop(request)
-        seat = Seat(heapq.heappop(self.free), request, waiting[0])
+        seat = SlotAssignment(heapq.heappop(self.free), request, waiting[0])
         self.seats[seat.slot] = seat
         if len(waiting) > 1:
             self.unseated[request] = waiting[1:]

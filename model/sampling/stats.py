@@ -13,7 +13,7 @@ from scanline.model.sampling.messages import Stats
 REPORT_SECONDS = 0.25  # between two Stats of a busy engine
 
 
-class Meter:
+class StatsRecorder:
     """Invariant between ticks: `positions` is where every seated image stands, `length` for an empty slot."""
 
     def __init__(self, slots: int, length: int) -> None:

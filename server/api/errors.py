@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 from scanline.server.api.disconnect import ClientGoneError
 from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
 from scanline.server.engine.client.job import EngineFailedError
@@ -71,12 +71,12 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
 
-def from_validation(errors: Sequence[Any]) -> ApiError | Refusal:
+def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
     """The first thing that pydantic found wrong, as one sentence that names the parameter."""
     first = errors[0]
     kind, context = first["type"], first.get("ctx", {})
     place = [str(part) for part in first["loc"] if part != "body"]
-    if kind == "value_error" and isinstance(context["error"], Refusal):
+    if kind == "value_error" and isinstance(context["error"], InvalidInput):
         return context["error"]
     if kind == "json_invalid":
         return ApiError(400, "The body is not valid JSON.", code="invalid_json")
@@ -86,17 +86,17 @@ def from_validation(errors: Sequence[Any]) -> ApiError | Refusal:
     if kind == "extra_forbidden":
         return unknown_field(param)
     if kind == "missing":
-        return Refusal(f"{param} is missing.", param, "missing_parameter")
+        return InvalidInput(f"{param} is missing.", param, "missing_parameter")
     if wanted := WANTED.get(kind):
-        return Refusal(f"{param} must be {wanted.format(**context)}.", param)
-    return Refusal(f"{param}: {first['msg'][0].lower()}{first['msg'][1:]}.", param)
+        return InvalidInput(f"{param} must be {wanted.format(**context)}.", param)
+    return InvalidInput(f"{param}: {first['msg'][0].lower()}{first['msg'][1:]}.", param)
 
 
-def unknown_field(name: str) -> Refusal:
+def unknown_field(name: str) -> InvalidInput:
     """A field that nobody asked for, by its name where that is one."""
     if PLAIN.fullmatch(name):
-        return Refusal(f"{name} is not a field of this request.", name, "unknown_parameter")
-    return Refusal("A field has a name that no field of this request has.", None, "unknown_parameter")
+        return InvalidInput(f"{name} is not a field of this request.", name, "unknown_parameter")
+    return InvalidInput("A field has a name that no field of this request has.", None, "unknown_parameter")
 
 
 def from_exception(error: Exception) -> ApiError:
@@ -104,7 +104,7 @@ def from_exception(error: Exception) -> ApiError:
     match error:
         case ApiError():
             return error
-        case Refusal():
+        case InvalidInput():
             return ApiError(400, error.message, param=error.param, code=error.code)
         case ValidationError() | RequestValidationError():
             return from_exception(from_validation(error.errors()))
@@ -154,6 +154,6 @@ def install(app: FastAPI) -> None:
         return response(from_exception(error))
 
     framework = (RequestValidationError, ValidationError, HTTPException, ClientDisconnect)
-    ours = (ApiError, Refusal, ClientGoneError, QueueFullError, EngineUnavailableError, EngineFailedError)
+    ours = (ApiError, InvalidInput, ClientGoneError, QueueFullError, EngineUnavailableError, EngineFailedError)
     for kind in (*framework, *ours):
         app.add_exception_handler(kind, answer)

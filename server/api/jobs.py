@@ -42,7 +42,7 @@ class Work:
 
 
 def work_of(fields: PaintFields, images: int, config: ModelConfig) -> Work:
-    """What to paint; decodes the pictures of an edit, Refusal where one is wrong."""
+    """What to paint; decodes the pictures of an edit, InvalidInput where one is wrong."""
     seed = secrets.randbits(SEED_BITS) if fields.seed is None else fields.seed
     if not isinstance(fields, EditRequest):
         return Work(images, seed, fields.temperature)
@@ -70,8 +70,8 @@ async def painting(
 ) -> AsyncIterator[tuple[Work, Job]]:
     """What is to be painted, and the job that paints it until it is done or the context left.
 
-    Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none, Refusal
-    where a picture is wrong.
+    Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none,
+    InvalidInput where a picture is wrong.
     """
     bind_contextvars(model=model.id, images=images)
     with model.engine.reserve(images):

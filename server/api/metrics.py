@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from scanline.model.sampling.histogram import Histogram
-from scanline.server.api.middleware.http_metrics import HttpTally
+from scanline.server.api.middleware.http_metrics import HttpCounters
 from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
 from scanline.server.served import Models, ServedModel
 
@@ -58,7 +58,7 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[ServedModel], Histogram]]] = {
 }
 
 
-def registry(models: Models, http: HttpTally) -> CollectorRegistry:
+def registry(models: Models, http: HttpCounters) -> CollectorRegistry:
     """All that is told of these models and of HTTP, beside the process's own numbers."""
     registry = CollectorRegistry()
     registry.register(_Models(models))
@@ -92,8 +92,8 @@ class _Models(Collector):
 class _Http(Collector):
     """The server's own build, and what it answers over HTTP."""
 
-    def __init__(self, tally: HttpTally) -> None:
-        self.tally = tally
+    def __init__(self, counters: HttpCounters) -> None:
+        self.counters = counters
 
     def collect(self) -> Iterator[Metric]:
         build = {"version": version("scanline"), "python": platform.python_version(), "torch": version("torch")}
@@ -102,15 +102,15 @@ class _Http(Collector):
         yield about
         labels = ["method", "path", "status"]
         answers = CounterMetricFamily(PREFIX + "http_requests", "Answers to HTTP requests.", labels=labels)
-        for (method, path, status), count in sorted(self.tally.answers.items()):
+        for (method, path, status), count in sorted(self.counters.answers.items()):
             answers.add_metric([method, path, str(status)], count)
         yield answers
         told = "Requests, and jobs on websockets, that ended with an error, by its code."
         errors = CounterMetricFamily(PREFIX + "errors", told, labels=["code"])
-        for code, count in sorted(self.tally.errors.items()):
+        for code, count in sorted(self.counters.errors.items()):
             errors.add_metric([code], count)
         yield errors
-        yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=self.tally.websockets)
+        yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=self.counters.websockets)
 
 
 def _infos(models: Iterable[ServedModel]) -> Metric:
@@ -143,16 +143,16 @@ def _tallies(models: Iterable[ServedModel]) -> Iterator[Metric]:
         labels=["model_name", "reason"],
     )
     for model in models:
-        tally = model.engine.tally
+        counters = model.engine.counters
         for operation in OPERATIONS:
             for end in ENDS:
-                requests.add_metric([model.id, operation, end], tally.requests[operation, end])
-                images.add_metric([model.id, operation, end], tally.images[operation, end])
+                requests.add_metric([model.id, operation, end], counters.requests[operation, end])
+                images.add_metric([model.id, operation, end], counters.images[operation, end])
         for reason in REFUSALS:
-            refused.add_metric([model.id, reason], tally.refused[reason])
+            refused.add_metric([model.id, reason], counters.refused[reason])
     yield from (requests, images, refused)
     seconds: dict[tuple[str, ...], Histogram] = {
-        (model.id, name): found for model in models for name, found in model.engine.tally.seconds.items()
+        (model.id, name): found for model in models for name, found in model.engine.counters.seconds.items()
     }
     about = "From accepted until all is taken by its answer, of requests that finished."
     yield _histograms("e2e_request_latency_seconds", about, seconds, ("operation",))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 
 HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for nothing
     "background": ("auto",),
@@ -71,20 +71,20 @@ class PaintFields(ModelField):
         if value is None or str(value) in [str(harmless) for harmless in HARMLESS[info.field_name]]:
             return value
         message = f"{info.field_name} means nothing to this server; leave it out."
-        raise Refusal(message, info.field_name, "unsupported_parameter")
+        raise InvalidInput(message, info.field_name, "unsupported_parameter")
 
     @field_validator("prompt")
     @classmethod
     def _no_prompt(cls, value: str | None) -> str | None:
         if value:
             message = "This model paints without a prompt; leave it out or empty."
-            raise Refusal(message, "prompt", "prompt_not_supported")
+            raise InvalidInput(message, "prompt", "prompt_not_supported")
         return value
 
     @model_validator(mode="after")
     def _only_streams_are_partial(self) -> "PaintFields":
         if self.partial_images and not self.stream:
-            raise Refusal("partial_images needs stream: true.", "partial_images")
+            raise InvalidInput("partial_images needs stream: true.", "partial_images")
         return self
 
 
@@ -103,7 +103,7 @@ class StreamedGenerationRequest(GenerationRequest):
         fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int and one >= 0 for one in value)
         if value is None or fits:
             return value
-        raise Refusal("trace must be [layer, head], two whole numbers from 0.", "trace")
+        raise InvalidInput("trace must be [layer, head], two whole numbers from 0.", "trace")
 
 
 class EditRequest(PaintFields):
@@ -116,7 +116,7 @@ class EditRequest(PaintFields):
     @model_validator(mode="after")
     def _one_decides(self) -> "EditRequest":
         if self.mask is not None and self.keep_rows is not None:
-            raise Refusal("mask and keep_rows exclude each other; send one of them.", "keep_rows")
+            raise InvalidInput("mask and keep_rows exclude each other; send one of them.", "keep_rows")
         return self
 
 

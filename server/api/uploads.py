@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 from scanline.model.pictures import from_base64
 from scanline.server.api.errors import PLAIN, ApiError, unknown_field
 from scanline.server.api.schemas import EditRequest
@@ -87,13 +87,13 @@ def uploads(fields: BaseModel) -> list[bytes]:
     return fields.image if fields.mask is None else [*fields.image, fields.mask]
 
 
-def _too_many(most: int) -> Refusal:
-    return Refusal(f"image: there are more pictures than the {most} of one request.", "image")
+def _too_many(most: int) -> InvalidInput:
+    return InvalidInput(f"image: there are more pictures than the {most} of one request.", "image")
 
 
 def _decode(text: Any, param: str) -> bytes:
     if not isinstance(text, str):
-        raise Refusal(f"{param} must be base64 text.", param)
+        raise InvalidInput(f"{param} must be base64 text.", param)
     return from_base64(text, param)
 
 
@@ -105,13 +105,13 @@ async def _form_fields(parts: list[tuple[str, UploadFile | str]]) -> dict[str, A
             raise unknown_field(key)
         if isinstance(value, UploadFile) != (key in FILES):
             wanted = "a file" if key in FILES else "text"
-            raise Refusal(f"{key} must be {wanted}.", key)
+            raise InvalidInput(f"{key} must be {wanted}.", key)
         if isinstance(value, UploadFile):
             data = await value.read()
             if key == "image":
                 fields.setdefault(key, []).append(data)
                 continue
         if key in fields:
-            raise Refusal(f"{key} is there twice.", key)
+            raise InvalidInput(f"{key} is there twice.", key)
         fields[key] = data if isinstance(value, UploadFile) else value
     return fields

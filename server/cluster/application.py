@@ -11,13 +11,15 @@ from ray.serve.handle import DeploymentHandle
 from scanline.server import logs
 from scanline.server.app import build
 from scanline.server.cluster.replica import Replica
-from scanline.server.cluster.replica_pool import Fleet
+from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.router import ByImages
 from scanline.server.cluster.settings import ClusterSettings, cluster_settings
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.registry import served_models
 
-MOST = 1_000_000  # requests of one replica at once: how many there may be is decided by images, in `Desk.reserve`
+MOST = (
+    1_000_000  # requests of one replica at once: how many there may be is decided by images, in `EngineHandle.reserve`
+)
 FRONT = "Front"
 COMMON: dict[str, Any] = {
     "max_ongoing_requests": MOST,
@@ -84,8 +86,8 @@ def _fronts(settings: ClusterSettings) -> serve.Deployment:
     return deployment(Front)
 
 
-def _fleet(fronts: int, options: EngineOptions, max_waiting_images: int, length: int) -> Fleet:
+def _fleet(fronts: int, options: EngineOptions, max_waiting_images: int, length: int) -> ReplicaPool:
     """The desk of a model in this front's application."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
-    return Fleet(handle, fronts, options, max_waiting_images, length)
+    return ReplicaPool(handle, fronts, options, max_waiting_images, length)

@@ -19,10 +19,10 @@ from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
 from scanline.model.pictures import encode_image, file_name
-from scanline.model.sampling.messages import Event, Failed, Finished, Paint
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import FRONT
-from scanline.server.cluster.replica_pool import Fleet
-from scanline.server.engine.client.job import Asked, EngineFailedError
+from scanline.server.cluster.replica_pool import ReplicaPool
+from scanline.server.engine.client.job import EngineFailedError, PendingJob
 from scanline.server.engine.worker.process import EngineOptions
 
 RECIPE = "recipe.json"
@@ -40,10 +40,10 @@ class Recipe:
     temperature: float
 
 
-class Folder(Asked):
+class Folder(PendingJob):
     """A request whose images are written as they come, and forgotten."""
 
-    def __init__(self, command: Paint, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
+    def __init__(self, command: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
         super().__init__(command)
         self.images, self.out, self.shape, self.progress = command.images, out, shape, progress
         self.bits_per_dim: list[float] = []  # of those that were painted now
@@ -103,7 +103,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     if not only:
         return []
     async with fleet(address, recipe.model, len(only)) as replicas:
-        command = Paint(next(replicas.numbers), recipe.n, recipe.seed, recipe.temperature, only=only)
+        command = GenerateRequest(next(replicas.numbers), recipe.n, recipe.seed, recipe.temperature, only=only)
         folder = Folder(command, out, (await replicas.config()).image_shape, progress)
         with replicas.reserve(len(only)), replicas.take(folder):
             while not folder.over:
@@ -115,7 +115,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
 
 
 @asynccontextmanager
-async def fleet(address: str, model: str, images: int) -> AsyncIterator[Fleet]:
+async def fleet(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
     """The replicas of a model that a service on the Ray cluster at `address` has, for so many images.
 
     ValueError where there are none.
@@ -123,7 +123,7 @@ async def fleet(address: str, model: str, images: int) -> AsyncIterator[Fleet]:
     _join(address)
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
-        replicas = Fleet(handle, 2, EngineOptions(Path(model)), images, 0)  # beside one front at least
+        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), images, 0)  # beside one front at least
         replicas.start()
         try:
             yield replicas

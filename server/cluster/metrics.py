@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from ray.serve import metrics
 
-from scanline.server.engine.client.handle import Desk
+from scanline.server.engine.client.handle import EngineHandle
 
-VALUES: dict[str, tuple[str, Callable[[Desk], float]]] = {
+VALUES: dict[str, tuple[str, Callable[[EngineHandle], float]]] = {
     "scanline_num_images_running": ("Images in slots.", lambda desk: desk.stats.images_running),
     "scanline_num_images_waiting": ("Images without a slot.", lambda desk: desk.stats.images_waiting),
     "scanline_batch_slots": ("Images that can be painted at once.", lambda desk: desk.slots),
@@ -28,7 +28,7 @@ class Gauges:
         for gauge in self.gauges.values():
             gauge.set_default_tags({"model_name": model})
 
-    def show(self, desk: Desk) -> None:
+    def show(self, desk: EngineHandle) -> None:
         """Takes what the desk tells now."""
         for name, (_, value) in VALUES.items():
             self.gauges[name].set(value(desk))

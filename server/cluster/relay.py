@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-from scanline.model.sampling.messages import Event, Paint, Score
-from scanline.server.engine.client.job import Asked
+from scanline.model.sampling.messages import Event, GenerateRequest, ScoreRequest
+from scanline.server.engine.client.job import PendingJob
 
 
-class Errand(Asked):
+class RelayJob(PendingJob):
     """What came and was not passed on is all that it keeps."""
 
-    def __init__(self, command: Paint | Score) -> None:
+    def __init__(self, command: GenerateRequest | ScoreRequest) -> None:
         super().__init__(command)
         self.fresh: list[Event] = []
         self.ended = asyncio.Event()

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config
-from scanline.model.sampling.messages import Event, Failed, Paint, Ready, Score, Stats
+from scanline.model.sampling.messages import Event, Failed, GenerateRequest, Ready, ScoreRequest, Stats
 from scanline.server import logs
 from scanline.server.cluster.metrics import Gauges
-from scanline.server.cluster.relay import Errand
+from scanline.server.cluster.relay import RelayJob
 from scanline.server.cluster.settings import ClusterSettings
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError
@@ -23,7 +23,7 @@ EACH_SECONDS = 0.001  # between two lists of events that go to fronts: what one 
 
 
 @dataclass(frozen=True)
-class Told:
+class ReplicaStatus:
     """How a replica stands."""
 
     config: ModelConfig
@@ -53,26 +53,26 @@ class Replica:
                 raise ValueError(f"{model} cannot be loaded: {self.engine.load_error or 'its engine died'}")
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def work(self, command: Paint | Score) -> AsyncIterator[list[Event]]:
+    async def work(self, command: GenerateRequest | ScoreRequest) -> AsyncIterator[list[Event]]:
         """The engine's events for a front's request; leaving it cancels it.
 
         EngineUnavailableError where the engine is gone for good: another replica's is not.
         """
-        errand = Errand(replace(command, request=next(self.engine.numbers)))
+        errand = RelayJob(replace(command, request=next(self.engine.numbers)))
         with self.engine.take(errand):
             async for events in errand.events(lambda: len(self.engine.jobs) * EACH_SECONDS):
                 if self.engine.gone.is_set() and any(isinstance(event, Failed) for event in events):
                     raise EngineUnavailableError
                 yield events
 
-    async def tell(self, front: str, images: int) -> Told:
+    async def tell(self, front: str, images: int) -> ReplicaStatus:
         """How this replica stands, for a front that has so many images in flight, wherever they are painted."""
         self.demands[front] = time.monotonic(), images
         engine = self.engine
         self.gauges.show(engine)
         assert engine.ready is not None
         age, load = engine.heartbeat_age, engine.load_seconds
-        return Told(self.config, engine.ready, engine.stats, engine.restarts, age, load, engine.is_ready)
+        return ReplicaStatus(self.config, engine.ready, engine.stats, engine.restarts, age, load, engine.is_ready)
 
     def check_health(self) -> None:
         """Raises where the engine does not come back: Serve then replaces this replica."""

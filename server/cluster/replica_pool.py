@@ -22,9 +22,9 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
-from scanline.server.cluster.replica import Told
-from scanline.server.engine.client.handle import Desk, EngineUnavailableError
-from scanline.server.engine.client.job import Asked
+from scanline.server.cluster.replica import ReplicaStatus
+from scanline.server.engine.client.handle import EngineHandle, EngineUnavailableError
+from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.cluster")
@@ -42,7 +42,7 @@ GIVEN_UP = "The replicas that worked on this request were lost, one after the ot
 BROKEN = "The server failed while it gave this request to its replicas; its log says why."
 
 
-class Fleet(Desk):
+class ReplicaPool(EngineHandle):
     """All replicas of one model, behind Serve's handle to them."""
 
     def __init__(
@@ -52,14 +52,14 @@ class Fleet(Desk):
         self.handle, self.fronts = handle, fronts
         self.work = handle.options(method_name="work", stream=True)
         self.name = secrets.token_hex(8)  # by which replicas know this front
-        self.told: list[Told] = []  # by the replicas that answered last
+        self.told: list[ReplicaStatus] = []  # by the replicas that answered last
         self.heard = monotonic()
         self.heard_any = asyncio.Event()
         self.closing = False
         self.room = 0  # slots of all replicas, when there were any last
         self.out = 0  # images of this front that are with replicas
         self.others = 0  # images of others that were, when replicas told last
-        self.turns: deque[tuple[Asked, deque[int]]] = deque()  # jobs with images that are not, next at the left
+        self.turns: deque[tuple[PendingJob, deque[int]]] = deque()  # jobs with images that are not, next at the left
         self.pieces: dict[int, set[asyncio.Task[None]]] = {}  # by job
 
     def start(self) -> None:
@@ -107,12 +107,12 @@ class Fleet(Desk):
         )
         return stats + waiting
 
-    def _begin(self, job: Asked) -> None:
+    def _begin(self, job: PendingJob) -> None:
         self.pieces[job.request] = set()
         self.turns.append((job, deque(job.command.indices)))
         self._hand_out()
 
-    def _leave(self, job: Asked) -> None:
+    def _leave(self, job: PendingJob) -> None:
         self.turns = deque(turn for turn in self.turns if turn[0] is not job)
         for piece in self.pieces.pop(job.request, ()):
             piece.cancel()
@@ -132,7 +132,7 @@ class Fleet(Desk):
             if images:
                 self.turns.append((job, images))
 
-    def _carried(self, job: Asked, missing: set[int], piece: asyncio.Task[None]) -> None:
+    def _carried(self, job: PendingJob, missing: set[int], piece: asyncio.Task[None]) -> None:
         """A piece is done, failed, or was taken back, even before it began."""
         self.out -= len(missing)
         self.pieces.get(job.request, set()).discard(piece)
@@ -147,7 +147,7 @@ class Fleet(Desk):
         share = min(-(-images // replicas), self.room // replicas // PIECES)
         return min(LARGEST, max(SMALLEST, share))
 
-    async def _carry(self, job: Asked, missing: set[int]) -> None:
+    async def _carry(self, job: PendingJob, missing: set[int]) -> None:
         """Has one replica after the other work on the images that are missing until none is."""
         losses = 0
         while missing and not job.over:
@@ -165,7 +165,7 @@ class Fleet(Desk):
             elif missing and not job.over:
                 await asyncio.sleep(PAUSES[losses])
 
-    async def _try(self, job: Asked, missing: set[int]) -> None:
+    async def _try(self, job: PendingJob, missing: set[int]) -> None:
         """Lets a replica work on what is missing, until it has done so or is lost."""
         command = job.command.part(tuple(sorted(missing)))
         call = Context().run(self.work.remote, command)  # Ray gives all calls of one context one number
@@ -187,7 +187,7 @@ class Fleet(Desk):
             try:
                 answers = self.handle.broadcast("tell", self.name, self.reserved)
                 told = await answers.results_async(timeout_s=TELLING_SECONDS, return_exceptions=True)
-                self._hear([one for one in told if isinstance(one, Told)])
+                self._hear([one for one in told if isinstance(one, ReplicaStatus)])
             except TimeoutError:  # what they told last stands; one that hangs is Serve's to replace
                 log.warning("not all replicas told in %g seconds how they stand", TELLING_SECONDS)
             except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
@@ -195,7 +195,7 @@ class Fleet(Desk):
                 log.debug("no replica answers: %s", error)
             await asyncio.sleep(max(CENSUS_SECONDS, len(self.told) * EACH_SECONDS))
 
-    def _hear(self, told: list[Told]) -> None:
+    def _hear(self, told: list[ReplicaStatus]) -> None:
         self.told, self.heard = told, monotonic()
         if told:
             self.ready, self.model = told[0].ready, told[0].config

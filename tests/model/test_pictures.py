@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 from scanline.model.pictures import known_by_picture, open_picture, pixels
 from tests.support.pictures import encode, noise
 from tests.support.tiny import COLOUR, GREY
@@ -71,11 +71,11 @@ def test_a_transparent_palette_colour_is_alpha() -> None:
     np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
 
 
-def read(file: bytes) -> np.ndarray | Refusal:
+def read(file: bytes) -> np.ndarray | InvalidInput:
     """The bytes of a grey picture, or why there are none."""
     try:
         return pixels(open_picture(file, GREY, "image"), GREY)
-    except Refusal as refusal:
+    except InvalidInput as refusal:
         return refusal
 
 
@@ -84,7 +84,7 @@ def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) ->
     """Some formats end in bytes that nobody needs."""
     file = FILES[kind]
     found = read(file[: data.draw(st.integers(0, len(file) - 1))])
-    if isinstance(found, Refusal):
+    if isinstance(found, InvalidInput):
         assert (found.param, found.code) == ("image", "invalid_image")
     else:
         np.testing.assert_array_equal(found, read(file))
@@ -99,11 +99,11 @@ def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -
     for place, value in changes.items():
         file[place % len(file)] = value
     found = read(bytes(file))
-    assert isinstance(found, Refusal) or found.shape == (35,)
+    assert isinstance(found, InvalidInput) or found.shape == (35,)
 
 
 @given(
     data=st.binary(max_size=200), magic=st.sampled_from([b"", b"BM", b"\x89PNG\r\n\x1a\n", b"RIFF", b"\xff\xd8\xff"])
 )
 def test_what_is_no_picture_is_refused(data: bytes, magic: bytes) -> None:
-    assert isinstance(read(magic + data), Refusal)
+    assert isinstance(read(magic + data), InvalidInput)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.sampling.generator import Canvas, Generator, Prefix
+from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
 from scanline.model.sampling.messages import Event, Ready
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
@@ -87,7 +87,7 @@ class Faulty(EngineOptions):
                 self.fate.unlink()
                 os.kill(os.getpid(), number)
 
-        def faulty_place(slot: int, canvas: Canvas, prefix: Prefix | None = None) -> None:
+        def faulty_place(slot: int, canvas: ImageSpec, prefix: Prefix | None = None) -> None:
             if canvas.seed == DEADLY:
                 os.kill(os.getpid(), signal.SIGSEGV)
             elif canvas.seed == GREEDY:

@@ -17,8 +17,8 @@ from triton.runtime.jit import JITFunction
 
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.step.fused_triton import recurrent_step
-from scanline.model.backends.cuda_step import Launches, Work
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.cuda_step import KernelSequence, Work
+from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 
@@ -61,11 +61,11 @@ def main() -> None:
             model = Transformer(small_models.config(**paper, **changes)).requires_grad_(False)
             for parameter in model.parameters():
                 parameter.copy_(parameter.to(weights))
-            launches, slots = Launches(model, chained=True), Slots.empty(model.config, 2)
+            launches, slots = KernelSequence(model, chained=True), SlotPool.empty(model.config, 2)
             for batch in (1, 4096):
                 launches.run(slots, Work.of(model.config, batch, torch.device("cpu")))
-    for width, resting in ((33, torch.float32), (64, torch.float16), (128, torch.bfloat16)):
-        s, z = torch.zeros(2, 3, width, width, dtype=resting), torch.zeros(2, 3, width)
+    for width, state_dtype in ((33, torch.float32), (64, torch.float16), (128, torch.bfloat16)):
+        s, z = torch.zeros(2, 3, width, width, dtype=state_dtype), torch.zeros(2, 3, width)
         recurrent_step(torch.zeros(2, 9 * width), s, z, torch.arange(2))
     for dtype in (torch.float32, torch.bfloat16):
         for width in (32, 128):

@@ -27,7 +27,7 @@ def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Ite
     models.default.engine.options = kind(**vars(models.default.engine.options))
     app = build(settings, models)
     server = uvicorn.Server(
-        uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options.options(settings, app.state.tally))
+        uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options.options(settings, app.state.counters))
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

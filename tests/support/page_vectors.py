@@ -12,7 +12,7 @@ import torch
 
 from scanline.kernels.mixture.reference import sample
 from scanline.kernels.philox import philox4x32, uniforms
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from tests.support import small_models
 
 FILE = Path(__file__).parents[2] / "server/web/test/vectors.json"
@@ -69,7 +69,7 @@ def _first(seed: int) -> dict[str, Any]:
     """Byte 0 of an image of a model that has only a histogram for it."""
     temperature = TEMPERATURES[seed % 3]
     generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1, way="torch")
-    generator.place(0, Canvas(seed, 2, temperature))
+    generator.place(0, ImageSpec(seed, 2, temperature))
     byte = int(generator.image(0)[0])
     generator.close()
     draw = uniforms(torch.tensor(seed), torch.tensor(2), torch.tensor(0)).tolist()

@@ -13,7 +13,7 @@ from scanline.server.api.middleware.asgi import path_of
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
-class HttpTally:
+class HttpCounters:
     """Answers by method, path and status, errors by code, and open websockets."""
 
     def __init__(self) -> None:
@@ -23,20 +23,20 @@ class HttpTally:
 
 
 class CountHttp:
-    """Writes what passes into a tally."""
+    """Writes what passes into a counters."""
 
-    def __init__(self, app: ASGIApp, tally: HttpTally) -> None:
-        self.app, self.tally = app, tally
+    def __init__(self, app: ASGIApp, counters: HttpCounters) -> None:
+        self.app, self.counters = app, counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
-            self.tally.websockets += 1
+            self.counters.websockets += 1
             try:
                 await self.app(scope, receive, send)
             finally:
-                self.tally.websockets -= 1
+                self.counters.websockets -= 1
                 self._error()
         else:
             await self.app(scope, receive, send)
@@ -54,9 +54,9 @@ class CountHttp:
             await self.app(scope, receive, watched)
         finally:
             method = scope["method"] if scope["method"] in METHODS else "other"
-            self.tally.answers[method, path_of(scope), status] += 1
+            self.counters.answers[method, path_of(scope), status] += 1
             self._error()
 
     def _error(self) -> None:
         if code := get_contextvars().get("error"):
-            self.tally.errors[code] += 1
+            self.counters.errors[code] += 1

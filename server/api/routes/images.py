@@ -9,7 +9,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 from scanline.server.api.deadline import deadline
 from scanline.server.api.disconnect import unless_gone
 from scanline.server.api.errors import ApiError
@@ -72,7 +72,7 @@ async def _paint(models: Models, request: Request, fields: PaintFields) -> Respo
     if fields.stream:
         if wanted != JSON:
             message = f"stream answers with events, not with {wanted}; leave out stream or Accept: {wanted}."
-            raise Refusal(message, "stream")
+            raise InvalidInput(message, "stream")
         return EventStream(request, model, images, fields, models.request_timeout)
     async with painting(model, fields, images) as (work, job), deadline(models.request_timeout):
         await unless_gone(request, job.wait())

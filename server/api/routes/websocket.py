@@ -17,12 +17,12 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.invalid_input import Refusal
+from scanline.model.invalid_input import InvalidInput
 from scanline.server.api.deadline import deadline
 from scanline.server.api.errors import ApiError, from_exception
 from scanline.server.api.jobs import painting, told_bits
 from scanline.server.api.middleware.draining import closed
-from scanline.server.api.middleware.http_metrics import HttpTally
+from scanline.server.api.middleware.http_metrics import HttpCounters
 from scanline.server.api.rate_limit import FramePace, Pace
 from scanline.server.api.routes.state_snapshot import told_of, watched_by
 from scanline.server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
@@ -40,15 +40,15 @@ LONGEST_ID = 256  # characters: each message about a job repeats them
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
-def router(models: Models, settings: Settings, lifecycle: Lifecycle, tally: HttpTally) -> APIRouter:
-    """The websocket route over `models`, as the settings limit it; errors of its jobs go into the tally."""
+def router(models: Models, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters) -> APIRouter:
+    """The websocket route over `models`, as the settings limit it; errors of its jobs go into the counters."""
     routes = APIRouter()
     frames = FramePace(settings.max_frames_per_second)
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        await Connection(socket, models, settings, lifecycle, tally, frames).run()
+        await Connection(socket, models, settings, lifecycle, counters, frames).run()
 
     return routes
 
@@ -62,11 +62,11 @@ class Connection:
         models: Models,
         settings: Settings,
         lifecycle: Lifecycle,
-        tally: HttpTally,
+        counters: HttpCounters,
         frames: FramePace,
     ) -> None:
         self.socket, self.models, self.settings = socket, models, settings
-        self.lifecycle, self.tally, self.frames = lifecycle, tally, frames
+        self.lifecycle, self.counters, self.frames = lifecycle, counters, frames
         self.jobs: dict[int | str, asyncio.Task[None]] = {}
         self.ids = itertools.count()
         self.numbers = itertools.count()
@@ -128,7 +128,7 @@ class Connection:
                 case "cancel":
                     await self._cancel(name)
                 case other:
-                    raise Refusal(f"type must be generate, complete or cancel, not {other!r}.", "type")
+                    raise InvalidInput(f"type must be generate, complete or cancel, not {other!r}.", "type")
         except WebSocketDisconnect:
             raise
         except Exception as error:
@@ -140,9 +140,9 @@ class Connection:
             raise closed()
         if fields.stream:
             message = "stream is for POST; a websocket tells pixels as they come, leave it out."
-            raise Refusal(message, "stream", "stream_not_supported")
+            raise InvalidInput(message, "stream", "stream_not_supported")
         if name in self.jobs:
-            raise Refusal(f"id {name!r} is of a job that still runs.", "id")
+            raise InvalidInput(f"id {name!r} is of a job that still runs.", "id")
         if len(self.jobs) >= self.settings.max_jobs_per_websocket:
             message = f"{len(self.jobs)} jobs run on this websocket, as many as may; wait until one is done."
             raise ApiError(429, message, code="too_many_jobs")
@@ -155,7 +155,7 @@ class Connection:
         """Ends a job early; its `done` says so."""
         job = None if name is None else self.jobs.get(name)
         if job is None or job.done():  # done: it has told its last message
-            raise Refusal(f"There is no running job with id {name!r}.", "id", "job_not_found")
+            raise InvalidInput(f"There is no running job with id {name!r}.", "id", "job_not_found")
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
         await self._tell({"type": "done", "id": name, "cancelled": True})
@@ -211,7 +211,7 @@ class Connection:
             await self.socket.send_text(json.dumps(message))
 
     async def _tell_error(self, name: int | str | None, error: ApiError) -> None:
-        self.tally.errors[error.code or "other"] += 1
+        self.counters.errors[error.code or "other"] += 1
         about = {} if name is None else {"id": name}
         try:
             await self._tell({"type": "error", **about, **error.body})
@@ -235,4 +235,4 @@ def _name(message: dict[str, Any]) -> int | str | None:
     name = message.pop("id", None)
     if name is None or type(name) is int or (type(name) is str and len(name) <= LONGEST_ID):
         return name
-    raise Refusal(f"id must be a whole number or text of at most {LONGEST_ID} characters.", "id")
+    raise InvalidInput(f"id must be a whole number or text of at most {LONGEST_ID} characters.", "id")

@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from scanline.server.api.errors import ApiError
-from scanline.server.api.middleware.http_metrics import HttpTally
+from scanline.server.api.middleware.http_metrics import HttpCounters
 from scanline.server.api.middleware.request_id import HEADER, made
 from scanline.server.api.middleware.security_headers import COMMON
 
@@ -24,7 +24,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     max_head_bytes: int
     receive_timeout: float  # seconds for one request, head and body
-    tally: HttpTally
+    counters: HttpCounters
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -90,7 +90,7 @@ class HttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Ends the connection with what is wrong; what is not HTTP has no request to be answered."""
         refusal = self.refusal or ApiError(400, "This is not a valid HTTP request.", code="invalid_http")
-        self.tally.errors[refusal.code or "other"] += 1
+        self.counters.errors[refusal.code or "other"] += 1
         name = made()
         facts = {"method": "other", "path": "other", "status": refusal.status, "error": refusal.code}
         log.info("request", extra={**facts, "request_id": name.decode(), "ended": "refused"})

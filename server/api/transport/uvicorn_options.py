@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scanline.server.api.middleware.http_metrics import HttpTally
+from scanline.server.api.middleware.http_metrics import HttpCounters
 from scanline.server.api.transport.http_protocol import HttpProtocol
 from scanline.server.api.transport.websocket_protocol import WebsocketProtocol
 from scanline.server.settings import Settings
@@ -10,14 +10,14 @@ from scanline.server.settings import Settings
 PONG_SECONDS = 300.0  # a reader who does not read answers no ping either, and may be slow: it costs nobody anything
 
 
-def options(settings: Settings, tally: HttpTally) -> dict[str, Any]:
-    """Arguments of uvicorn.Config; what the protocol refuses goes into the tally."""
+def options(settings: Settings, counters: HttpCounters) -> dict[str, Any]:
+    """Arguments of uvicorn.Config; what the protocol refuses goes into the counters."""
 
     class Http(HttpProtocol):
         max_head_bytes = settings.max_head_bytes
         receive_timeout = settings.receive_timeout
 
-    Http.tally = tally
+    Http.counters = counters
     return {
         "http": Http,
         "ws": WebsocketProtocol,

@@ -7,14 +7,14 @@ import time
 from collections import Counter
 
 from scanline.model.sampling.histogram import LATENCIES, Histogram
-from scanline.server.engine.client.job import Asked
+from scanline.server.engine.client.job import PendingJob
 
 OPERATIONS = ("paint", "score")
 ENDS = ("finished", "cancelled", "failed")
 REFUSALS = ("queue_full", "not_ready")
 
 
-class Tally:
+class RequestCounters:
     """Counts since the server started."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Tally:
         self.refused: Counter[str] = Counter()
         self.coalesced = 0  # of jobs that have ended
 
-    def end(self, operation: str, job: Asked, began: float) -> None:
+    def end(self, operation: str, job: PendingJob, began: float) -> None:
         """A job has ended that began at that time of the monotonic clock."""
         end = "failed" if job.failure is not None else "cancelled" if job.left else "finished"
         self.requests[operation, end] += 1

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
-from scanline.server.engine.client.engine_process import Life
-from scanline.server.engine.client.handle import Desk
-from scanline.server.engine.client.job import Asked
+from scanline.server.engine.client.engine_process import EngineProcess
+from scanline.server.engine.client.handle import EngineHandle
+from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.client.quarantine import Quarantine
 from scanline.server.engine.worker.process import EngineOptions
 
@@ -27,20 +27,20 @@ CLOSING_SECONDS = 5.0
 STOPPED = "The engine stopped while it worked on this request."
 
 
-class EngineClient(Desk):
+class EngineClient(EngineHandle):
     """One model's engine through all its lives."""
 
     def __init__(self, options: EngineOptions, max_waiting_images: int, length: int) -> None:
         super().__init__(options, max_waiting_images, length)
         self.reported = Stats()
         self.quarantine = Quarantine()
-        self.life: Life | None = None
+        self.life: EngineProcess | None = None
         self.in_vain = 0  # deaths since an image was done, but for those that taught who is to blame
         self.closing = asyncio.Event()
 
     def start(self) -> None:
         """Starts the process, on the running event loop; `ready` tells when the model is loaded."""
-        self.life = Life(self.options, self._receive)
+        self.life = EngineProcess(self.options, self._receive)
         self.keeper = asyncio.create_task(self._keep(self.life))
 
     @property
@@ -81,14 +81,14 @@ class EngineClient(Desk):
         self.life.kill()
         await self.keeper
 
-    def _begin(self, job: Asked) -> None:
+    def _begin(self, job: PendingJob) -> None:
         if self.gone.is_set() or self.closing.is_set():
             job.receive(Failed(job.request, STOPPED))
         else:
             self.quarantine.add(job.request)
             self._admit()
 
-    def _leave(self, job: Asked) -> None:
+    def _leave(self, job: PendingJob) -> None:
         if job.over:
             return
         if self.quarantine.end(job.request, cancelled=True) and self.life:
@@ -115,7 +115,7 @@ class EngineClient(Desk):
             elif job := self.jobs.get(event.request):
                 self._tell(job, event)
 
-    def _tell(self, job: Asked, event: Event) -> None:
+    def _tell(self, job: PendingJob, event: Event) -> None:
         job.receive(event)
         if isinstance(event, Finished | Scored):
             self.quarantine.finished(job.request)
@@ -124,7 +124,7 @@ class EngineClient(Desk):
             self.quarantine.end(job.request)
             self._admit()
 
-    async def _keep(self, life: Life) -> None:
+    async def _keep(self, life: EngineProcess) -> None:
         """Starts the next engine when one has died, until the server closes or another one would be in vain."""
         try:
             while True:
@@ -140,13 +140,13 @@ class EngineClient(Desk):
                     await asyncio.wait_for(self.closing.wait(), PAUSES[self.in_vain])
                     return
                 self.restarts += 1
-                life = self.life = Life(self.options, self._receive)
+                life = self.life = EngineProcess(self.options, self._receive)
         except (OSError, RuntimeError):  # no room for a process, or for a thread
             log.exception("the engine cannot be started anew")
         finally:
             self._end()
 
-    def _learn(self, life: Life, cause: str) -> str | None:
+    def _learn(self, life: EngineProcess, cause: str) -> str | None:
         """What an engine's death means for its requests; why there is to be no other, where there is not."""
         idle = not self.quarantine.inside
         self.reported = replace(

@@ -19,7 +19,7 @@ LOOK_SECONDS = 1.0  # between two looks at whether the engine speaks
 LEAVING_SECONDS = 5.0  # that an engine may take to leave by itself
 
 
-class Life:
+class EngineProcess:
     """A started engine; `receive` gets each list of events, on the running loop."""
 
     def __init__(self, options: EngineOptions, receive: Callable[[list[Event]], None]) -> None:

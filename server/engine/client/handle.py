@@ -1,7 +1,7 @@
 """The API's side of whatever paints: the jobs in work, how many images may wait, and how all of it ended.
 
 How a job's commands reach an engine, and its events come back, is each heir's own: `EngineClient` has one engine in a
-process beside it, a cluster's `Fleet` many on other machines.
+process beside it, a cluster's `ReplicaPool` many on other machines.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TypeVar
 
-from scanline.model.sampling.messages import Paint, Ready, Score, Stats
-from scanline.server.engine.client.counters import Tally
-from scanline.server.engine.client.job import Asked, Job
+from scanline.model.sampling.messages import GenerateRequest, Ready, ScoreRequest, Stats
+from scanline.server.engine.client.counters import RequestCounters
+from scanline.server.engine.client.job import Job, PendingJob
 from scanline.server.engine.worker.process import EngineOptions
 
-AnyJob = TypeVar("AnyJob", bound=Asked)
+AnyJob = TypeVar("AnyJob", bound=PendingJob)
 
 
 class EngineUnavailableError(Exception):
@@ -28,7 +28,7 @@ class QueueFullError(Exception):
     """More images wait than the server is set to let wait."""
 
 
-class Desk(ABC):
+class EngineHandle(ABC):
     """One model's jobs. Each is in `jobs` from its beginning until its context is left."""
 
     def __init__(self, options: EngineOptions, max_waiting_images: int, length: int) -> None:
@@ -41,8 +41,8 @@ class Desk(ABC):
         self.load_seconds = 0.0
         self.restarts = 0
         self.load_error: str | None = None
-        self.tally = Tally()
-        self.jobs: dict[int, Asked] = {}
+        self.counters = RequestCounters()
+        self.jobs: dict[int, PendingJob] = {}
         self.numbers = itertools.count()
         self.gone = asyncio.Event()  # for good: nothing will be painted any more
 
@@ -79,17 +79,17 @@ class Desk(ABC):
         """What the engine last told of itself, with what waits for it here."""
 
     @abstractmethod
-    def _begin(self, job: Asked) -> None:
+    def _begin(self, job: PendingJob) -> None:
         """Sees to it that the job is done; it is in `jobs`."""
 
     @abstractmethod
-    def _leave(self, job: Asked) -> None:
+    def _leave(self, job: PendingJob) -> None:
         """Nobody waits for this job any more, over or not; it is no longer in `jobs`."""
 
     @property
     def coalesced(self) -> int:
         """Pieces of streamed images that were merged into one not yet told, since the server started."""
-        return self.tally.coalesced + sum(job.coalesced for job in self.jobs.values())
+        return self.counters.coalesced + sum(job.coalesced for job in self.jobs.values())
 
     @contextmanager
     def reserve(self, images: int) -> Iterator[None]:
@@ -98,10 +98,10 @@ class Desk(ABC):
         EngineUnavailableError or QueueFullError where there is none.
         """
         if self.ready is None or self.gone.is_set():
-            self.tally.refused["not_ready"] += 1
+            self.counters.refused["not_ready"] += 1
             raise EngineUnavailableError
         if self.reserved + images > self.slots + self.max_waiting_images:
-            self.tally.refused["queue_full"] += 1
+            self.counters.refused["queue_full"] += 1
             raise QueueFullError
         self.reserved += images
         try:
@@ -121,7 +121,7 @@ class Desk(ABC):
         trace: tuple[int, int] | None = None,
     ) -> Iterator[Job]:
         """A painting job; leaving the context before it is done cancels it."""
-        command = Paint(next(self.numbers), images, seed, temperature, known, masks, stream, trace)
+        command = GenerateRequest(next(self.numbers), images, seed, temperature, known, masks, stream, trace)
         self.watched += trace is not None
         try:
             with self.take(Job(command, self.length)) as job:
@@ -132,18 +132,18 @@ class Desk(ABC):
     @contextmanager
     def score(self, images: tuple[bytes, ...]) -> Iterator[Job]:
         """A scoring job; leaving the context before it is done cancels it."""
-        with self.take(Job(Score(next(self.numbers), images), self.length)) as job:
+        with self.take(Job(ScoreRequest(next(self.numbers), images), self.length)) as job:
             yield job
 
     @contextmanager
     def take(self, job: AnyJob) -> Iterator[AnyJob]:
         """Has a job done whose number is one of `numbers`; leaving the context before it is done cancels it."""
-        operation, began = "paint" if isinstance(job.command, Paint) else "score", monotonic()
+        operation, began = "paint" if isinstance(job.command, GenerateRequest) else "score", monotonic()
         self.jobs[job.request] = job
         self._begin(job)
         try:
             yield job
         finally:
             del self.jobs[job.request]
-            self.tally.end(operation, job, began)
+            self.counters.end(operation, job, began)
             self._leave(job)

@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scanline.model.sampling.messages import Event, Failed, Finished, Glimpse, Paint, Pixels, Score, Scored, Seated
+from scanline.model.sampling.messages import (
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Scheduled,
+    Scored,
+    ScoreRequest,
+    StateSnapshot,
+)
 
 
 class EngineFailedError(Exception):
@@ -17,20 +27,20 @@ class EngineFailedError(Exception):
 
 
 @dataclass(frozen=True)
-class News:
+class Update:
     """What happened to a request since it was last asked: bytes painted, and images that ended."""
 
     frames: list[tuple[int, int, bytes]]  # image index, first byte position, bytes
     ended: list[tuple[int, float]]  # image index, bits/dim
-    glimpse: Glimpse | None = None  # the newest state
+    glimpse: StateSnapshot | None = None  # the newest state
 
 
-class Asked:
+class PendingJob:
     """A request and what of it is still to be done, whoever wants its bytes."""
 
     coalesced = 0  # pieces that came while one of the same image was not yet told
 
-    def __init__(self, command: Paint | Score) -> None:
+    def __init__(self, command: GenerateRequest | ScoreRequest) -> None:
         self.command, self.request = command, command.request
         self.total = len(command.indices)
         self.missing = set(command.indices)
@@ -48,7 +58,7 @@ class Asked:
         return self.failure is not None or not self.missing
 
     @property
-    def rest(self) -> Paint | Score:
+    def rest(self) -> GenerateRequest | ScoreRequest:
         """What an engine must be asked for, so that all gets done."""
         if self.left == self.total:
             return self.command
@@ -64,35 +74,35 @@ class Asked:
         self.changed.set()
 
 
-class Job(Asked):
+class Job(PendingJob):
     """A request in work, on images of `length` bytes. Its buffer never exceeds the images that it asked for.
 
     A new engine paints an image from its first byte: what is here already comes again, the same, and is not told again.
     """
 
-    def __init__(self, command: Paint | Score, length: int) -> None:
+    def __init__(self, command: GenerateRequest | ScoreRequest, length: int) -> None:
         super().__init__(command)
         self.images = np.zeros((self.total, length), np.uint8)
         self.painted = np.zeros(self.total, np.int64)  # bytes that are here
         self.taken = np.zeros(self.total, np.int64)  # bytes that `news` has told
         self.bits_per_dim = np.full(self.total, np.nan)
-        self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a Score
+        self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a ScoreRequest
         self.ended: list[tuple[int, float]] = []
-        self.glimpse: Glimpse | None = None  # the newest that is not told
+        self.glimpse: StateSnapshot | None = None  # the newest that is not told
         self.glimpsed = 0  # where image 0 stood in the newest
         self.queue_seconds: float | None = None  # until its first image had a slot
 
     def receive(self, event: Event) -> None:
         """Takes in what the engine says; an image that is done stays as it is."""
         match event:
-            case Seated():
+            case Scheduled():
                 if self.queue_seconds is None:
                     self.queue_seconds = event.queue_seconds
             case Pixels():
                 for index, first, data in event.painted:
                     self.coalesced += int(first + len(data) > self.painted[index] > self.taken[index])
                     self._write(index, first, data)
-            case Glimpse():
+            case StateSnapshot():
                 if event.position > self.glimpsed:
                     self.glimpse, self.glimpsed = event, event.position
             case Finished() if event.index in self.missing:
@@ -110,7 +120,7 @@ class Job(Asked):
             await self.changed.wait()
         self._check()
 
-    async def news(self) -> AsyncIterator[News]:
+    async def news(self) -> AsyncIterator[Update]:
         """What has been painted since, merged, until all is told; EngineFailedError where it failed."""
         while True:
             self.changed.clear()
@@ -123,7 +133,7 @@ class Job(Asked):
             ended, self.ended = self.ended, []
             glimpse, self.glimpse = self.glimpse, None
             if frames or ended or glimpse:
-                yield News(frames, ended, glimpse)
+                yield Update(frames, ended, glimpse)
             elif self.over:
                 return
             else:

@@ -83,7 +83,7 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
 
 
 def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
-    """Slots for a share of the free memory: a quarter of it in states, at most what still makes painting faster."""
+    """SlotPool for a share of the free memory: a quarter of it in states, at most what still makes painting faster."""
     if device == "cuda":
         import torch
 

@@ -67,15 +67,15 @@ def test_an_image_steps_the_same_in_any_company() -> None:
     assert torch.equal(z[rows[3]], alone_z[rows[3]])
 
 
-@pytest.mark.parametrize("resting", [torch.float16, torch.bfloat16])
-def test_a_state_that_rests_in_16_bits_is_rounded_once_a_step(resting: torch.dtype) -> None:
+@pytest.mark.parametrize("state_dtype", [torch.float16, torch.bfloat16])
+def test_a_state_that_rests_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dtype) -> None:
     projected, s, z, rows = inputs(5, 8, 5)
-    s = s.to(resting)
+    s = s.to(state_dtype)
     expected_y, expected_s, _ = law(projected, s, z, rows)
     y = recurrent_step(projected, s, z, rows)
     live = rows >= 0
     assert_close("y, from sums that are not rounded yet", expected_y, y[live])
-    assert_close("s", expected_s, s[rows[live]], torch.finfo(resting).eps * 4)
+    assert_close("s", expected_s, s[rows[live]], torch.finfo(state_dtype).eps * 4)
 
 
 def test_an_unknown_feature_map_is_refused() -> None:

@@ -7,11 +7,11 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model import backends
-from scanline.model.backends.cpu import NativeBackend
+from scanline.model.backends.cpu import CpuBackend
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from scanline.model.sampling.offline import paint
 from scanline.model.state import State
 from tests.support import small_models
@@ -19,8 +19,8 @@ from tests.support.close import assert_close
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the native step was not compiled")
 
-INT8 = cpu_kernels.available() and cpu_kernels.ways()[0] in cpu_kernels.INT8_WAYS
-WAYS = cpu_kernels.ways() if cpu_kernels.available() else []
+INT8 = cpu_kernels.available() and cpu_kernels.instruction_sets()[0] in cpu_kernels.INT8_INSTRUCTION_SETS
+WAYS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 EXACT_OR_FASTER = [name for name, precision in PRECISIONS.items() if not precision.int8_weights or INT8]
 SIZES = {
     "odd": {},
@@ -34,8 +34,8 @@ def read(
     config: ModelConfig, instructions: str, precision: str = "exact", threads: int = 2, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
     """Bits, parameters and final state of some images."""
-    backend = NativeBackend(small_models.model(config), threads, PRECISIONS[precision], instructions)
-    state = State.zeros(config, count, resting=backend.resting)
+    backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], instructions)
+    state = State.zeros(config, count, state_dtype=backend.state_dtype)
     images = torch.from_numpy(small_models.images(config, count))
     found, parameters = backend.read_parameters(images, state, config.bytes)
     backend.close()
@@ -76,13 +76,13 @@ def test_a_prefilled_front_is_a_forced_one_bit_for_bit(variant: str, precision: 
     config = small_models.config(height=7, width=8, **small_models.VARIANTS[variant])
     prefix = config.bytes - 3
     mask = (torch.arange(config.bytes) < prefix).numpy()
-    canvas = Canvas(1, 2, known=small_models.images(config, 1)[0], mask=mask)
+    canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=mask)
     generator = Generator(small_models.model(config), 2, precision=precision)
     generator.place(0, canvas, generator.prefill(canvas))
     generator.clear(0)
     generator.place(1, canvas)
     generator.advance(prefix - config.first)
-    state = generator.seats.state
+    state = generator.pool.state
     assert torch.equal(state.s[:, 0], state.s[:, 1])
     assert torch.equal(state.z[:, 0], state.z[:, 1])
     generator.close()
@@ -95,7 +95,7 @@ def test_weights_in_float16_are_those_in_float32(instructions: str) -> None:
     images = torch.from_numpy(small_models.images(config, 2))
     results = []
     for weights in ("float16", "float32"):
-        backend = NativeBackend(stored, 1, instructions=instructions, weights=weights)
+        backend = CpuBackend(stored, 1, instructions=instructions, weights=weights)
         state = State.zeros(config, 2)
         results.append((*backend.read_parameters(images, state, config.bytes), state.s))
         backend.close()
@@ -104,8 +104,8 @@ def test_weights_in_float16_are_those_in_float32(instructions: str) -> None:
 
 def test_stored_weights_are_held_in_float16_and_others_in_float32() -> None:
     model = small_models.model(small_models.config())
-    assert "weights float32" in NativeBackend(model).name
-    assert "weights float16" in NativeBackend(model.half().float()).name
+    assert "weights float32" in CpuBackend(model).name
+    assert "weights float16" in CpuBackend(model.half().float()).name
 
 
 @pytest.mark.parametrize("instructions", [way for way in WAYS if way != "portable"])
@@ -133,7 +133,9 @@ def test_coarser_numbers_cost_little(precision: str) -> None:
 def test_it_draws_what_torch_draws(variant: str) -> None:
     """The same random numbers through the same mixture; rounding may tip a byte here and there."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
-    drawn = [torch.from_numpy(paint(model, 60, seed=5, temperature=0.8, way=way).images) for way in ("native", "torch")]
+    drawn = [
+        torch.from_numpy(paint(model, 60, seed=5, temperature=0.8, backend=name).images) for name in ("cpu", "eager")
+    ]
     first = model.config.first
     same = (drawn[0][:, : first + 4] == drawn[1][:, : first + 4]).double().mean()
     assert same > 0.99
@@ -141,7 +143,7 @@ def test_it_draws_what_torch_draws(variant: str) -> None:
 
 @pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 6), (20, 5)])
 def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
-    backend, config = NativeBackend(small_models.model(small_models.config())), small_models.config()
+    backend, config = CpuBackend(small_models.model(small_models.config())), small_models.config()
     state = State.zeros(config, 1)
     state.position.fill_(6)
     with pytest.raises(ValueError, match="cannot run bytes 6 to"):
@@ -150,17 +152,17 @@ def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
 
 def test_an_instruction_set_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match=r"cannot run 'avx9'; it can run .*portable"):
-        NativeBackend(small_models.model(small_models.config()), instructions="avx9")
+        CpuBackend(small_models.model(small_models.config()), instructions="avx9")
 
 
 def test_without_the_library_torch_serves_and_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(cpu_kernels, "available", lambda: False)
-    backends.best_way.cache_clear()
+    backends.best_backend.cache_clear()
     with caplog.at_level(logging.WARNING):
         ways = [Generator(small_models.model(small_models.config()), 1).backend.name for _ in range(2)]
-    backends.best_way.cache_clear()
+    backends.best_backend.cache_clear()
     assert ways == ["torch (cpu)"] * 2
     assert [record.message for record in caplog.records] == [
         "the native step was not compiled at install (no C++ compiler?): the slower torch path serves"
@@ -169,6 +171,6 @@ def test_without_the_library_torch_serves_and_one_line_says_so(
 
 def test_torch_refuses_what_it_cannot_do() -> None:
     with pytest.raises(ValueError, match="precision 'int8' needs the native step, on a CPU"):
-        Generator(small_models.model(small_models.config()), 1, precision="int8", way="torch")
+        Generator(small_models.model(small_models.config()), 1, precision="int8", backend="eager")
     with pytest.raises(ValueError, match="precision 'float16-state' needs the native step or Triton"):
-        Generator(small_models.model(small_models.config()), 1, precision="float16-state", way="torch")
+        Generator(small_models.model(small_models.config()), 1, precision="float16-state", backend="eager")

@@ -11,7 +11,7 @@ from tests.support.gpu import DEVICE, ON_GPU, there  # isort: skip
 
 from scanline.kernels.mixture.anchors import anchored, candidates
 from scanline.model.backends.cuda import CudaBackend
-from scanline.model.backends.slots import Slots
+from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
@@ -25,7 +25,7 @@ def model_of(variant: str) -> Transformer:
     return small_models.model(small_models.config(**small_models.VARIANTS[variant])).to(DEVICE)
 
 
-def seat(slots: Slots, row: int, first: int, index: int) -> None:
+def seat(slots: SlotPool, row: int, first: int, index: int) -> None:
     """An image in a row: warmer the higher its index, every third with known bytes."""
     slots.state.clear(row, first)
     slots.seed[row], slots.index[row], slots.temperature[row] = 2**40 + 1, index, 0.5 + index / 40
@@ -38,7 +38,7 @@ def seat(slots: Slots, row: int, first: int, index: int) -> None:
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     model = model_of(variant)
     config, rows = model.config, [0, 2, 3]
-    backend, slots = CudaBackend(model, sizes=(1, 4)), Slots.empty(config, 5, DEVICE)
+    backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(config, 5, DEVICE)
     for row in rows:
         seat(slots, row, config.first, row)
     law = State.zeros(config, len(rows), DEVICE)
@@ -58,7 +58,7 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
 
 def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[int]) -> dict[int, Finished]:
     """Bytes and bits of images of these indices, in rows of a pool picked at random, all started at once."""
-    slots, length = Slots.empty(model.config, pool, DEVICE), model.config.bytes
+    slots, length = SlotPool.empty(model.config, pool, DEVICE), model.config.bytes
     rows = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
     for row, index in zip(rows, indices, strict=True):
         seat(slots, row, 0, index)
@@ -80,7 +80,7 @@ def test_the_same_bytes_in_any_company() -> None:
 
 def test_arrivals_and_departures_change_nothing() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, sizes=(1, 4)), Slots.empty(TINY, 3, DEVICE)
+    backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(TINY, 3, DEVICE)
     alone = painted(model, backend, 1, [5])[5]
     seat(slots, 1, 0, 8)
     backend.advance(slots, 2)
@@ -94,7 +94,7 @@ def test_arrivals_and_departures_change_nothing() -> None:
 
 def test_whoever_is_done_is_not_touched() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, sizes=(4,)), Slots.empty(TINY, 3, DEVICE)
+    backend, slots = CudaBackend(model, sizes=(4,)), SlotPool.empty(TINY, 3, DEVICE)
     seat(slots, 0, 0, 1)
     seat(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
@@ -114,11 +114,11 @@ def test_whoever_is_done_is_not_touched() -> None:
 
 def test_states_may_rest_in_16_bits() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    wide, narrow = Slots.empty(TINY, 1, DEVICE), Slots.empty(TINY, 1, DEVICE, torch.float16)
+    wide, narrow = SlotPool.empty(TINY, 1, DEVICE), SlotPool.empty(TINY, 1, DEVICE, torch.float16)
     for slots in (wide, narrow):
         seat(slots, 0, 0, 0)
         slots.known[:] = True
-        CudaBackend(model, resting=slots.state.s.dtype, sizes=(1,)).advance(slots, TINY.bytes)
+        CudaBackend(model, state_dtype=slots.state.s.dtype, sizes=(1,)).advance(slots, TINY.bytes)
     assert narrow.state.s.dtype == torch.float16
     assert_close("bits", wide.bits, narrow.bits, 1e-2)
 
@@ -127,7 +127,7 @@ def test_states_may_rest_in_16_bits() -> None:
 def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
     config = replace(TINY, **changes)
     model = small_models.model(config).to(DEVICE)
-    backend, slots = CudaBackend(model, sizes=(1,)), Slots.empty(config, 1, DEVICE)
+    backend, slots = CudaBackend(model, sizes=(1,)), SlotPool.empty(config, 1, DEVICE)
     seat(slots, 0, 0, 0)
     slots.known[:] = True
     (images,) = there(torch.from_numpy(small_models.images(config, 1)))
@@ -143,13 +143,13 @@ def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
 def test_warming_up_readies_every_size_that_the_slots_can_fill(slots: int, sizes: list[int]) -> None:
     backend = CudaBackend(small_models.model(TINY).to(DEVICE), sizes=(1, 4, 8))
-    backend.warm_up(Slots.empty(TINY, slots, DEVICE))
+    backend.warm_up(SlotPool.empty(TINY, slots, DEVICE))
     assert sorted(backend.graphs) == sizes
 
 
 def test_nobody_is_painted_otherwise_after_warming_up() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    cold, warm = (Slots.empty(TINY, 3, DEVICE) for _ in range(2))
+    cold, warm = (SlotPool.empty(TINY, 3, DEVICE) for _ in range(2))
     for slots in (cold, warm):
         backend = CudaBackend(model, sizes=(1, 4))
         if slots is warm:
@@ -164,7 +164,7 @@ def test_nobody_is_painted_otherwise_after_warming_up() -> None:
 def test_a_graph_is_recorded_once_for_each_size() -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend = CudaBackend(model, sizes=(1, 8))
-    slots = Slots.empty(TINY, 9, DEVICE)
+    slots = SlotPool.empty(TINY, 9, DEVICE)
     for row in range(9):
         seat(slots, row, 0, row)
     backend.advance(slots, 2)

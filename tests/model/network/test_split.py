@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -43,7 +43,7 @@ def test_painting_in_any_number_of_calls(steps: list[int]) -> None:
     generator = Generator(small_models.model(small_models.config()), 1)
     painted = []
     for calls in ([20], steps):
-        generator.place(0, Canvas(seed=3, index=0))
+        generator.place(0, ImageSpec(seed=3, index=0))
         for count in calls:
             generator.advance(count)
         painted.append((generator.image(0), generator.bits_per_dim(0)))

@@ -11,7 +11,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import PRECISIONS
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from tests.support import small_models
 
 CONFIG = small_models.config(
@@ -27,21 +27,21 @@ class Painter:
     """A model and how it is run."""
 
     model: Transformer
-    way: str
+    backend: str
     precision: str
 
     def generator(self, slots: int, threads: int | None = None) -> Generator:
-        return Generator(self.model, slots, threads, self.precision, self.way)
+        return Generator(self.model, slots, threads, self.precision, self.backend)
 
 
-@pytest.fixture(scope="module", params=[("torch", "exact"), *(("native", name) for name in PRECISIONS)], ids="-".join)
+@pytest.fixture(scope="module", params=[("eager", "exact"), *(("cpu", name) for name in PRECISIONS)], ids="-".join)
 def painter(request: pytest.FixtureRequest) -> Painter:
-    way, precision = request.param
-    if way == "native" and not cpu_kernels.available():
+    backend, precision = request.param
+    if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("the native step was not compiled")
-    if precision.startswith("int8") and cpu_kernels.ways()[0] not in cpu_kernels.INT8_WAYS:
+    if precision.startswith("int8") and cpu_kernels.instruction_sets()[0] not in cpu_kernels.INT8_INSTRUCTION_SETS:
         pytest.skip("this processor lacks AVX-512 VNNI")
-    return Painter(small_models.model(CONFIG), way, precision)
+    return Painter(small_models.model(CONFIG), backend, precision)
 
 
 @pytest.fixture(autouse=True)
@@ -53,20 +53,20 @@ def threads_of_the_caller() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def watched() -> list[Canvas]:
+def watched() -> list[ImageSpec]:
     """Images of every kind: free, tempered, with a known front, with known bytes in the midst, of a large seed."""
     known = small_models.images(CONFIG, 1)[0]
     front, midst = np.arange(LENGTH) < 15, np.arange(LENGTH) % 3 == 1
     return [
-        Canvas(1, 0),
-        Canvas(1, 1, temperature=0.5),
-        Canvas(2, 0, known=known, mask=front),
-        Canvas(2, 1, temperature=1.7, known=known, mask=midst),
-        Canvas(2**63 - 1, 12_345),
+        ImageSpec(1, 0),
+        ImageSpec(1, 1, temperature=0.5),
+        ImageSpec(2, 0, known=known, mask=front),
+        ImageSpec(2, 1, temperature=1.7, known=known, mask=midst),
+        ImageSpec(2**63 - 1, 12_345),
     ]
 
 
-def start(generator: Generator, slot: int, canvas: Canvas) -> None:
+def start(generator: Generator, slot: int, canvas: ImageSpec) -> None:
     generator.place(slot, canvas, generator.prefill(canvas) if canvas.prefix else None)
 
 
@@ -86,13 +86,15 @@ def alone(painter: Painter) -> list[Finished]:
     return result
 
 
-def in_company(generator: Generator, canvases: list[Canvas]) -> list[Finished]:
+def in_company(generator: Generator, canvases: list[ImageSpec]) -> list[Finished]:
     """Paints `canvases` among strangers who come at any time and of whom some go before their end."""
     rng = np.random.default_rng(generator.slots)
-    strangers = [Canvas(int(seed), STRANGER, temperature=1.2) for seed in rng.integers(0, 2**62, generator.slots + 3)]
+    strangers = [
+        ImageSpec(int(seed), STRANGER, temperature=1.2) for seed in rng.integers(0, 2**62, generator.slots + 3)
+    ]
     queue = [*canvases, *strangers]
     rng.shuffle(queue)
-    seated: dict[int, Canvas] = {}
+    seated: dict[int, ImageSpec] = {}
     result: dict[tuple[int, int], Finished] = {}
     while len(result) < len(canvases):
         for slot in rng.permutation(generator.slots).tolist():
@@ -116,7 +118,7 @@ def in_company(generator: Generator, canvases: list[Canvas]) -> list[Finished]:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("slots", [1, 2, 7, 64, 1000])
 def test_alone_is_in_company(painter: Painter, alone: list[Finished], slots: int, threads: int) -> None:
-    generator = painter.generator(slots if painter.way == "native" else min(slots, 200), threads)
+    generator = painter.generator(slots if painter.backend == "cpu" else min(slots, 200), threads)
     together = in_company(generator, watched())
     generator.close()
     assert together == alone

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -40,7 +40,7 @@ def test_unknown_bytes_are_painted_anew_for_every_index() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
-    canvas = Canvas(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
+    canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
     generator = Generator(small_models.model(config), 2)
     generator.place(0, canvas, generator.prefill(canvas))
     generator.clear(0)
@@ -52,14 +52,14 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) ->
     generator.close()
     assert_close("bits", bits[1], bits[0])
     if prefix > config.first:
-        assert_close("s", generator.seats.state.s[:, 1], generator.seats.state.s[:, 0])
-        assert_close("z", generator.seats.state.z[:, 1], generator.seats.state.z[:, 0])
+        assert_close("s", generator.pool.state.s[:, 1], generator.pool.state.s[:, 0])
+        assert_close("z", generator.pool.state.z[:, 1], generator.pool.state.z[:, 0])
 
 
 def test_one_prefix_serves_many_slots() -> None:
     config = small_models.config()
     canvases = [
-        Canvas(1, i, known=small_models.images(config, 1)[0], mask=MASKS["front"](config.bytes)) for i in range(3)
+        ImageSpec(1, i, known=small_models.images(config, 1)[0], mask=MASKS["front"](config.bytes)) for i in range(3)
     ]
     generator = Generator(small_models.model(config), 3)
     shared = generator.prefill(canvases[0])
@@ -77,4 +77,4 @@ def test_one_prefix_serves_many_slots() -> None:
     ("mask", "prefix"), [("nothing", 0), ("front", 10), ("end", 0), ("every third", 1), ("all", 20)]
 )
 def test_prefix_is_the_known_bytes_before_the_first_unknown_one(mask: str, prefix: int) -> None:
-    assert Canvas(0, 0, known=np.zeros(20, np.uint8), mask=MASKS[mask](20)).prefix == prefix
+    assert ImageSpec(0, 0, known=np.zeros(20, np.uint8), mask=MASKS[mask](20)).prefix == prefix

@@ -9,8 +9,8 @@ import torch
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import fatal
-from scanline.model.sampling.generator import Canvas, Prefix
-from scanline.model.sampling.messages import Failed, Finished, Paint, Score, Scored
+from scanline.model.sampling.generator import ImageSpec, Prefix
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.offline import paint
 from tests.support.ticks import run
 
@@ -24,32 +24,32 @@ def broken(*arguments: object) -> Prefix:
 
 def test_a_failing_prefill_fails_its_request_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "prefill", broken)
-    events = run(engine, Paint(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), Paint(1, 4, seed=1))
+    events = run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), GenerateRequest(1, 4, seed=1))
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
 
 
 def test_a_failure_frees_the_slots(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "prefill", broken)
-    run(engine, Paint(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)))
+    run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)))
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
 def test_an_image_that_cannot_be_placed_fails_its_request(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     place = engine.generator.place
 
-    def second_breaks(slot: int, canvas: Canvas, prefix: Prefix | None = None) -> None:
+    def second_breaks(slot: int, canvas: ImageSpec, prefix: Prefix | None = None) -> None:
         if canvas.index == 1:
             raise RuntimeError("out of memory")
         place(slot, canvas, prefix)
 
     monkeypatch.setattr(engine.generator, "place", second_breaks)
-    assert [type(event) for event in run(engine, Paint(0, 2, seed=0))] == [Failed]
+    assert [type(event) for event in run(engine, GenerateRequest(0, 2, seed=0))] == [Failed]
 
 
 def test_a_failing_step_fails_what_is_in_work_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "advance", broken)
-    events = run(engine, Paint(0, 4, seed=0), Paint(1, 1, seed=1))
+    events = run(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
 
 
@@ -58,14 +58,14 @@ def test_the_engine_paints_on_after_a_failing_step(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "advance", broken)
-        run(engine, Paint(0, 4, seed=0))
-    (finished,) = run(engine, Paint(1, 1, seed=1))
+        run(engine, GenerateRequest(0, 4, seed=0))
+    (finished,) = run(engine, GenerateRequest(1, 1, seed=1))
     assert isinstance(finished, Finished)
     assert finished.image == paint(grey, 1, seed=1).images.tobytes()
 
 
 def test_a_failing_score_fails_its_request_once(engine: Engine) -> None:
-    events = run(engine, Score(0, (b"short", b"too", KNOWN)), Score(1, (KNOWN,)))
+    events = run(engine, ScoreRequest(0, (b"short", b"too", KNOWN)), ScoreRequest(1, (KNOWN,)))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Scored, 1)]
 
 
@@ -76,11 +76,11 @@ def test_an_engine_does_not_go_on_without_memory(
 ) -> None:
     monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
     with pytest.raises((MemoryError, RuntimeError)) as caught:
-        run(engine, Paint(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), Score(1, (KNOWN,)))
+        run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), ScoreRequest(1, (KNOWN,)))
     assert fatal(caught.value) == "out of memory"
 
 
 def test_a_failure_is_one_sentence(engine: Engine) -> None:
-    (failed,) = run(engine, Score(0, (b"short",)))
+    (failed,) = run(engine, ScoreRequest(0, (b"short",)))
     assert isinstance(failed, Failed)
     assert failed.message == "The engine failed while it worked on this request; its log says why."

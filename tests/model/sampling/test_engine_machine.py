@@ -19,9 +19,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import TICK_SECONDS, Engine
-from scanline.model.sampling.generator import Canvas, Generator
-from scanline.model.sampling.messages import Cancel, Failed, Finished, Paint, Pixels, Score, Scored, Seated
-from scanline.model.sampling.scheduler import Seat
+from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.messages import (
+    Cancel,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Scheduled,
+    Scored,
+    ScoreRequest,
+)
+from scanline.model.sampling.scheduler import SlotAssignment
 from tests.support import small_models
 from tests.support.tiny import GREY
 
@@ -44,13 +53,13 @@ class Painted:
         self.images: dict[tuple[object, ...], bytes] = {}
         self.bits = {image: self.generator.score(np.frombuffer(image, np.uint8)[None])[0].tobytes() for image in KNOWN}
 
-    def alone(self, paint: Paint, index: int) -> bytes:
+    def alone(self, paint: GenerateRequest, index: int) -> bytes:
         source = paint.source(index)
         known, mask = (b"", b"") if source is None else (paint.known[source], paint.masks[source])
         key = (paint.seed, index, paint.temperature, known, mask)
         if key not in self.images:
             given = (np.frombuffer(known, np.uint8), np.frombuffer(mask, np.bool_)) if known else (None, None)
-            canvas = Canvas(paint.seed, index, paint.temperature, *given)
+            canvas = ImageSpec(paint.seed, index, paint.temperature, *given)
             self.generator.place(0, canvas, self.generator.prefill(canvas) if canvas.prefix else None)
             self.generator.advance(LENGTH)
             self.images[key] = self.generator.image(0).tobytes()
@@ -67,7 +76,7 @@ class EngineMachine(RuleBasedStateMachine):
         super().__init__()
         self.generator = Generator(MODEL, SLOTS, threads=1)
         self.engine = Engine(self.generator)
-        self.open: dict[int, Paint | Score] = {}  # accepted, not yet ended
+        self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # images of each that have been told
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
         self.seated: set[int] = set()  # requests that were told so
@@ -76,7 +85,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.next = 0
         admit = self.engine.scheduler.admit
 
-        def watched() -> Seat | None:
+        def watched() -> SlotAssignment | None:
             if seat := admit():
                 self._seated(seat.request)
             return seat
@@ -109,12 +118,12 @@ class EngineMachine(RuleBasedStateMachine):
         stream: bool,
     ) -> None:
         known, masks = completion
-        self._accept(Paint(self.next, copies * max(1, len(known)), seed, temperature, known, masks, stream))
+        self._accept(GenerateRequest(self.next, copies * max(1, len(known)), seed, temperature, known, masks, stream))
         self.waits[self.next - 1] = len(self.engine.scheduler.turns) - 1  # one image of each request before it
 
     @rule(count=st.integers(1, 3))
     def score(self, count: int) -> None:
-        self._accept(Score(self.next, (KNOWN * 2)[:count]))
+        self._accept(ScoreRequest(self.next, (KNOWN * 2)[:count]))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -160,7 +169,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_of_a_request_that_has_ended(self) -> None:
-        scheduler, paints = self.engine.scheduler, {r for r, one in self.open.items() if isinstance(one, Paint)}
+        scheduler, paints = (
+            self.engine.scheduler,
+            {r for r, one in self.open.items() if isinstance(one, GenerateRequest)},
+        )
         assert set(self.engine.requests) == paints
         assert set(scheduler.turns) == set(scheduler.unseated) <= paints
         assert len(scheduler.turns) == len(scheduler.unseated)
@@ -175,7 +187,7 @@ class EngineMachine(RuleBasedStateMachine):
     def nobody_is_passed_over(self) -> None:
         assert not self.passed_over
 
-    def _accept(self, command: Paint | Score) -> None:
+    def _accept(self, command: GenerateRequest | ScoreRequest) -> None:
         self.engine.accept(command)
         self.open[command.request], self.had[command.request] = command, set()
         self.next += 1
@@ -187,19 +199,19 @@ class EngineMachine(RuleBasedStateMachine):
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
             match event, request:
-                case Seated(number, seconds), Paint():
+                case Scheduled(number, seconds), GenerateRequest():
                     assert seconds >= 0
                     assert number not in self.seated
                     self.seated.add(number)
-                case Pixels(number, painted), Paint(stream=True):
+                case Pixels(number, painted), GenerateRequest(stream=True):
                     for index, first, data in painted:
                         assert len(self.heard.get((number, index), b"")) == first
                         self.heard[number, index] = self.heard.get((number, index), b"") + data
-                case Finished(number, index, image), Paint():
+                case Finished(number, index, image), GenerateRequest():
                     assert image == PAINTED.alone(request, index)
                     assert not request.stream or self.heard[number, index] == image
                     self._ended(number, index)
-                case Scored(number, index, bits), Score():
+                case Scored(number, index, bits), ScoreRequest():
                     assert bits == PAINTED.bits[request.images[index]]
                     self._ended(number, index)
                 case Failed(number), _:
@@ -228,8 +240,8 @@ class EngineMachine(RuleBasedStateMachine):
             self.waits[request] = len(self.engine.scheduler.turns) - 1
 
 
-def images(request: Paint | Score) -> range:
-    return range(request.images if isinstance(request, Paint) else len(request.images))
+def images(request: GenerateRequest | ScoreRequest) -> range:
+    return range(request.images if isinstance(request, GenerateRequest) else len(request.images))
 
 
 @contextmanager

@@ -7,11 +7,11 @@ import numpy as np
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Finished, Paint, Score, Scored
+from scanline.model.sampling.messages import Cancel, Finished, GenerateRequest, Scored, ScoreRequest
 from tests.support.ticks import run
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 35), np.uint8)
-SCORE = Score(1, tuple(image.tobytes() for image in IMAGES))
+SCORE = ScoreRequest(1, tuple(image.tobytes() for image in IMAGES))
 
 
 def test_bits_are_those_of_the_model(engine: Engine, grey: Transformer) -> None:
@@ -21,7 +21,7 @@ def test_bits_are_those_of_the_model(engine: Engine, grey: Transformer) -> None:
 
 
 def test_images_are_scored_while_others_are_painted(engine: Engine) -> None:
-    events = run(engine, Paint(0, 40, seed=0), SCORE)
+    events = run(engine, GenerateRequest(0, 40, seed=0), SCORE)
     assert isinstance(events[-1], Finished)
     assert [event.index for event in events if isinstance(event, Scored)] == [0, 1, 2]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from tests.support import small_models
 
 
@@ -25,7 +25,7 @@ def tensors(thing: Any, name: str = "generator") -> Iterator[tuple[str, torch.Te
 def test_nothing_that_the_generator_holds_grows_from_the_first_byte_to_the_last() -> None:
     generator = Generator(small_models.model(small_models.config()), 3)
     for slot in range(3):
-        generator.place(slot, Canvas(1, slot))
+        generator.place(slot, ImageSpec(1, slot))
     sizes = []
     for _ in range(generator.config.bytes):
         generator.advance(1)
@@ -39,7 +39,7 @@ def test_nothing_that_the_generator_holds_grows_from_the_first_byte_to_the_last(
 def test_state_costs_what_the_configuration_says(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     generator = Generator(small_models.model(config), 64)
-    rows = len(generator.seats.state.position)
+    rows = len(generator.pool.state.position)
     generator.close()
     assert rows == 64
-    assert generator.seats.state.s.nbytes + generator.seats.state.z.nbytes == rows * config.state_bytes_per_image
+    assert generator.pool.state.s.nbytes + generator.pool.state.z.nbytes == rows * config.state_bytes_per_image

@@ -5,7 +5,7 @@ import torch
 
 from scanline.kernels import mixture
 from scanline.kernels.philox import uniforms
-from scanline.model.sampling.generator import Canvas, Generator
+from scanline.model.sampling.generator import Generator, ImageSpec
 from tests.support import small_models
 from tests.support.logistics import components, probabilities
 
@@ -70,7 +70,7 @@ def test_first_byte_follows_the_histogram() -> None:
     generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1)
     counts = torch.zeros(256)
     for index in range(2000):
-        generator.place(0, Canvas(1, index))
+        generator.place(0, ImageSpec(1, index))
         counts[generator.image(0)[0]] += 1
     generator.close()
     coarse = counts.view(16, 16).sum(dim=1)

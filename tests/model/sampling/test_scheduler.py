@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.model.sampling.scheduler import Scheduler, Seat
+from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 
 
-def admitted(scheduler: Scheduler) -> list[Seat]:
+def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
     """Seats until slots or images run out."""
     seats = []
     while seat := scheduler.admit():
@@ -21,7 +21,7 @@ def test_one_image_behind_thousands_gets_the_next_free_slot() -> None:
     scheduler.add(1, 1)
     scheduler.release(2)
     scheduler.release(3)
-    assert Seat(3, request=1, index=0) in admitted(scheduler)
+    assert SlotAssignment(3, request=1, index=0) in admitted(scheduler)
 
 
 def test_requests_take_turns() -> None:

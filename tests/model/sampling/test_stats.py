@@ -5,7 +5,7 @@ import pytest
 
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.histogram import Histogram
-from scanline.model.sampling.messages import Cancel, Finished, Paint, Pixels, Score, Stats
+from scanline.model.sampling.messages import Cancel, Finished, GenerateRequest, Pixels, ScoreRequest, Stats
 from scanline.server.engine.client.job import Job
 from tests.support.ticks import run
 
@@ -23,32 +23,37 @@ def test_a_new_engine_has_done_nothing(engine: Engine) -> None:
 
 
 def test_what_is_accepted_waits_until_the_next_tick(engine: Engine) -> None:
-    engine.accept(Paint(0, 7, seed=0))
-    engine.accept(Score(1, (KNOWN, KNOWN)))
+    engine.accept(GenerateRequest(0, 7, seed=0))
+    engine.accept(ScoreRequest(1, (KNOWN, KNOWN)))
     assert work(engine.stats()) == (0, 2, 0, 9)
 
 
 def test_what_is_seated_runs(engine: Engine) -> None:
     for request in range(6):
-        engine.accept(Paint(request, 2, seed=0))
+        engine.accept(GenerateRequest(request, 2, seed=0))
     engine.tick()
     assert work(engine.stats()) == (5, 1, 5, 7)
 
 
 def test_nothing_runs_when_all_is_done(engine: Engine) -> None:
-    run(engine, Paint(0, 12, seed=0), Paint(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)), Score(2, (KNOWN,)))
+    run(
+        engine,
+        GenerateRequest(0, 12, seed=0),
+        GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)),
+        ScoreRequest(2, (KNOWN,)),
+    )
     assert work(engine.stats()) == (0, 0, 0, 0)
 
 
 def test_bytes_of_all_images_are_counted_once(engine: Engine) -> None:
-    run(engine, Paint(0, 12, seed=0), Paint(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)))
+    run(engine, GenerateRequest(0, 12, seed=0), GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)))
     stats = engine.stats()
     assert (stats.painted_bytes, stats.known_bytes) == (12 * 35 + 3 * 23, 3 * 12)
 
 
 def test_bytes_of_a_cancelled_image_are_those_that_were_painted(engine: Engine) -> None:
     engine.step_seconds = 1.0  # long steps: one a tick
-    engine.accept(Paint(0, 2, seed=0))
+    engine.accept(GenerateRequest(0, 2, seed=0))
     engine.tick()
     engine.accept(Cancel(0))
     engine.tick()
@@ -60,19 +65,19 @@ def test_a_failed_tick_leaves_nothing_running(engine: Engine, monkeypatch: pytes
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(engine.generator, "advance", broken)
-    run(engine, Paint(0, 12, seed=0))
+    run(engine, GenerateRequest(0, 12, seed=0))
     assert work(engine.stats()) == (0, 0, 0, 0)
     assert sum(engine.stats().first_pixel.counts) == 0
 
 
 def test_a_report_does_not_change_any_more(engine: Engine) -> None:
     first = engine.stats()
-    run(engine, Paint(0, 1, seed=0))
+    run(engine, GenerateRequest(0, 1, seed=0))
     assert first == Stats()
 
 
 def test_nothing_is_kept_of_requests_that_ended(engine: Engine) -> None:
-    run(engine, *(Paint(request, 2, seed=0) for request in range(20)))
+    run(engine, *(GenerateRequest(request, 2, seed=0) for request in range(20)))
     assert not engine.meter.running
     assert not engine.meter.begun
 
@@ -85,7 +90,7 @@ def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:
 
 
 def test_pieces_that_are_not_told_yet_are_counted_as_merged() -> None:
-    job = Job(Paint(0, 2, seed=0), 4)
+    job = Job(GenerateRequest(0, 2, seed=0), 4)
     for first in (0, 1, 2):
         job.receive(Pixels(0, [(0, first, b"a")]))
     job.receive(Pixels(0, [(1, 0, b"a")]))
@@ -93,7 +98,7 @@ def test_pieces_that_are_not_told_yet_are_counted_as_merged() -> None:
 
 
 def test_the_end_of_an_image_is_no_piece() -> None:
-    job = Job(Paint(0, 1, seed=0), 4)
+    job = Job(GenerateRequest(0, 1, seed=0), 4)
     job.receive(Pixels(0, [(0, 0, b"abcd")]))
     job.receive(Finished(0, 0, b"abcd", np.pi))
     assert job.coalesced == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.sampling.messages import Finished, Paint
+from scanline.model.sampling.messages import Finished, GenerateRequest
 from scanline.server.cluster.client import Folder, Recipe, missing, resumed
 from tests.support.commands import scanline
 
@@ -15,7 +15,7 @@ IMAGE = bytes(range(35))
 
 
 def painted(out: Path, *indices: int) -> Folder:
-    folder = Folder(Paint(0, 12, 7), out, (7, 5), lambda done: None)
+    folder = Folder(GenerateRequest(0, 12, 7), out, (7, 5), lambda done: None)
     for index in indices:
         folder.receive(Finished(0, index, IMAGE, 2.5))
     return folder

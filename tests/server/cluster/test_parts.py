@@ -11,8 +11,18 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.histogram import Histogram
-from scanline.model.sampling.messages import Event, Failed, Finished, Paint, Pixels, Score, Scored, Seated, Stats
-from scanline.server.cluster.relay import Errand
+from scanline.model.sampling.messages import (
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Scheduled,
+    Scored,
+    ScoreRequest,
+    Stats,
+)
+from scanline.server.cluster.relay import RelayJob
 from tests.support.patience import PATIENCE
 
 IMAGE = bytes(range(100, 135))
@@ -20,7 +30,7 @@ PICTURES = (bytes(35), bytes([9] * 35))
 MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
 
 
-def done(grey: Transformer, *commands: Paint | Score) -> dict[int, bytes]:
+def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[int, bytes]:
     """What an engine answers to these commands, by image."""
     generator = Generator(grey, 5, threads=1)
     engine = Engine(generator)
@@ -36,22 +46,26 @@ def done(grey: Transformer, *commands: Paint | Score) -> dict[int, bytes]:
 
 @pytest.mark.parametrize(
     "whole",
-    [Paint(0, 9, seed=7, temperature=0.8), Paint(0, 8, 7, 1.0, PICTURES, MASKS), Score(0, PICTURES * 4)],
+    [
+        GenerateRequest(0, 9, seed=7, temperature=0.8),
+        GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS),
+        ScoreRequest(0, PICTURES * 4),
+    ],
     ids=["paint", "complete", "score"],
 )
-def test_parts_are_what_the_whole_is(grey: Transformer, whole: Paint | Score) -> None:
+def test_parts_are_what_the_whole_is(grey: Transformer, whole: GenerateRequest | ScoreRequest) -> None:
     indices = tuple(whole.indices)
     parts = [whole.part(indices[5:]), whole.part(indices[:2]), whole.part(indices[2:5])]
     assert done(grey, *(replace(part, request=number) for number, part in enumerate(parts))) == done(grey, whole)
 
 
 def test_a_part_carries_only_what_it_needs() -> None:
-    part = Paint(0, 8, 7, 1.0, PICTURES, MASKS).part((5, 6))
+    part = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).part((5, 6))
     assert (part.known, part.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
-    assert Score(0, PICTURES).part((0,)).images == (PICTURES[0], b"")
+    assert ScoreRequest(0, PICTURES).part((0,)).images == (PICTURES[0], b"")
 
 
-def passed_on(errand: Errand) -> list[list[Event]]:
+def passed_on(errand: RelayJob) -> list[list[Event]]:
     async def collect() -> list[list[Event]]:
         return [events async for events in errand.events()]
 
@@ -59,7 +73,7 @@ def passed_on(errand: Errand) -> list[list[Event]]:
 
 
 def test_an_errand_passes_on_all_that_came() -> None:
-    errand = Errand(Paint(0, 2, seed=7).part((1,)))
+    errand = RelayJob(GenerateRequest(0, 2, seed=7).part((1,)))
     events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
     for event in events:
         errand.receive(event)
@@ -67,15 +81,15 @@ def test_an_errand_passes_on_all_that_came() -> None:
 
 
 def test_an_errand_ends_with_its_failure() -> None:
-    errand = Errand(Paint(0, 2, seed=7))
+    errand = RelayJob(GenerateRequest(0, 2, seed=7))
     errand.receive(Failed(0, "It broke."))
     assert passed_on(errand) == [[Failed(0, "It broke.")]]
 
 
 def test_an_errand_that_is_over_does_not_pause() -> None:
     async def collect() -> list[list[Event]]:
-        errand = Errand(Paint(0, 2, seed=7))
-        seated, finished = Seated(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
+        errand = RelayJob(GenerateRequest(0, 2, seed=7))
+        seated, finished = Scheduled(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
         errand.receive(seated)
         found = []
         async for events in errand.events(lambda: PATIENCE):
@@ -90,7 +104,7 @@ def test_an_errand_that_is_over_does_not_pause() -> None:
 
 
 def test_the_rest_of_an_errand_is_what_is_missing_of_its_part() -> None:
-    errand = Errand(Paint(0, 9, seed=7).part((3, 5, 8)))
+    errand = RelayJob(GenerateRequest(0, 9, seed=7).part((3, 5, 8)))
     assert errand.rest.only == (3, 5, 8)
     errand.receive(Finished(0, 5, IMAGE, 2.5))
     assert errand.rest.only == (3, 8)

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from scanline.model.sampling.messages import Event, Failed, Finished, Paint, Pixels
-from scanline.server.engine.client.job import EngineFailedError, Job, News
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
+from scanline.server.engine.client.job import EngineFailedError, Job, Update
 
 IMAGE = bytes(range(100, 135))
 
 
-def news(job: Job) -> list[News]:
+def news(job: Job) -> list[Update]:
     """All that is told of a job in which nothing more happens."""
 
-    async def collect() -> list[News]:
+    async def collect() -> list[Update]:
         return [told async for told in job.news()]
 
     return asyncio.run(collect())
@@ -21,7 +21,7 @@ def news(job: Job) -> list[News]:
 
 def after(*events: Event, images: int = 1) -> Job:
     """A job that has heard all of `events` before anybody asks."""
-    job = Job(Paint(0, images, seed=0), 35)
+    job = Job(GenerateRequest(0, images, seed=0), 35)
     for event in events:
         job.receive(event)
     return job
@@ -29,12 +29,12 @@ def after(*events: Event, images: int = 1) -> Job:
 
 def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
     pieces = [Pixels(0, [(0, first, IMAGE[first : first + 6])]) for first in range(0, 35, 6)]
-    assert news(after(*pieces, Finished(0, 0, IMAGE, 2.5))) == [News([(0, 0, IMAGE)], [(0, 2.5)])]
+    assert news(after(*pieces, Finished(0, 0, IMAGE, 2.5))) == [Update([(0, 0, IMAGE)], [(0, 2.5)])]
 
 
 def test_every_image_has_frames_of_its_own() -> None:
     job = after(Finished(0, 1, IMAGE, 2.0), Finished(0, 0, IMAGE[::-1], 3.0), images=2)
-    assert news(job) == [News([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [(1, 2.0), (0, 3.0)])]
+    assert news(job) == [Update([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [(1, 2.0), (0, 3.0)])]
 
 
 def test_a_frame_begins_where_the_last_one_ended() -> None:

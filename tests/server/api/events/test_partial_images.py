@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scanline.model.sampling.messages import Paint, Pixels
+from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.server.api.jobs import Work
 from scanline.server.api.partial_images import UNPAINTED, PartialImages
 from scanline.server.engine.client.job import Job
@@ -25,7 +25,7 @@ def paint(job: Job, upto: int, index: int = 0, image: bytes = IMAGE) -> None:
 
 def begun(upto: int, wanted: int = 3, images: int = 1) -> tuple[Job, PartialImages]:
     """Grey images of which the first is painted so far."""
-    job = Job(Paint(0, images, seed=0), 35)
+    job = Job(GenerateRequest(0, images, seed=0), 35)
     paint(job, upto)
     return job, PartialImages(job, Work(images, 0, 1.0), wanted, GREY)
 
@@ -86,7 +86,7 @@ def test_merging_does_not_bring_back_what_was_told() -> None:
 
 def test_known_pixels_are_there_from_the_beginning() -> None:
     mask = bytes(i >= 25 for i in range(35))
-    job = Job(Paint(0, 1, seed=0), 35)
+    job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 20)
     partials = PartialImages(job, Work(1, 0, 1.0, (IMAGE,), (mask,)), 1, GREY)
     assert told(partials) == [(0, [*IMAGE[:12], *[UNPAINTED] * 13, *IMAGE[25:]])]
@@ -95,14 +95,14 @@ def test_known_pixels_are_there_from_the_beginning() -> None:
 def test_they_are_evenly_spaced_over_what_is_to_be_painted() -> None:
     """Two pixels to paint, with known ones before, between and after them."""
     mask = bytes(i not in (4, 30) for i in range(35))
-    job = Job(Paint(0, 1, seed=0), 35)
+    job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
     partials = PartialImages(job, Work(1, 0, 1.0, (IMAGE,), (mask,)), 1, GREY)
     assert told(partials) == [(0, [*IMAGE[:30], UNPAINTED, *IMAGE[31:]])]
 
 
 def test_one_pixel_to_paint_has_no_part() -> None:
-    job = Job(Paint(0, 1, seed=0), 35)
+    job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
     mask = bytes(i != 4 for i in range(35))
     assert told(PartialImages(job, Work(1, 0, 1.0, (IMAGE,), (mask,)), 3, GREY)) == []
@@ -111,7 +111,7 @@ def test_one_pixel_to_paint_has_no_part() -> None:
 def test_each_completion_has_the_known_pixels_of_its_image() -> None:
     """Image 3 is the second completion of the second image."""
     mask = bytes(i < 5 for i in range(35))
-    job = Job(Paint(0, 4, seed=0), 35)
+    job = Job(GenerateRequest(0, 4, seed=0), 35)
     paint(job, 21, index=3)
     work = Work(4, 0, 1.0, (bytes(35), IMAGE), (mask[::-1], mask))
     ((_, picture),) = told(PartialImages(job, work, 1, GREY), index=3)
@@ -119,7 +119,7 @@ def test_each_completion_has_the_known_pixels_of_its_image() -> None:
 
 
 def test_a_pixel_of_colour_is_never_half_there() -> None:
-    job = Job(Paint(0, 1, seed=0), 36)
+    job = Job(GenerateRequest(0, 1, seed=0), 36)
     paint(job, 36, image=COLOURS)
     partials = PartialImages(job, Work(1, 0, 1.0), 3, COLOUR)
     pictures = np.array([picture for _, picture in told(partials)]).reshape(3, 12, 3)
