@@ -7,8 +7,8 @@ import numpy as np
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import ImageSpec
-from scanline.model.sampling.offline import paint_canvases
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint_request
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ def complete(
     """`each` completions of every original [n, N] uint8, of which the upper half of the rows is kept."""
     config = model.config
     known = np.arange(config.bytes) < config.height // 2 * config.width * config.channels
-    count = len(originals) * each
-    rows = [row for row in originals for _ in range(each)]  # one object for all completions of an original
-    canvases = [ImageSpec(seed, index, known=row, mask=known) for index, row in enumerate(rows)]
-    painted = paint_canvases(model, canvases, count, precision=precision, progress=progress)
+    rows = tuple(row.tobytes() for row in originals)
+    request = GenerateRequest(0, len(originals) * each, seed, known=rows, masks=(known.tobytes(),) * len(rows))
+    painted = paint_request(model, request, precision=precision, progress=progress)
     return Completions(originals, known, painted.images.reshape(len(originals), each, config.bytes))

@@ -58,7 +58,7 @@ class Replica:
 
         EngineUnavailableError where the engine is gone for good: another replica's is not.
         """
-        errand = RelayJob(replace(command, request=next(self.engine.numbers)))
+        errand = RelayJob(replace(command, id=next(self.engine.numbers)))
         with self.engine.take(errand):
             async for events in errand.events(lambda: len(self.engine.jobs) * EACH_SECONDS):
                 if self.engine.gone.is_set() and any(isinstance(event, Failed) for event in events):

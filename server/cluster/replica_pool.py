@@ -167,7 +167,7 @@ class ReplicaPool(EngineHandle):
 
     async def _try(self, job: PendingJob, missing: set[int]) -> None:
         """Lets a replica work on what is missing, until it has done so or is lost."""
-        command = job.command.part(tuple(sorted(missing)))
+        command = job.command.shard(tuple(sorted(missing)))
         call = Context().run(self.work.remote, command)  # Ray gives all calls of one context one number
         events = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
-from scanline.model.sampling.messages import Event, Ready
+from scanline.model.sampling.generator import Generator, Prefix
+from scanline.model.sampling.messages import Event, ImageSpec, Ready
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.patience import PATIENCE

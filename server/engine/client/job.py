@@ -41,7 +41,7 @@ class PendingJob:
     coalesced = 0  # pieces that came while one of the same image was not yet told
 
     def __init__(self, command: GenerateRequest | ScoreRequest) -> None:
-        self.command, self.request = command, command.request
+        self.command, self.request = command, command.id
         self.total = len(command.indices)
         self.missing = set(command.indices)
         self.failure: str | None = None

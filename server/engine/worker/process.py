@@ -97,7 +97,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     logs.configure(options.log_format, options.log_level)
     leave_with_parent(connection)
     from scanline.model.sampling.engine import Engine
-    from scanline.model.sampling.errors import fatal
+    from scanline.model.sampling.errors import unrecoverable
 
     try:
         generator = options.generator()
@@ -111,7 +111,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         log.info("the server is gone; so is its engine")
     except Exception as error:
-        if not (reason := fatal(error)):
+        if not (reason := unrecoverable(error)):
             raise
         log.critical("%s: the engine ends itself, for the server to start it anew (%s)", reason, error)
         os._exit(FATAL)
@@ -131,7 +131,7 @@ def _run(engine: "Engine", connection: Connection) -> None:
                 return
             engine.accept(command)
         events = engine.tick()
-        if engine.meter.due(engine.idle):
+        if engine.recorder.due(engine.idle):
             events.append(engine.stats())
         if events:
             connection.send(events)
