@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 
 from scanline.server.api.openapi import Responses, errors
-from scanline.server.served import Models
+from scanline.server.registry import ModelRegistry
 
 TYPE = "application/octet-stream"
 DESCRIBED: Responses = {
@@ -27,7 +27,7 @@ class Exported:
     tag: str
 
 
-def router(models: Models) -> APIRouter:
+def router(models: ModelRegistry) -> APIRouter:
     """The route over `models`, each of which is exported when it is first asked for, and kept."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
     kept: dict[str, Exported] = {}
@@ -37,7 +37,7 @@ def router(models: Models) -> APIRouter:
     @routes.get("/{name:path}/onnx", response_class=Response, responses=DESCRIBED)
     async def exported(name: str, request: Request) -> Response:
         """Gives the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
-        model = models.to_work(name)
+        model = models.usable(name)
         async with one_at_a_time:
             if name not in kept:
                 kept[name] = await asyncio.to_thread(_export, model.engine.options.directory)

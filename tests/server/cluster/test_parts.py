@@ -77,7 +77,7 @@ def test_an_errand_passes_on_all_that_came() -> None:
     events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
     for event in events:
         errand.receive(event)
-    assert (errand.over, errand.left, passed_on(errand)) == (True, 0, [events])
+    assert (errand.has_ended, errand.images_left, passed_on(errand)) == (True, 0, [events])
 
 
 def test_an_errand_ends_with_its_failure() -> None:
@@ -105,9 +105,9 @@ def test_an_errand_that_is_over_does_not_pause() -> None:
 
 def test_the_rest_of_an_errand_is_what_is_missing_of_its_part() -> None:
     errand = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
-    assert errand.rest.only == (3, 5, 8)
+    assert errand.remainder.only == (3, 5, 8)
     errand.receive(Finished(0, 5, IMAGE, 2.5))
-    assert errand.rest.only == (3, 8)
+    assert errand.remainder.only == (3, 8)
 
 
 def test_engines_are_added_up() -> None:
