@@ -1,17 +1,16 @@
 """What training pays for causal linear attention: peak memory and time of forward + backward as N grows.
 
-    python benchmarks/attention_memory.py
+    python -m benchmarks.kernels.attention_memory
 
-One image, H heads of C = M = 32, float32. Peak memory is everything that the call needs beside what was there:
-phi(q), phi(k) and v, their gradients, outputs, what the forward pass keeps for the backward one, and scratch. It is
-taken twice: "tensors" counts the bytes of all tensors alive at once, exactly; "process" is what the operating system
-saw, in a fresh process for each N. A position's share of the peak is flat where memory is linear in N, and
-"grows as N^1.00" says it in one number. "naive" is autograd through the reference, the literal loop, which keeps an
-[H, C, M] state for each position (and autograd's records of every small operation, which are no tensors). "Of the
-copy rate" is the traffic that no implementation can avoid (every input, output and gradient once) over the memory
-rate measured in this run.
+One image, 8 heads of C = M = 32, float32. Peak memory is everything that the call adds: phi(q), phi(k) and v, their
+gradients, outputs, what the forward pass keeps for the backward pass, and scratch. It is measured twice: "tensors"
+counts the bytes of all tensors that are alive at once, and "process" is the peak that the operating system counted, in
+a fresh process for each N. Bytes for each position are constant if memory is linear in N; the growth exponent p of
+peak ~ N^p says the same in one number. "naive" is autograd through the reference, the literal loop, which keeps an
+[H, C, M] state for each position, and autograd's records of every operation. "of the copy rate" is the least traffic
+of any implementation (every input, output and gradient once) over the memory rate measured in this run.
 
-Linux only: the process's peak is read from /proc.
+Linux only: the peak of a process is read from /proc.
 """
 
 import argparse
@@ -35,30 +34,30 @@ from torch.utils._pytree import tree_iter
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from scanline.kernels.feature_maps import elu_plus_one
-from scanline.model.bench.ceilings import copy_rate
-from scanline.model.bench.machine import durations, print_json
+from scanline.model.bench.machine import print_json
+from scanline.model.bench.measure import copy_rate, durations
 
 HEADS, WIDTH = 8, 32
-WAYS: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {
+IMPLEMENTATIONS: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {
     "chunked": causal_linear_attention,
     "naive": reference.causal_linear_attention,
 }
 LEAST_TRAFFIC = 4 * HEADS * WIDTH * (4 + 4 + 3)  # bytes a position: forward q k v y, backward q k v g, three gradients
-BOUND = 1e-4  # of the largest value
+BOUND = 1e-4  # largest error, relative to the largest value
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes at once, of forward + backward at one length."""
+    """The largest number of bytes at once, of forward + backward at one length."""
 
-    way: str
+    implementation: str
     length: int
     tensors: int
     process: int
 
 
 class Alive(TorchDispatchMode):
-    """Counts the bytes of the tensors made under it that are alive, and the most there ever were."""
+    """Counts the bytes of tensors created under it that are alive, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ class Alive(TorchDispatchMode):
     def _count(self, storage: torch.UntypedStorage) -> None:
         key, size = storage._cdata, storage.nbytes()
         if key in self.seen:
-            return  # a view, or the same memory changed in place
+            return  # a view, or memory changed in place
 
         def forget(_: Any) -> None:
             del self.seen[key]
@@ -96,22 +95,30 @@ def main() -> None:
     errors = check(min(options.lengths))
     copied = copy_rate()
     table = Table(title=f"forward + backward, 1 image x {HEADS} heads x {WIDTH}", title_style="")
-    for column in ("way", "N", "tensors MB", "process MB", "process bytes/position", "ms", "of the copy rate"):
+    for column in (
+        "implementation",
+        "N",
+        "tensors MB",
+        "process MB",
+        "process bytes/position",
+        "ms",
+        "of the copy rate",
+    ):
         table.add_column(column, justify="right")
     results = []
-    for way, lengths in (("chunked", options.lengths), ("naive", options.naive_lengths)):
+    for name, lengths in (("chunked", options.lengths), ("naive", options.naive_lengths)):
         for length in lengths:
-            found = peak(way, length)
-            seconds = float(np.median(durations(partial(run, way, *inputs(length)), options.seconds)))
+            found = peak(name, length)
+            seconds = float(np.median(durations(partial(run, name, *inputs(length)), options.seconds)))
             fraction = LEAST_TRAFFIC * length / seconds / copied
-            row = [way, f"{length}", f"{found.tensors / 1e6:.1f}", f"{found.process / 1e6:.1f}"]
+            row = [name, f"{length}", f"{found.tensors / 1e6:.1f}", f"{found.process / 1e6:.1f}"]
             table.add_row(*row, f"{found.process / length:,.0f}", f"{1e3 * seconds:.1f}", f"{fraction:.1%}")
             results.append(asdict(found) | {"seconds": seconds, "of_copy_rate": fraction})
         table.add_section()
     Console(width=110).print(table)
     growth = {kind: exponent(results, kind) for kind in ("tensors", "process")}
-    print(f"chunked grows as N^{growth['tensors']:.3f} in tensors, N^{growth['process']:.3f} in the process")
-    print(f"checked at N = {min(options.lengths)}: " + ", ".join(f"{k} within {e:.0e}" for k, e in errors.items()))
+    print(f"chunked: peak ~ N^{growth['tensors']:.3f} in tensors, N^{growth['process']:.3f} in the process")
+    print(f"largest errors at N = {min(options.lengths)}: " + ", ".join(f"{k} {e:.0e}" for k, e in errors.items()))
     print_json(
         "attention_memory",
         vars(options),
@@ -129,55 +136,57 @@ def inputs(length: int) -> list[torch.Tensor]:
     return [elu_plus_one(q), elu_plus_one(k), v, g]
 
 
-def run(way: str, *tensors: torch.Tensor) -> list[torch.Tensor]:
+def run(name: str, *tensors: torch.Tensor) -> list[torch.Tensor]:
     """y and the gradients of phi(q), phi(k) and v."""
-    *given, g = tensors
-    leaves = [tensor.detach().requires_grad_() for tensor in given]
-    y = WAYS[way](*leaves)[0]
+    *inputs, g = tensors
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    y = IMPLEMENTATIONS[name](*leaves)[0]
     return [y.detach(), *torch.autograd.grad(y, leaves, g)]
 
 
 def check(length: int) -> dict[str, float]:
-    """Largest errors against float64 autograd of the reference, each as a fraction of the largest value there."""
+    """Largest errors against float64 autograd of the reference, each relative to the largest value."""
     tensors = inputs(length)
-    law = run("naive", *(tensor.double() for tensor in tensors))
+    exact = run("naive", *(tensor.double() for tensor in tensors))
     errors = {}
-    for name, expected, result in zip(("y", "dq", "dk", "dv"), law, run("chunked", *tensors), strict=True):
+    for name, expected, result in zip(("y", "dq", "dk", "dv"), exact, run("chunked", *tensors), strict=True):
         errors[name] = ((result.double() - expected).abs().max() / expected.abs().max()).item()
         assert errors[name] <= BOUND, f"{name} is off by {errors[name]} at N = {length}"
     return errors
 
 
-def peak(way: str, length: int) -> Peak:
-    """Measured in a process of its own, whose allocator hands every large tensor back when it is freed: otherwise
-    what an earlier length left there would be used again, unseen."""
+def peak(name: str, length: int) -> Peak:
+    """Measures in a process of its own, whose allocator returns every large tensor to the system when it is freed.
+
+    Otherwise memory that an earlier call freed would be used again and not be counted.
+    """
     os.environ["MALLOC_MMAP_THRESHOLD_"] = os.environ["MALLOC_TRIM_THRESHOLD_"] = "16384"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(measure, way, length).result()
+        return fresh.submit(measure, name, length).result()
 
 
-def measure(way: str, length: int) -> Peak:
-    run(way, *inputs(64))  # what torch loads and starts at first use is not the operator's
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew; ru_maxrss would keep the parent's
+def measure(name: str, length: int) -> Peak:
+    run(name, *inputs(64))  # what torch loads at its first use does not belong to the operator
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak; ru_maxrss would keep the parent's
     before = status("VmRSS")
     tensors = inputs(length)
-    results = run(way, *tensors)
+    results = run(name, *tensors)
     process = status("VmHWM") - before
     del results, tensors
     with Alive() as alive:
-        run(way, *inputs(length))
-    return Peak(way, length, alive.peak, process)
+        run(name, *inputs(length))
+    return Peak(name, length, alive.peak, process)
 
 
 def status(field: str) -> int:
-    """Bytes, from a line "VmRSS:    1234 kB" of the kernel's report on this process."""
+    """Bytes of a field of /proc/self/status, as in "VmRSS:    1234 kB"."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def exponent(results: list[dict[str, Any]], kind: str) -> float:
-    """p of peak ~ N^p, from the shortest to the longest sequence of the chunked way."""
-    first, *_, last = sorted((r for r in results if r["way"] == "chunked"), key=lambda r: r["length"])
+    """p of peak ~ N^p, from the shortest to the longest sequence of the chunked implementation."""
+    first, *_, last = sorted((r for r in results if r["implementation"] == "chunked"), key=lambda r: r["length"])
     return math.log(last[kind] / first[kind]) / math.log(last["length"] / first["length"])
 
 
