@@ -1,4 +1,4 @@
-"""Everything about a GPU in one command of under ten minutes: tests, then measurements, a table and a JSON file.
+"""Everything about a GPU in one command of under ten minutes: tests, then measurements, a line for each, and JSON.
 
     python -m benchmarks.gpu              needs torch, triton, numpy, safetensors, Pillow, rich and pytest; uses xdist
     python -m benchmarks.gpu --dry-run    without a GPU: the same calls with tiny sizes in Triton's interpreter
@@ -28,8 +28,6 @@ if "--dry-run" in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"  # before any kernel is imported
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.gpu import kernels, painting
 from benchmarks.gpu.finding import Finding
@@ -48,9 +46,7 @@ Part = Callable[[], Iterator[Finding]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--dry-run", action="store_true", help="tiny sizes in Triton's interpreter; not a measurement")
-    parser.add_argument(
-        "--out", type=Path, default=Path(os.environ.get("OUT", ".")), help="folder for gpu.json and gpu.txt"
-    )
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")), help="folder for gpu.json")
     parser.add_argument("--only", nargs="+", help="names of parts")
     parser.add_argument("--minutes", type=float, default=9.5, help="no part starts after this")
     options = parser.parse_args()
@@ -149,21 +145,8 @@ def tests(dry: bool) -> Iterator[Finding]:
 def save(
     folder: Path, found: dict[str, list[Finding]], failed: dict[str, str], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Writes the table and the JSON so far, in case the machine is lost; returns the JSON object."""
+    """Writes gpu.json of what is known so far, in case the machine is lost, and returns the object."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = Table(title="Scanline on a GPU", title_style="")
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    table.add_column("of ceiling", justify="right")
-    table.add_column("note")
-    for name, findings in found.items():
-        table.add_section()
-        table.add_row(f"[bold]{name}", "", "", "", "FAILED" if name in failed else "")
-        for finding in findings:
-            table.add_row(finding.what, f"{finding.value:,.4g}", finding.unit, finding.percent, finding.note)
-    with (folder / "gpu.txt").open("w") as file:
-        Console(file=file, width=140).print(table)
     configuration = {key: str(value) for key, value in options.items()}
     results = {name: [asdict(finding) for finding in findings] for name, findings in found.items()}
     report = {"benchmark": "gpu", **facts(), "configuration": configuration, "failed": failed, "results": results}

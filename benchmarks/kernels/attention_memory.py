@@ -2,13 +2,12 @@
 
     python -m benchmarks.kernels.attention_memory
 
-One image, 8 heads of C = M = 32, float32. Peak memory is everything that the call adds: phi(q), phi(k) and v, their
-gradients, outputs, what the forward pass keeps for the backward pass, and scratch. It is measured twice: "tensors"
-counts the bytes of all tensors that are alive at once, and "process" is the peak that the operating system counted, in
-a fresh process for each N. Bytes for each position are constant if memory is linear in N; the growth exponent p of
-peak ~ N^p says the same in one number. "naive" is autograd through the reference, the literal loop, which keeps an
-[H, C, M] state for each position, and autograd's records of every operation. "of the copy rate" is the least traffic
-of any implementation (every input, output and gradient once) over the memory rate measured in this run.
+One image, 8 heads of C = M = 32, float32. Peak memory is everything that the call adds to the process: phi(q), phi(k)
+and v, their gradients, outputs, what the forward pass keeps for the backward pass, and scratch. Bytes for each position
+are constant if memory is linear in N; the growth exponent p of peak ~ N^p says the same in one number. "naive" is
+autograd through the reference, the literal loop, which keeps an [H, C, M] state for each position, and autograd's
+records of every operation. "of the copy rate" is the least traffic of any implementation (every input, output and
+gradient once) over the memory rate measured in this run.
 
 Linux only: the peak of a process is read from /proc.
 """
@@ -16,21 +15,16 @@ Linux only: the peak of a process is read from /proc.
 import argparse
 import math
 import os
-import weakref
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from scanline.kernels.feature_maps import elu_plus_one
@@ -46,45 +40,6 @@ LEAST_TRAFFIC = 4 * HEADS * WIDTH * (4 + 4 + 3)  # bytes a position: forward q k
 BOUND = 1e-4  # largest error, relative to the largest value
 
 
-@dataclass(frozen=True)
-class Peak:
-    """The largest number of bytes at once, of forward + backward at one length."""
-
-    implementation: str
-    length: int
-    tensors: int
-    process: int
-
-
-class Alive(TorchDispatchMode):
-    """Counts the bytes of tensors created under it that are alive, and their peak."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.peak = 0
-        self.seen: dict[int, weakref.ref[Any]] = {}
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        for tensor in tree_iter(result):
-            if isinstance(tensor, torch.Tensor):
-                self._count(tensor.untyped_storage())
-        return result
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
-        if key in self.seen:
-            return  # a view, or memory changed in place
-
-        def forget(_: Any) -> None:
-            del self.seen[key]
-            self.now -= size
-
-        self.seen[key] = weakref.ref(storage, forget)
-        self.now += size
-        self.peak = max(self.peak, self.now)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 2048, 4096, 8192, 16384])
@@ -95,35 +50,28 @@ def main() -> None:
     errors = check(min(options.lengths))
     copied = copy_rate()
     table = Table(title=f"forward + backward, 1 image x {HEADS} heads x {WIDTH}", title_style="")
-    for column in (
-        "implementation",
-        "N",
-        "tensors MB",
-        "process MB",
-        "process bytes/position",
-        "ms",
-        "of the copy rate",
-    ):
+    for column in ("implementation", "N", "peak MB", "bytes/position", "ms", "of the copy rate"):
         table.add_column(column, justify="right")
     results = []
     for name, lengths in (("chunked", options.lengths), ("naive", options.naive_lengths)):
         for length in lengths:
-            found = peak(name, length)
+            peak = peak_bytes(name, length)
             seconds = float(np.median(durations(partial(run, name, *inputs(length)), options.seconds)))
-            fraction = LEAST_TRAFFIC * length / seconds / copied
-            row = [name, f"{length}", f"{found.tensors / 1e6:.1f}", f"{found.process / 1e6:.1f}"]
-            table.add_row(*row, f"{found.process / length:,.0f}", f"{1e3 * seconds:.1f}", f"{fraction:.1%}")
-            results.append(asdict(found) | {"seconds": seconds, "of_copy_rate": fraction})
+            share = LEAST_TRAFFIC * length / seconds / copied
+            cells = [name, f"{length}", f"{peak / 1e6:.1f}", f"{peak / length:,.0f}", f"{1e3 * seconds:.1f}"]
+            table.add_row(*cells, f"{share:.1%}")
+            results.append({"implementation": name, "length": length, "peak_bytes": peak, "seconds": seconds})
         table.add_section()
     Console(width=110).print(table)
-    growth = {kind: exponent(results, kind) for kind in ("tensors", "process")}
-    print(f"chunked: peak ~ N^{growth['tensors']:.3f} in tensors, N^{growth['process']:.3f} in the process")
+    chunked = [result for result in results if result["implementation"] == "chunked"]
+    growth = exponent({result["length"]: result["peak_bytes"] for result in chunked})
+    print(f"chunked: peak ~ N^{growth:.3f}")
     print(f"largest errors at N = {min(options.lengths)}: " + ", ".join(f"{k} {e:.0e}" for k, e in errors.items()))
     print_json(
         "attention_memory",
         vars(options),
-        ceilings={"copy_bytes_per_second": copied},
-        growth_exponents=growth,
+        copy_bytes_per_second=copied,
+        growth_exponent=growth,
         largest_errors=errors,
         results=results,
     )
@@ -155,39 +103,36 @@ def check(length: int) -> dict[str, float]:
     return errors
 
 
-def peak(name: str, length: int) -> Peak:
+def peak_bytes(name: str, length: int) -> int:
     """Measures in a process of its own, whose allocator returns every large tensor to the system when it is freed.
 
     Otherwise memory that an earlier call freed would be used again and not be counted.
     """
     os.environ["MALLOC_MMAP_THRESHOLD_"] = os.environ["MALLOC_TRIM_THRESHOLD_"] = "16384"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(measure, name, length).result()
+        return fresh.submit(measure_peak, name, length).result()
 
 
-def measure(name: str, length: int) -> Peak:
+def measure_peak(name: str, length: int) -> int:
     run(name, *inputs(64))  # what torch loads at its first use does not belong to the operator
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak; ru_maxrss would keep the parent's
-    before = status("VmRSS")
-    tensors = inputs(length)
-    results = run(name, *tensors)
-    process = status("VmHWM") - before
-    del results, tensors
-    with Alive() as alive:
-        run(name, *inputs(length))
-    return Peak(name, length, alive.peak, process)
+    before = status_bytes("VmRSS")
+    results = run(name, *inputs(length))
+    peak = status_bytes("VmHWM") - before
+    del results
+    return peak
 
 
-def status(field: str) -> int:
-    """Bytes of a field of /proc/self/status, as in "VmRSS:    1234 kB"."""
+def status_bytes(field: str) -> int:
+    """A field of /proc/self/status, as in "VmRSS:    1234 kB"."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
-def exponent(results: list[dict[str, Any]], kind: str) -> float:
-    """p of peak ~ N^p, from the shortest to the longest sequence of the chunked implementation."""
-    first, *_, last = sorted((r for r in results if r["implementation"] == "chunked"), key=lambda r: r["length"])
-    return math.log(last[kind] / first[kind]) / math.log(last["length"] / first["length"])
+def exponent(peaks: dict[int, int]) -> float:
+    """p of peak ~ N^p, from the shortest to the longest sequence."""
+    first, last = min(peaks), max(peaks)
+    return math.log(peaks[last] / peaks[first]) / math.log(last / first)
 
 
 if __name__ == "__main__":
