@@ -89,6 +89,7 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
     ceilings = measure_ceilings(config, plan.batches, device, min(0.5, plan.seconds))
     latency: dict[str, Any] | None = None
     rates: dict[int, dict[str, Rate]] | None = None
+    left_out: list[str] = []
     prefill = scoring = over_position = None
     if plan.includes("latency"):
         log("one image")
@@ -97,7 +98,9 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
         rates = {}
         for batch in plan.batches:
             log(f"{batch} in flight")
-            rates[batch] = measure_in_turns(_programs(model, batch, plan, reference), plan.seconds)
+            unavailable = _unavailable_baselines(model, batch, plan)
+            left_out += [reason for reason in unavailable.values() if reason not in left_out]
+            rates[batch] = measure_in_turns(_programs(model, batch, plan, reference, unavailable), plan.seconds)
     if latency is not None:
         for baseline in ("authors", "softmax"):
             rate = (rates or {}).get(1, {}).get(baseline)
@@ -127,29 +130,26 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
         "prefill": prefill,
         "scoring": scoring,
         "over_position": over_position,
-        "left_out": _left_out(model, plan),
+        "left_out": left_out,
     }
 
 
-def _programs(model: Transformer, batch: int, plan: Plan, reference: Reference) -> dict[str, Program]:
-    """Scanline and those baselines that were asked for and can be measured."""
-    config, device = model.config, model.device.type
+def _unavailable_baselines(model: Transformer, batch: int, plan: Plan) -> dict[str, str]:
+    """Why baselines that were asked for cannot be measured, by name."""
+    reasons = {"authors": missing_library(), "softmax": too_large(model.config, batch, model.device.type)}
+    return {name: reason for name, reason in reasons.items() if reason is not None and plan.includes(name)}
+
+
+def _programs(
+    model: Transformer, batch: int, plan: Plan, reference: Reference, unavailable: dict[str, str]
+) -> dict[str, Program]:
+    """Scanline, and the baselines that were asked for and can be measured."""
     programs: dict[str, Program] = {"ours": Scanline(model, batch, reference, plan.precision)}
-    if plan.includes("authors") and missing_library() is None:
-        programs["authors"] = FastTransformers(config, batch, device)
-    if plan.includes("softmax") and too_large(config, batch, device) is None:
+    if plan.includes("authors") and "authors" not in unavailable:
+        programs["authors"] = FastTransformers(model.config, batch, model.device.type)
+    if plan.includes("softmax") and "softmax" not in unavailable:
         programs["softmax"] = SoftmaxCache(model, batch)
     return programs
-
-
-def _left_out(model: Transformer, plan: Plan) -> list[str]:
-    """Why baselines that were asked for could not be measured."""
-    reasons = []
-    if plan.includes("bulk") and plan.includes("authors"):
-        reasons.append(missing_library())
-    if plan.includes("bulk") and plan.includes("softmax"):
-        reasons += [too_large(model.config, batch, model.device.type) for batch in plan.batches]
-    return [reason for reason in reasons if reason is not None]
 
 
 def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, length: int) -> dict[str, Any]:
