@@ -91,8 +91,8 @@ def _others_share() -> float | None:
 def _commit() -> str | None:
     """The commit that is checked out, with `-dirty` if tracked files differ from it; None outside a clone of Scanline.
 
-    The package's folder is a clone of ours only if it is the top level of its repository: an installed package may lie
-    in somebody else's, as in a project's .venv.
+    The package's folder is a clone only if it is the top level of its repository: an installed package may lie inside
+    another repository, as in a project's .venv.
     """
     package = Path(scanline.__file__).parent
 

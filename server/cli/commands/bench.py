@@ -31,8 +31,7 @@ def bench(
 ) -> None:
     """Check that a model computes what it should, then measure latency, throughput, known bytes and memory.
 
-    Two baselines do the same work in the same run: the authors' library, if it is installed, and softmax attention with
-    a cache.
+    Two baselines do the same work: the authors' library, if it is installed, and softmax attention with a cache.
     """
     from rich.console import Console
 

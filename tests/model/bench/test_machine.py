@@ -1,4 +1,4 @@
-"""The facts about a run: the commit is told of our own clone only, and a busy machine is warned of."""
+"""The facts about a run: the commit is that of our own clone or absent, and a busy machine gives a warning."""
 
 import subprocess
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_there_is_no_commit_outside_a_repository(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(("share", "warned"), [(None, False), (0.05, False), (0.2, True)])
-def test_a_busy_machine_is_warned_of(share: float | None, warned: bool) -> None:
+def test_a_busy_machine_gives_a_warning(share: float | None, warned: bool) -> None:
     warning = machine.busy_warning({"others_share_of_cpu": share})
     assert (warning is not None) == warned
     if warning is not None:
