@@ -1,4 +1,4 @@
-"""What a GPU measurement found, one line each, and the clock behind it."""
+"""One line of a GPU measurement, and the clocks behind it."""
 
 import time
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-LAUNCHES, REPLAYS = 10, 9  # in a recorded graph, and of it: the time of a launch is no Python's
+LAUNCHES, REPLAYS = 10, 9  # calls in a recorded graph, and replays of it; Python's launch time is not measured
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A number with its unit; `share` is what it is of the ceiling that `note` names."""
+    """A number with its unit; `share` is relative to the ceiling that `note` names."""
 
     what: str
     value: float
@@ -19,14 +19,16 @@ class Finding:
     share: float | None = None
     note: str = ""
 
+    @property
+    def percent(self) -> str:
+        return "" if self.share is None else f"{self.share:.1%}"
+
 
 def microseconds(call: Callable[[], object], launches: int = LAUNCHES) -> float:
-    """Median time of one call; on a GPU of calls recorded one after the other, so that the host is out of the way."""
+    """Median time of one call; on a GPU, of calls recorded in a graph, so that the host's time is not counted."""
     call()
     if not torch.cuda.is_available():
-        start = time.perf_counter()
-        call()
-        return 1e6 * (time.perf_counter() - start)
+        return 1e6 * seconds(call)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -45,7 +47,7 @@ def microseconds(call: Callable[[], object], launches: int = LAUNCHES) -> float:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Wall-clock time of one call, the GPU's work included."""
+    """Wall-clock time of one call, including the GPU's work."""
     start = time.perf_counter()
     call()
     if torch.cuda.is_available():

@@ -1,10 +1,10 @@
-"""The whole byte step on a GPU: images/s over batch sizes, one image, as many as fit, and states of 16 bits."""
+"""The whole step on a GPU: images/s by batch size, one image, as many as fit into memory, and states of 16 bits."""
 
 from collections.abc import Iterator
 
 import torch
-from gpu_findings import Finding, seconds
 
+from benchmarks.gpu.finding import Finding, seconds
 from scanline.model.backends.cuda import CudaBackend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
@@ -14,8 +14,8 @@ SEED, STEPS = 1, 16  # bytes of one measurement
 CHECKED = 64  # bytes that must be the same at every batch size
 
 
-def network(config: ModelConfig, device: str) -> Transformer:
-    """Random weights, float16 as a stored model's are, large enough that bytes differ."""
+def random_model(config: ModelConfig, device: str) -> Transformer:
+    """Random weights, rounded to float16 as stored weights are."""
     torch.manual_seed(0)
     model = Transformer(config).eval().requires_grad_(False)
     for parameter in model.parameters():
@@ -24,7 +24,7 @@ def network(config: ModelConfig, device: str) -> Transformer:
 
 
 def started(config: ModelConfig, images: int, device: str, state_dtype: torch.dtype = torch.float32) -> SlotPool:
-    """Seats with image i of SEED in seat i, at its first byte."""
+    """Slots with image i of SEED in slot i, at its first byte."""
     slots = SlotPool.empty(config, images, device, state_dtype)
     slots.seed.fill_(SEED)
     slots.index.copy_(torch.arange(images, device=device))
@@ -35,7 +35,7 @@ def started(config: ModelConfig, images: int, device: str, state_dtype: torch.dt
 def rates(
     model: Transformer, batches: list[int], copied: float, state_dtype: torch.dtype, name: str, steps: int = STEPS
 ) -> Iterator[Finding]:
-    """Steps/s at each batch size; the same bytes at all of them."""
+    """images/s at each batch size; the bytes must be the same at all of them."""
     config, device = model.config, str(model.device)
     backend = CudaBackend(model, state_dtype)
     traffic = 2 * config.layers * config.heads * config.key_width * (state_dtype.itemsize * config.value_width + 4)
@@ -56,8 +56,8 @@ def rates(
         )
 
 
-def ways(model: Transformer, batches: list[int], steps: int = STEPS) -> Iterator[Finding]:
-    """Branches in a graph, and chained launches or not; the bytes must be the same."""
+def launching(model: Transformer, batches: list[int], steps: int = STEPS) -> Iterator[Finding]:
+    """Graphs of one or more branches, with chained launches or not; the bytes must be the same."""
     config, device = model.config, str(model.device)
     for batch in batches:
         painted = []
@@ -67,13 +67,13 @@ def ways(model: Transformer, batches: list[int], steps: int = STEPS) -> Iterator
                 backend.advance(slots, steps)
                 time = min(seconds(lambda b=backend, s=slots: b.advance(s, steps)) for _ in range(3)) / steps
                 painted.append(slots.images.clone())
-                assert torch.equal(painted[0], painted[-1]), "the way of launching changes bytes"
+                assert torch.equal(painted[0], painted[-1]), "bytes depend on how kernels are launched"
                 what = f"{batch} in flight, {branches} branches, {'chained' if chained else 'not chained'}"
                 yield Finding(what, 1e6 * time, "us a step")
 
 
 def one_image(model: Transformer, name: str) -> Iterator[Finding]:
-    """From nothing to the last byte."""
+    """From the first byte to the last, the median of five."""
     device = str(model.device)
     backend = CudaBackend(model)
     slots = started(model.config, 1, device)
@@ -86,7 +86,7 @@ def one_image(model: Transformer, name: str) -> Iterator[Finding]:
 
 
 def whole(model: Transformer, images: int, name: str) -> Iterator[Finding]:
-    """Every byte of many images at once; memory at the first byte, in the middle and at the end; bytes as alone."""
+    """Every byte of many images at once, and their memory at the first byte, in the middle and at the end."""
     config, device = model.config, str(model.device)
     on_gpu = device.startswith("cuda")
     backend = CudaBackend(model)
@@ -100,13 +100,13 @@ def whole(model: Transformer, images: int, name: str) -> Iterator[Finding]:
         taken += seconds(lambda steps=steps: backend.advance(slots, steps))
     memory.append(torch.cuda.memory_allocated() - empty if on_gpu else 0)
     assert bool((slots.state.position == config.bytes).all())
-    assert torch.equal(slots.images[:2], alone.images), "the same seed painted other bytes"
+    assert torch.equal(slots.images[:2], alone.images), "bytes differ from those of two images alone"
     yield Finding(f"{name}, all {config.bytes} bytes", images / taken, "images/s", None, f"{images} in flight")
     yield Finding(f"{name}, memory of an image", memory[-1] / images, "bytes", None, f"growth {memory[-1] - memory[0]}")
 
 
 def largest(model: Transformer, room: int, name: str, state_dtype: torch.dtype, steps: int = 4) -> Iterator[Finding]:
-    """As many images as `room` bytes hold, really in flight."""
+    """As many images in flight as `room` bytes hold."""
     config, device = model.config, str(model.device)
     state = config.layers * config.heads * config.key_width * (state_dtype.itemsize * config.value_width + 4)
     images = room // (state + 2 * config.bytes + 64)
@@ -117,8 +117,8 @@ def largest(model: Transformer, room: int, name: str, state_dtype: torch.dtype, 
     yield Finding(f"largest, {name}", images, "in flight", None, f"{images / (config.bytes * time):.0f} images/s")
 
 
-def resting_errors(model: Transformer, images: int, name: str) -> Iterator[Finding]:
-    """Bits/dim that states of 16 bits change, on images that the model painted with states of 32."""
+def state_errors(model: Transformer, images: int, name: str) -> Iterator[Finding]:
+    """How much 16-bit states change bits/dim, on images that were painted with 32-bit states."""
     config, device = model.config, str(model.device)
     slots = started(config, images, device)
     CudaBackend(model).advance(slots, config.bytes)

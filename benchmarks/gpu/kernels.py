@@ -1,14 +1,14 @@
-"""Each Triton kernel alone, at the sizes of the paper's MNIST model: how near to what the memory or the tensor cores
-could do. A fraction of the copy ceiling counts the bytes that the kernel cannot avoid, read and written.
+"""Each Triton kernel alone, at the sizes of the paper's MNIST model. A share of the copy ceiling counts the bytes that
+the kernel must read and write.
 """
 
 from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from gpu_findings import Finding, microseconds
 
 import scanline.kernels.step.fused_triton as step
+from benchmarks.gpu.finding import Finding, microseconds
 from scanline.kernels.attention import chunked
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.mixture.triton import sample
@@ -18,11 +18,11 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 
 
-def copy_ceiling(elements: int, device: str) -> Iterator[Finding]:
+def copy_ceiling(elements: int, device: str) -> Finding:
     source = torch.ones(elements, device=device)
     target = torch.empty_like(source)
     time = microseconds(lambda: target.copy_(source))
-    yield Finding("copy, read + written", 8 * elements / time / 1e6, "TB/s")
+    return Finding("copy, read + written", 8 * elements / time / 1e6, "TB/s")
 
 
 def product_ceilings(side: int, device: str) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ def product_ceilings(side: int, device: str) -> Iterator[Finding]:
 
 
 def steps(config: ModelConfig, batch: int, copied: float, device: str, sweep: bool) -> Iterator[Finding]:
-    """The recurrent step of one layer; `copied` is the measured ceiling in TB/s."""
+    """The recurrent step of one layer, in other launch shapes too if `sweep`; `copied` is the ceiling in TB/s."""
     heads, c, m = config.heads, config.key_width, config.value_width
     projected = torch.randn(batch, heads * (2 * c + m), device=device)
     rows, y = torch.randperm(batch, device=device), torch.empty(batch, heads * m, device=device)
@@ -57,7 +57,7 @@ def steps(config: ModelConfig, batch: int, copied: float, device: str, sweep: bo
 
 
 def products(config: ModelConfig, batches: list[int], device: str) -> Iterator[Finding]:
-    """The four products of a layer and what is fused to them, in both shapes, beside torch's bare product."""
+    """The four products of a layer with what is fused into them, in both launch shapes, and torch's product alone."""
     width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
     layer = {
         "query, key, value": (width, 2 * keys + width, True, "none", False),
@@ -82,12 +82,12 @@ def products(config: ModelConfig, batches: list[int], device: str) -> Iterator[F
                 yield Finding(f"{name}, {batch} rows, {shape_name}", time, "us", None, note)
             time = microseconds(lambda x=x, w=wide: F.linear(x, w))
             yield Finding(
-                f"{name}, {batch} rows, torch float32, bare", time, "us", None, f"{flop / time / 1e6:.1f} TFLOP/s"
+                f"{name}, {batch} rows, torch float32 alone", time, "us", None, f"{flop / time / 1e6:.1f} TFLOP/s"
             )
 
 
 def ends(config: ModelConfig, batches: list[int], device: str) -> Iterator[Finding]:
-    """The gather at the front of a byte and the draw at its end."""
+    """The embedding before the layers and the sampling after them."""
     for batch in batches:
         slots = SlotPool.empty(config, batch, device)
         slots.state.position.zero_()
@@ -116,17 +116,17 @@ def ends(config: ModelConfig, batches: list[int], device: str) -> Iterator[Findi
 
 
 def attention(config: ModelConfig, batch: int, length: int, device: str, on_gpu: bool) -> Iterator[Finding]:
-    """Forward, and forward with backward, beside torch's chunks."""
+    """Forward, and forward + backward, by Triton and by torch's chunks."""
     for dtype in (torch.bfloat16, torch.float32) if on_gpu else (torch.float32,):
         shape = (batch, config.heads, length)
         q, k = (torch.rand(*shape, config.key_width, device=device, dtype=dtype) for _ in range(2))
         v = torch.randn(*shape, config.value_width, device=device, dtype=dtype)
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-        for name, way in (("Triton", causal_linear_attention), ("torch", chunked.causal_linear_attention)):
+        for name, attend in (("Triton", causal_linear_attention), ("torch", chunked.causal_linear_attention)):
             what = f"attention {batch} x {length}, {str(dtype).removeprefix('torch.')}, {name}"
-            yield Finding(f"{what}, forward", microseconds(lambda way=way, a=(q, k, v): way(*a), 3), "us")
+            yield Finding(f"{what}, forward", microseconds(lambda attend=attend, a=(q, k, v): attend(*a), 3), "us")
 
-            def both(way=way, leaves=leaves) -> None:
-                torch.autograd.grad(way(*leaves)[0].sum(), leaves)
+            def both(attend=attend, leaves=leaves) -> None:
+                torch.autograd.grad(attend(*leaves)[0].sum(), leaves)
 
-            yield Finding(f"{what}, and backward", microseconds(both, 3), "us")
+            yield Finding(f"{what}, forward + backward", microseconds(both, 3), "us")
