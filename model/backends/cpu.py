@@ -5,7 +5,6 @@ import ctypes
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.kernels.cpu.bindings import Shape
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
@@ -14,38 +13,38 @@ from scanline.model.state import State
 
 
 class CpuBackend:
-    """Any number of seats; rows that are busy are gathered into tiles, and an image alone costs one row."""
+    """Any number of slots; those with an image in flight are gathered into tiles, and a single image costs one row."""
 
     rows = 1
+    state_dtype = torch.float32
 
     def __init__(
         self,
         model: Transformer,
         threads: int | None = None,
         precision: Precision = PRECISIONS[DEFAULT],
-        instructions: str | None = None,
+        isa: str | None = None,
         weights: str | None = None,
     ) -> None:
-        """instructions: one of cpu_kernels.instruction_sets(), by default the best. weights: their stored type, by
+        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: their stored type, by
         default as narrow as the precision allows."""
-        self.config, self.state_dtype = model.config, precision.state_dtype
-        instructions = instructions or cpu_kernels.instruction_sets()[0]
+        if precision.state_dtype != torch.float32:
+            raise ValueError("precision 'float16-state' needs a GPU")
+        self.config = model.config
+        isa = isa or cpu_kernels.instruction_sets()[0]
         threads = threads or torch.get_num_threads()
         if weights is None:
-            narrow = _fits_float16(model) and instructions != "portable"  # which would widen them in software
-            weights = "int8" if precision.int8_weights else "float16" if narrow else "float32"
-        self.network = cpu_kernels.Network(
-            _shape(model.config), _tensors(model), weights, self.state_dtype, threads, instructions
-        )
-        rests = str(self.state_dtype).removeprefix("torch.")
-        self.name = f"the native step ({self.network.isa}, {threads} threads, weights {weights}, states {rests})"
+            lossless = _fits_float16(model) and isa != "portable"  # which would convert them in software
+            weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"
+        self.network = cpu_kernels.Network(_shape(model.config), _tensors(model), weights, threads, isa)
+        self.name = f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
 
     def warm_up(self, slots: SlotPool) -> None:
         """Nothing: what runs was compiled at install."""
 
     def advance(self, slots: SlotPool, steps: int) -> None:
         """As Backend.advance."""
-        self.network.advance(_seats(slots), steps)
+        self.network.advance(_arrays(slots), steps)
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
         """As Backend.read: the same arithmetic as steps, many positions of an image at a time."""
@@ -58,8 +57,8 @@ class CpuBackend:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
         parameters = torch.empty(len(images), stop - start, 3 * self.config.components)
-        seats = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
-        self.network.read(seats, start, stop, bits, parameters)
+        slots = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
+        self.network.read(slots, start, stop, bits, parameters)
         return bits, parameters
 
     def close(self) -> None:
@@ -73,9 +72,9 @@ def _fits_float16(model: Transformer) -> bool:
     return all(torch.equal(matrix.half().float(), matrix) for matrix in matrices)
 
 
-def _shape(config: ModelConfig) -> Shape:
+def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     same = ("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
-    shape = Shape(**{name: getattr(config, name) for name in same})
+    shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
     shape.tables = len(config.offsets)
     shape.offsets = (ctypes.c_int64 * len(config.offsets))(*config.offsets)
     shape.first = config.first
@@ -100,6 +99,6 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
     return [*tensors, model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
 
 
-def _seats(slots: SlotPool) -> dict[str, torch.Tensor]:
-    seats = {name: getattr(slots, name) for name in ("images", "known", "bits", "seed", "index", "temperature")}
-    return seats | {"s": slots.state.s, "z": slots.state.z, "position": slots.state.position}
+def _arrays(slots: SlotPool) -> dict[str, torch.Tensor]:
+    arrays = {name: getattr(slots, name) for name in ("images", "known", "bits", "seed", "index", "temperature")}
+    return arrays | {"s": slots.state.s, "z": slots.state.z, "position": slots.state.position}
