@@ -60,7 +60,9 @@ class Wheel(bdist_wheel):
     def run(self) -> None:
         self.run_command("build")
         build = self.get_finalized_command("build_ext")
-        self.root_is_pure = not Path(build.get_ext_fullpath(build.extensions[0].name)).exists()
+        if not Path(build.get_ext_fullpath(build.extensions[0].name)).exists():
+            self.root_is_pure = True
+            self.distribution.ext_modules = []  # else the files go where compiled ones belong
         super().run()
 
     def get_tag(self) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The network on a CPU through its own library: one call paints several bytes of every image."""
+"""The network on a CPU, run by the compiled kernel: one call paints several bytes of every image."""
 
 import ctypes
 
@@ -26,8 +26,8 @@ class CpuBackend:
         isa: str | None = None,
         weights: str | None = None,
     ) -> None:
-        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: their stored type, by
-        default as narrow as the precision allows."""
+        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: how they are stored, float32, float16
+        or int8, by default the smallest that the precision allows. ValueError if the precision needs another device."""
         if precision.state_dtype != torch.float32:
             raise ValueError("precision 'float16-state' needs a GPU")
         self.config = model.config
@@ -40,18 +40,18 @@ class CpuBackend:
         self.name = f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
 
     def warm_up(self, slots: SlotPool) -> None:
-        """Nothing: what runs was compiled at install."""
+        """Do nothing: the kernel was compiled at install."""
 
     def advance(self, slots: SlotPool, steps: int) -> None:
-        """As Backend.advance."""
+        """See Backend.advance."""
         self.network.advance(_arrays(slots), steps)
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
-        """As Backend.read: the same arithmetic as steps, many positions of an image at a time."""
+        """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time."""
         return self.read_parameters(images, state, stop)[0]
 
     def read_parameters(self, images: torch.Tensor, state: State, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bits [B, n] as `read`, and the mixture's parameters [B, n, 3K]."""
+        """Return bits [B, n] as `read` does, and the mixture's parameters [B, n, 3K]."""
         start, length = int(state.position[0]), self.config.bytes
         if images.shape[1] != length or not start < stop <= length:  # beyond them lies other memory
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
@@ -62,12 +62,12 @@ class CpuBackend:
         return bits, parameters
 
     def close(self) -> None:
-        """Gives threads and weights back."""
+        """Free threads and weights."""
         self.network.close()
 
 
 def _fits_float16(model: Transformer) -> bool:
-    """Whether the layers' matrices can be held in float16 without any loss, as those of a stored model can."""
+    """Whether float16 holds the layers' matrices without loss, as it does those of a stored model."""
     matrices = [module.weight for module in model.modules() if isinstance(module, torch.nn.Linear)]
     return all(torch.equal(matrix.half().float(), matrix) for matrix in matrices)
 
@@ -85,7 +85,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
 
 
 def _tensors(model: Transformer) -> list[torch.Tensor]:
-    """In the order of cpu_kernels.Network."""
+    """The weights in the order that cpu_kernels.Network expects."""
     embedding, config = model.embedding, model.config
     tensors: list[torch.Tensor] = [embedding.value]
     if config.position == "axial":
