@@ -26,8 +26,9 @@ class CpuBackend:
         isa: str | None = None,
         weights: str | None = None,
     ) -> None:
-        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: how they are stored, float32, float16
-        or int8, by default the smallest that the precision allows. ValueError if the precision needs another device."""
+        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: how they are stored (float32,
+        float16 or int8), by default the smallest that the precision allows. Raises ValueError if the precision needs
+        another device."""
         if precision.state_dtype != torch.float32:
             raise ValueError("precision 'float16-state' needs a GPU")
         self.config = model.config
