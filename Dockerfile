@@ -25,9 +25,9 @@ FROM needs AS build
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 COPY . .
-# elsewhere the native step may be missing, here it may not
+# elsewhere the CPU kernel may be missing, here it may not
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip wheel --no-deps --wheel-dir /wheels . && python -m zipfile -l /wheels/*.whl >contents && grep native/_step contents
+    pip wheel --no-deps --wheel-dir /wheels . && python -m zipfile -l /wheels/*.whl >contents && grep kernels/cpu/_step contents
 
 FROM python:${PYTHON}-slim-bookworm AS cpu
 # wget: the health check below, and in a Ray cluster KubeRay's own probe of a worker (bash -c "wget ... | grep success")

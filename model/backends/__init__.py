@@ -73,7 +73,7 @@ def best_backend(device: str) -> str:
     if device == "cpu":
         if cpu_kernels.available():
             return "cpu"
-        log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")
+        log.warning("%s: the slower torch path serves", cpu_kernels.unavailable_reason())
         return "eager"
     capability = torch.cuda.get_device_capability()
     if find_spec("triton") and capability >= LEAST_GPU and torch.version.hip is None:

@@ -35,7 +35,10 @@ class Painter:
         return Generator(self.model, slots, threads, self.precision, self.backend)
 
 
-@pytest.fixture(scope="module", params=[("eager", "exact"), *(("cpu", name) for name in PRECISIONS)], ids="-".join)
+ON_A_CPU = [name for name, precision in PRECISIONS.items() if not precision.float16_state]
+
+
+@pytest.fixture(scope="module", params=[("eager", "exact"), *(("cpu", name) for name in ON_A_CPU)], ids="-".join)
 def painter(request: pytest.FixtureRequest) -> Painter:
     backend, precision = request.param
     if backend == "cpu" and not cpu_kernels.available():
