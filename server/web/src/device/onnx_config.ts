@@ -1,8 +1,8 @@
-// What a file of `scanline export --onnx` says about itself: its configuration, among the properties of the model.
+// The model configuration that `scanline export --onnx` stores in the file's metadata, read from the protobuf directly.
 
 import type { Scale } from "./mixture";
 
-export interface Facts {
+export interface OnnxConfig {
   height: number;
   width: number;
   channels: number;
@@ -15,21 +15,21 @@ export interface Facts {
   first_byte_histogram: number[] | null;
 }
 
-const PROPERTIES = 14; // of ModelProto, each of which has a key (1) and a value (2)
+const METADATA_PROPS = 14; // the field of ModelProto; each entry has a key (1) and a value (2)
 
-/** The configuration in an ONNX file. */
-export function factsOf(file: Uint8Array): Facts {
-  for (const property of fields(file, PROPERTIES)) {
+/** Returns the configuration; throws if the file has none. */
+export function readConfig(file: Uint8Array): OnnxConfig {
+  for (const property of fields(file, METADATA_PROPS)) {
     const [key, value] = [1, 2].map((field) => new TextDecoder().decode([...fields(property, field)][0]));
-    if (key === "scanline.config") return JSON.parse(value!) as Facts;
+    if (key === "scanline.config") return JSON.parse(value!) as OnnxConfig;
   }
-  throw new Error("The file is not one that scanline exported.");
+  throw new Error("The file was not exported by scanline.");
 }
 
-/** The parts of a protobuf message that have that number and a length. */
+/** The length-delimited fields of a protobuf message that have that number. */
 function* fields(message: Uint8Array, wanted: number): Generator<Uint8Array> {
   let at = 0;
-  const number = () => {
+  const varint = () => {
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
       const byte = message[at++]!;
@@ -38,10 +38,10 @@ function* fields(message: Uint8Array, wanted: number): Generator<Uint8Array> {
     }
   };
   while (at < message.length) {
-    const tag = number();
-    if (tag % 8 === 0) number();
+    const tag = varint();
+    if (tag % 8 === 0) varint();
     else if (tag % 8 === 2) {
-      const length = number();
+      const length = varint();
       if (Math.floor(tag / 8) === wanted) yield message.subarray(at, at + length);
       at += length;
     } else throw new Error("The file is not ONNX.");
