@@ -34,6 +34,10 @@ class Visitor:
     def see(self, selector: str) -> Locator:
         return self.page.locator(selector)
 
+    def expect_ready(self) -> None:
+        """Waits until the models are known: before that, the page ignores all input."""
+        expect(self.see("#model")).to_be_enabled()
+
     def expect_done(self, images: int, meter: str = "#paint-meter") -> None:
         """Waits until that many images are painted and their job has ended."""
         expect(self.see(meter)).to_have_text(re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$"))

@@ -69,6 +69,7 @@ def stroke(visitor: Visitor, *points: tuple[float, float]) -> None:
 @pytest.fixture
 def drawing(visit: Visit, server: Server) -> Visitor:
     visitor = visit(f"{server.url}/#complete")
+    visitor.expect_ready()
     expect(visitor.see("#drawing-hint")).to_be_visible()
     return visitor
 

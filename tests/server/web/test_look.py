@@ -60,6 +60,7 @@ def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:
 
 def test_arrow_keys_switch_tabs(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete")
+    visitor.expect_ready()
     visitor.see("#tab-complete").focus()
     visitor.page.keyboard.press("ArrowLeft")
     expect(visitor.see("#tab-paint")).to_be_focused()

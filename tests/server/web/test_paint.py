@@ -114,6 +114,24 @@ def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client
     visitor.expect_done(2)
 
 
+def test_a_new_job_replaces_the_running_one(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    engine = server.engine
+    kill(engine, signal.SIGSTOP)  # the first job must not end before the second is sent
+    try:
+        for count, seed in (("200", "4"), ("5", "6")):
+            visitor.see("#count").fill(count)
+            visitor.see("#seed").fill(seed)
+            visitor.see("#paint-form .primary").click()
+            expect(visitor.see(".tile")).to_have_count(int(count))
+    finally:
+        kill(engine, signal.SIGCONT)
+    visitor.expect_done(5)
+    expect(visitor.see("#paint-stop")).to_be_hidden()
+    assert (np.load(visitor.saved("#save-array")) == painted(client, n=5, seed=6)).all()
+
+
 @pytest.mark.parametrize("density", [1, 1.5, 2.625])
 def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: Server, density: float) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density)
@@ -123,9 +141,7 @@ def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: S
     scale = size["width"] * density / 5
     assert scale == pytest.approx(round(scale), abs=0.02)
     assert size["height"] / size["width"] == pytest.approx(7 / 5, abs=0.01)
-    assert (
-        visitor.see(".tile canvas").first.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
-    )
+    assert canvas.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
 
 
 def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:

@@ -119,11 +119,11 @@ def test_a_lost_connection_is_resumed_with_the_same_images(visit: Visit, server:
 
 def test_the_page_waits_for_a_server_that_cannot_be_reached(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete")
-    expect(visitor.see("#model")).to_be_enabled()
+    visitor.expect_ready()
     visitor.page.route("**/v1/models", lambda route: route.abort())
     visitor.page.reload()
     visitor.expect_notice("The server cannot be reached. Retrying.")
     visitor.page.unroute("**/v1/models")
-    expect(visitor.see("#model")).to_be_enabled()
+    visitor.expect_ready()
     expect(visitor.see("#notice")).to_be_hidden()
     visitor.expect_errors("ERR_")

@@ -75,6 +75,7 @@ function add(snapshot: StateSnapshot): void {
   const { s, z } = snapshot;
   largest = { s: Math.max(largest.s, largestMagnitude(s)), z: Math.max(largest.z, largestMagnitude(z)) };
   moment.max = String(snapshots.length - 1);
+  moment.hidden = snapshots.length < 2;
   if (isAtEnd || snapshots.length === 1) moment.value = moment.max;
   requestAnimationFrame(show);
 }
