@@ -27,7 +27,7 @@ export function readConfig(file: Uint8Array): OnnxConfig {
 }
 
 /** The length-delimited fields of a protobuf message that have that number. */
-function* fields(message: Uint8Array, wanted: number): Generator<Uint8Array> {
+function* fields(message: Uint8Array, number: number): Generator<Uint8Array> {
   let at = 0;
   const varint = () => {
     let value = 0;
@@ -42,7 +42,7 @@ function* fields(message: Uint8Array, wanted: number): Generator<Uint8Array> {
     if (tag % 8 === 0) varint();
     else if (tag % 8 === 2) {
       const length = varint();
-      if (Math.floor(tag / 8) === wanted) yield message.subarray(at, at + length);
+      if (Math.floor(tag / 8) === number) yield message.subarray(at, at + length);
       at += length;
     } else throw new Error("The file is not ONNX.");
   }

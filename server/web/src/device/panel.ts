@@ -1,7 +1,7 @@
 // On your device: downloads the model on request, paints with it in this browser, and compares with the server.
 
 import { bytesOf, type Model } from "../api/models";
-import { runJob } from "../api/websocket";
+import { runJob, type Frame } from "../api/websocket";
 import { find, make, onClick, pixelScale } from "../elements";
 import { readCount, readSeed, readTemperature, setUpTemperature } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
@@ -138,8 +138,7 @@ async function compare(signal: AbortSignal): Promise<void> {
   const total = request.n * bytesOf(model);
   let [equalImages, equalBytes] = [0, 0];
   const theirs = pictures.map(({ size }) => new Picture(size));
-  const frame = ({ index, first, bytes }: { index: number; first: number; bytes: Uint8Array }) =>
-    void theirs[index]!.paint(first, bytes);
+  const frame = ({ index, first, bytes }: Frame) => void theirs[index]!.paint(first, bytes);
   if (await runJob({ type: "generate", ...request }, { frame }, signal)) return;
   const server = rate(total, start);
   pictures.forEach((picture, index) => {
