@@ -153,7 +153,7 @@ function receive(message: Record<string, any>): void {
       return listener.started?.({ ...(message as Started), seed: request.seed });
     case "image":
       return listener.image?.(message.index, message.bits_per_dim);
-    case "trace":
+    case "state":
       return listener.state?.(message);
     case "done":
       return remove(job).resolve(Boolean(message.cancelled));

@@ -57,7 +57,7 @@ function paint(newSeed: string): void {
   clear();
   shownHead = ["layer", "head"].map((id) => Number(find(id, HTMLSelectElement).value));
   runJob(
-    { type: "generate", model: model!.id, n: 1, seed, trace: shownHead },
+    { type: "generate", model: model!.id, n: 1, seed, state: shownHead },
     {
       started: clear,
       frame: ({ first, bytes }) => void painted.paint(first, bytes),
