@@ -1,35 +1,34 @@
-// The square to draw on and to paint over; it shows what the model will see, hidden pixels hatched.
+// The canvas to draw on and to hide pixels with; it shows the model's input, hidden pixels hatched.
 
-import { find } from "../elements";
+import { find, pixelScale } from "../elements";
 import type { Picture, Size } from "../pictures/picture";
-import { crisp } from "../pictures/scale";
 import { Ink } from "./ink";
 import { Occlusion } from "./occlusion";
 
-const CELL = 10; // of the canvas, for a pixel of the picture
-const ROOM = 308;
-const BRUSH = 2.2; // pixels of the picture
-const HIDING = 1.6; // likewise, a radius
+const CELL = 10; // canvas pixels for one image pixel
+const ROOM = 308; // CSS pixels
+const STROKE = 2.2; // width in image pixels
+const HIDE_RADIUS = 1.6; // in image pixels
 
-export class Easel {
-  ink!: Ink; // these three are there once a size is given
+export class DrawingCanvas {
+  ink!: Ink; // this and the next two are set by `fit`
   occlusion!: Occlusion;
-  private picture!: Picture;
-  private drawn = false; // or filled with a picture
-  private last: [number, number] | undefined; // where the pointer was, in pixels of the picture
-  private readonly canvas = find("easel", HTMLCanvasElement);
+  image!: Picture; // what the model gets
+  private isEmpty = true;
+  private last: [number, number] | undefined; // the pointer's last point, in image pixels
+  private readonly canvas = find("drawing", HTMLCanvasElement);
 
   constructor() {
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
       this.canvas.setPointerCapture(event.pointerId);
-      this.last = this.place(event);
-      this.touch(event);
+      this.last = this.pointOf(event);
+      this.apply(event);
     });
     this.canvas.addEventListener("pointermove", (event) => {
-      const among = event.getCoalescedEvents();
-      if (this.last) for (const one of among.length ? among : [event]) this.touch(one);
+      const coalesced = event.getCoalescedEvents();
+      if (this.last) for (const one of coalesced.length ? coalesced : [event]) this.apply(one);
     });
     for (const end of ["pointerup", "pointercancel"]) {
       this.canvas.addEventListener(end, () => (this.last = undefined));
@@ -42,15 +41,10 @@ export class Easel {
     });
   }
 
-  /** The picture as the model will see it. */
-  get seen(): Picture {
-    return this.picture;
-  }
-
-  /** Begins anew where pictures have another size now. */
+  /** Sets the image size of the model; another size clears the canvas. */
   fit(size: Size): void {
-    const sides = (["width", "height", "channels"] as const).map((side) => this.ink?.size[side] === size[side]);
-    if (!sides.includes(false)) return;
+    const sides = ["width", "height", "channels"] as const;
+    if (sides.every((side) => this.ink?.size[side] === size[side])) return;
     this.ink = new Ink(size);
     this.occlusion = new Occlusion(size);
     this.canvas.width = size.width * CELL;
@@ -64,11 +58,12 @@ export class Easel {
 
   clear(): void {
     this.ink.clear();
-    this.change(false);
+    this.change(true);
   }
 
-  take(image: CanvasImageSource, width: number, height: number): void {
-    this.ink.take(image, width, height);
+  /** Replaces the drawing by an image of any size. */
+  load(image: CanvasImageSource, width: number, height: number): void {
+    this.ink.load(image, width, height);
     this.change();
   }
 
@@ -77,32 +72,33 @@ export class Easel {
     this.change();
   }
 
-  /** Only the rows below the line are hidden again. */
+  /** Unhides the pixels that were hidden with the brush. */
   uncover(): void {
-    this.occlusion.over.fill(0);
+    this.occlusion.masked.fill(0);
     this.show();
   }
 
-  private change(drawn = true): void {
-    this.drawn = drawn;
-    this.picture = this.ink.picture();
+  private change(isEmpty = false): void {
+    this.isEmpty = isEmpty;
+    this.image = this.ink.picture();
     this.show();
   }
 
-  private touch(event: PointerEvent): void {
-    const place = this.place(event);
+  /** Draws or hides from the last point to that of the event. */
+  private apply(event: PointerEvent): void {
+    const point = this.pointOf(event);
     if (find("hide", HTMLInputElement).checked) {
-      this.occlusion.cover(...place, HIDING);
+      this.occlusion.hide(...point, HIDE_RADIUS);
       this.show();
     } else {
       const colour = this.ink.size.channels === 1 ? "#fff" : find("colour", HTMLInputElement).value;
-      this.ink.stroke(this.last!, place, BRUSH, colour);
+      this.ink.stroke(this.last!, point, STROKE, colour);
       this.change();
     }
-    this.last = place;
+    this.last = point;
   }
 
-  private place(event: PointerEvent): [number, number] {
+  private pointOf(event: PointerEvent): [number, number] {
     const box = this.canvas.getBoundingClientRect();
     const { width, height } = this.ink.size;
     return [((event.clientX - box.left) / box.width) * width, ((event.clientY - box.top) / box.height) * height];
@@ -110,7 +106,7 @@ export class Easel {
 
   private scale(): void {
     if (!this.ink) return;
-    const scale = crisp(this.ink.size.width, Math.min(ROOM, window.innerWidth - 48));
+    const scale = pixelScale(this.ink.size.width, Math.min(ROOM, window.innerWidth - 48));
     this.canvas.style.width = `${this.ink.size.width * scale}px`;
     this.canvas.style.height = `${this.ink.size.height * scale}px`;
   }
@@ -118,19 +114,19 @@ export class Easel {
   private show(): void {
     const context = this.canvas.getContext("2d")!;
     const { width, height } = this.ink.size;
-    this.picture.show();
+    this.image.show();
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.picture.canvas, 0, 0, this.canvas.width, this.canvas.height);
-    this.occlusion.over.forEach((_, pixel) => {
-      if (!this.occlusion.knows(pixel)) hatch(context, pixel % width, Math.floor(pixel / width));
+    context.drawImage(this.image.canvas, 0, 0, this.canvas.width, this.canvas.height);
+    this.occlusion.masked.forEach((_, pixel) => {
+      if (!this.occlusion.isKnown(pixel)) hatch(context, pixel % width, Math.floor(pixel / width));
     });
     const { rows } = this.occlusion;
     find("rows-shown", HTMLOutputElement).value = rows === height ? "all" : String(rows);
-    find("easel-hint", HTMLElement).hidden = this.drawn;
+    find("drawing-hint", HTMLElement).hidden = !this.isEmpty;
   }
 }
 
-/** One pixel of the picture, dimmed and crossed by a line. */
+/** Dims one image pixel and draws a diagonal across it. */
 function hatch(context: CanvasRenderingContext2D, x: number, y: number): void {
   context.fillStyle = "rgb(92 96 104 / 72%)";
   context.fillRect(x * CELL, y * CELL, CELL, CELL);
