@@ -91,12 +91,12 @@ def test_it_serves_what_the_file_for_ray_alone_serves() -> None:
     assert yaml.safe_load((ROOT / "deploy/serve.yaml").read_text()) == SERVE
 
 
-def test_workers_have_room_for_all_replicas_and_fronts() -> None:
+def test_workers_have_room_for_all_replicas_and_ingresses() -> None:
     cpus = int(WORKERS["rayStartParams"]["num-cpus"])
     sizes = {WORKERS["minReplicas"]: SETTINGS.min_replicas, WORKERS["maxReplicas"]: SETTINGS.max_replicas}
     for workers, replicas in sizes.items():
         assert workers * (cpus // SETTINGS.cpus) >= replicas
-        assert workers * cpus >= replicas * SETTINGS.cpus + SETTINGS.fronts * SETTINGS.front_cpus
+        assert workers * cpus >= replicas * SETTINGS.cpus + SETTINGS.ingress_replicas * SETTINGS.ingress_cpus
 
 
 def test_ray_counts_on_no_more_than_the_pods_ask_for() -> None:

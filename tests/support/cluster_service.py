@@ -1,4 +1,4 @@
-"""A service on a Ray cluster of this machine, and the processes that it is made of."""
+"""A service on a Ray cluster of this machine, and its processes."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ ALLOWED = {"authorization": f"Bearer {KEY}"}
 
 
 class Service:
-    """A running one, seen from outside."""
+    """A running service, seen from outside."""
 
     def __init__(self, url: str, model: str) -> None:
         self.url, self.model = url, model
@@ -40,27 +40,27 @@ class Service:
         return [engine for replica in self.replicas() for engine in self.engines_of(replica)]
 
     def engines_of(self, replica: int) -> list[int]:
-        """Those of one replica: there is none between two of its lives."""
+        """Those of one replica: none between an engine's death and the next one's start."""
         return [child for child in _children(replica) if "spawn_main" in _command(child)]
 
-    def told(self) -> list[ReplicaStatus]:
-        """How all replicas stand."""
+    def statuses(self) -> list[ReplicaStatus]:
+        """All replicas' answers to a poll."""
         handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
-        return handle.broadcast("tell", "a test", 0).results(timeout_s=PATIENCE)
+        return handle.broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
 
     def painted(self) -> list[int]:
         """Bytes that each replica has painted."""
-        return [one.stats.painted_bytes for one in self.told()]
+        return [one.stats.painted_bytes for one in self.statuses()]
 
     def wait_until_idle(self) -> None:
-        """Until no engine has anything to do."""
+        """Wait until no engine has work."""
         deadline = time.monotonic() + PATIENCE
-        while any(one.stats.requests_running + one.stats.requests_waiting for one in self.told()):
-            assert time.monotonic() < deadline, self.told()
+        while any(one.stats.requests_running + one.stats.requests_waiting for one in self.statuses()):
+            assert time.monotonic() < deadline, self.statuses()
             time.sleep(0.2)
 
     def wait_for_replicas(self, count: int) -> None:
-        """Until so many are up, and no other process of the kind is left."""
+        """Wait until so many are up, and no other replica or engine process is left."""
         deadline = time.monotonic() + PATIENCE
         while True:
             states = serve.status().applications[NAME].deployments[self.model].replica_states

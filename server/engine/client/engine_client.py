@@ -30,6 +30,9 @@ STOPPED = "The engine stopped while it worked on this request."
 class EngineClient(EngineHandle):
     """One model's engine through all its lives."""
 
+    restarts = 0
+    load_seconds = 0.0
+
     def __init__(self, options: EngineOptions, max_waiting_images: int, length: int) -> None:
         super().__init__(options, max_waiting_images, length)
         self.reported = Stats()

@@ -38,8 +38,6 @@ class EngineHandle(ABC):
         self.reserved = 0  # images accepted and not yet answered
         self.watched = 0  # jobs that are told states
         self.ready: Ready | None = None  # what the engine said when it was last loaded
-        self.load_seconds = 0.0
-        self.restarts = 0
         self.load_error: str | None = None
         self.counters = RequestCounters()
         self.jobs: dict[int, PendingJob] = {}
@@ -72,6 +70,16 @@ class EngineHandle(ABC):
     @abstractmethod
     def heartbeat_age(self) -> float:
         """Seconds since the engine was last heard of."""
+
+    @property
+    @abstractmethod
+    def restarts(self) -> int:
+        """Engines started after the first one."""
+
+    @property
+    @abstractmethod
+    def load_seconds(self) -> float:
+        """Seconds from an engine's start until it was ready."""
 
     @property
     @abstractmethod
