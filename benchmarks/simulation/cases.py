@@ -219,7 +219,7 @@ def surge(
     stop = STEP_AT + seconds
     cluster.run(*traffic([(STEP_AT, 0.3 * rate), (stop, 3.0 * rate)], seed))
     ready = np.array(cluster.watched.ready)
-    asked = cluster.images_refused + sum(request.images for request in cluster.requests)
+    requested = cluster.images_refused + sum(request.images for request in cluster.requests)
     row: Row = {
         "replicas": replicas,
         "ingresses": len(cluster.ingresses),
@@ -230,7 +230,7 @@ def surge(
         "first new after s": float(np.argmax(ready > replicas) + 1 - STEP_AT) if ready.max() > replicas else np.nan,
         "most replicas": int(ready.max()),
         "most in flight per initial replica": max(cluster.watched.images) / replicas,
-        "refused": cluster.images_refused / asked,
+        "refused": cluster.images_refused / requested,
     }
     for size, objective in OBJECTIVE.items():
         at, p95 = over_time(cluster, stop, size)

@@ -72,7 +72,7 @@ class ReplicaPool(EngineHandle):
         self.poller = asyncio.create_task(self._poll())
 
     async def settled(self) -> None:
-        """Wait a while for the first poll: beside other ingresses, a new one must not refuse what they would accept."""
+        """Wait a while for the first poll, so that a new ingress does not refuse what the others would accept."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.first_answer.wait(), STARTUP_SECONDS)
 

@@ -22,13 +22,13 @@ def test_every_request_is_answered_once_though_replicas_die(router: str) -> None
     cluster = Cluster(
         BATCHING, 6, seed=1, router=router, ingresses=3, start_seconds=2.0, faults=Faults(mean_lifetime=20.0)
     )
-    asked = sizes(2_000)
-    cluster.run(arrivals(10, 2_000), asked)
+    sizes_sent = sizes(2_000)
+    cluster.run(arrivals(10, 2_000), sizes_sent)
     assert cluster.deaths > 10
     assert all(request.left == 0 and request.arrived < request.done <= cluster.now for request in cluster.requests)
     assert (len(cluster.requests), cluster.images, cluster.unanswered) == (2_000, 0, 0)
     assert cluster.lost > 0
-    assert cluster.painted == pytest.approx(100 * asked.sum() + cluster.lost)
+    assert cluster.painted == pytest.approx(100 * sizes_sent.sum() + cluster.lost)
 
 
 @settings(max_examples=40, deadline=None)
@@ -56,11 +56,11 @@ def test_each_request_ends_once_under_any_events(
         faults=Faults(mean_lifetime=15.0),
     )
     cluster.at(10.0, cluster.restart_all, 2)
-    asked = sizes(200, seed)
-    cluster.run(arrivals(8, 200, seed), asked)
+    sizes_sent = sizes(200, seed)
+    cluster.run(arrivals(8, 200, seed), sizes_sent)
     assert len(cluster.requests) + len(cluster.refused) == 200
     answered = sum(request.images for request in cluster.requests)
-    assert answered + cluster.images_refused == asked.sum()
+    assert answered + cluster.images_refused == sizes_sent.sum()
     assert all(request.left == 0 and request.done <= cluster.now for request in cluster.requests)
     assert (cluster.images, cluster.unanswered) == (0, 0)
     assert cluster.painted == pytest.approx(100 * answered + cluster.lost)

@@ -25,8 +25,8 @@ def in_build_context(path: str) -> bool:
     for pattern in (ROOT / ".dockerignore").read_text().splitlines():
         if pattern.startswith("#"):
             continue
-        wanted = pattern.removeprefix("!")
-        if any(_matches(prefix, wanted) for prefix in prefixes):
+        name = pattern.removeprefix("!")
+        if any(_matches(prefix, name) for prefix in prefixes):
             found = pattern.startswith("!")
     return found
 

@@ -33,7 +33,7 @@ def rendered(request: pytest.FixtureRequest) -> dict[str, Any]:
     return render(ROOT / "deploy/kubernetes" / request.param)
 
 
-if shutil.which("kubectl"):  # beside the other tests, which need no kubectl
+if shutil.which("kubectl"):  # the other tests do not need it
 
     @pytest.mark.parametrize("overlay", OVERLAYS)
     def test_kubectl_renders_the_same(overlay: str) -> None:

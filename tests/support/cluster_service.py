@@ -1,4 +1,4 @@
-"""A service on a Ray cluster of this machine, and its processes."""
+"""A service on a Ray cluster of this machine, its processes, and the images that it must return."""
 
 import os
 import signal
@@ -6,13 +6,18 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.offline import paint
 from scanline.server.cluster import app
 from scanline.server.cluster.replica import ReplicaStatus
 from tests.support.running_server import PATIENCE
@@ -84,6 +89,12 @@ def running(port: int, **args: Any) -> Iterator[Service]:
         yield service
     finally:
         serve.delete(NAME)
+
+
+@cache
+def offline(n: int, seed: int) -> np.ndarray:
+    """[n, 28, 28] uint8: what the shipped model paints for a seed without a server."""
+    return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(n, 28, 28)
 
 
 def free_port() -> int:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import Service
+from tests.support.cluster_service import Service, offline
 from tests.support.commands import Ran, in_a_process
 
 

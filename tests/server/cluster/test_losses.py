@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import ALLOWED, Service, kill
+from tests.support.cluster_service import ALLOWED, Service, kill, offline
 from tests.support.pictures import painted
 from tests.support.running_server import PATIENCE
 from tests.support.websocket_client import connected

@@ -8,8 +8,7 @@ import numpy as np
 import openai
 import pytest
 
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import ALLOWED, KEY, Service
+from tests.support.cluster_service import ALLOWED, KEY, Service, offline
 from tests.support.openai_clients import official
 from tests.support.pictures import encode, painted, text
 from tests.support.sse_reader import hear, images
