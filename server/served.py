@@ -6,7 +6,7 @@ One that failed hides no other: it is listed with its reason, and what asks for 
 from dataclasses import dataclass
 
 from scanline.model.config import ModelConfig
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError
 from scanline.server.api.schemas import EditRequest, ModelState, PaintFields
 from scanline.server.engine.client.handle import EngineHandle

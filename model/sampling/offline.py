@@ -50,6 +50,7 @@ def paint_request(
     model: Transformer,
     request: GenerateRequest,
     *,
+    threads: int | None = None,
     precision: str = DEFAULT,
     backend: str | None = None,
     progress: Progress = lambda bytes_painted: None,
@@ -58,7 +59,7 @@ def paint_request(
     length = model.config.bytes
     result = Painted(np.empty((request.images, length), np.uint8), np.empty(request.images))
     finished = 0
-    with loaded_engine(model, request.images, precision=precision, backend=backend) as engine:
+    with loaded_engine(model, request.images, threads=threads, precision=precision, backend=backend) as engine:
         for events in run(engine, request):
             for event in events:
                 if isinstance(event, Finished):

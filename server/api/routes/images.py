@@ -9,7 +9,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.server.api.deadline import deadline
 from scanline.server.api.disconnect import unless_gone
 from scanline.server.api.errors import ApiError

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from typing import Any
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import StateSnapshot
 from scanline.server.api.errors import ApiError
 from scanline.server.api.schemas import PaintFields, StreamedGenerationRequest

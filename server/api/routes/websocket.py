@@ -17,7 +17,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.server.api.deadline import deadline
 from scanline.server.api.errors import ApiError, from_exception
 from scanline.server.api.jobs import painting, told_bits
