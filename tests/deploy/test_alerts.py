@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError
 
 ERRORS = {"ApiError": ApiError, "InvalidInput": InvalidInput}
