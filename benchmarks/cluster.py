@@ -1,9 +1,9 @@
-"""What Ray Serve costs and brings: the stand-alone server beside services of one and two replicas, a core each.
+"""The stand-alone server and services of one and two replicas on Ray Serve, one core each, in turns.
 
     python -m benchmarks.cluster [--rounds 1]
 
-All in one run on one machine, so that what else the machine does touches all of them; every answer is held against the
-offline generator's bytes. On two cores, two replicas share them with the fronts, Serve's proxy and the clients.
+All in one run on one machine, so that its other load affects all of them; every answer is compared with the
+offline generator's bytes. On two cores, two replicas share them with the ingress, Serve's proxy and the clients.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def alone(slots: int) -> Iterator[Server]:
 @contextmanager
 def clustered(replicas: int, slots: int) -> Iterator[Server]:
     """A service of so many replicas, each on one thread."""
-    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "front_cpus": 0.5, "slots": slots}
+    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "ingress_cpus": 0.5, "slots": slots}
     ray_serve.run(app(args), name="scanline", route_prefix="/")
     url = wait_until_ready(f"http://127.0.0.1:{PORT}")
     server = Server(url)

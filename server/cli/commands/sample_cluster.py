@@ -21,7 +21,7 @@ def sample_on_cluster(
         from scanline.server.cluster import client
     except ImportError:
         raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
-    recipe = client.resumed(out, client.Recipe(model, n, drawn_seed(seed), temperature), seed is None)
+    recipe = client.open_folder(out, client.Recipe(model, n, drawn_seed(seed), temperature), seed is None)
     with progress_bar() as bar:
         task = bar.add_task("painting", total=n, note="images")
         painting = client.paint_folder(address, recipe, out, lambda done: bar.update(task, completed=done))

@@ -1,32 +1,32 @@
-"""From one replica to a thousand, simulated: routing, load, pieces, slots, a step of load, deaths, a rolling restart.
+"""From one replica to a thousand, simulated: routing, load, shards, slots, a step of load, deaths, a rolling restart.
 
-    python benchmarks/scaling.py                                     all tables: about two minutes of one core
-    python benchmarks/scaling.py --only scaling faults --replicas 1 10
-    python benchmarks/scaling.py --json --plot docs                  one JSON object; docs/scaling-*.png
+    python -m benchmarks.simulation                                  all tables: about two minutes of one core
+    python -m benchmarks.simulation --only scaling faults --replicas 1 10
+    python -m benchmarks.simulation --json                           one JSON object
 
-Nothing is measured here. Replicas are machines whose step takes fixed + each * images seconds, fitted to what was
-measured on a CPU and computed for an H200 (scaling_cases.py says from what); requests, routers, the autoscaler, deaths
-and restarts are events in time (scaling_fleet.py). Same seed, same tables. docs/scaling.md says what it leaves out.
+Nothing is measured here. A step of a replica takes fixed + each * images seconds, fitted to measured steps on a CPU and
+computed for an H200 (cases.py gives the sources); requests, routers, the autoscaler, deaths and restarts are events in
+time (cluster.py). Ingress, proxies and the network take no time, machines are all alike, arrivals are Poisson. The same
+seed gives the same tables.
 """
 
 import argparse
 import json
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
-import scaling_cases as cases
 from rich.console import Console
 from rich.table import Table
-from scaling_plot import save_plots
+
+from benchmarks.simulation import cases
 
 WIDTH = 190  # of the tables
 SIZED = ("routing", "scaling", "restart")  # cases at every number of replicas
-NAMES = (*SIZED, "load", "pieces", "slots", "faults")
+NAMES = (*SIZED, "load", "shards", "slots", "faults")
 
 
-def simulated(name: str, replicas: list[int], seed: int) -> list[cases.Row]:
-    """The rows of a case."""
+def simulate(name: str, replicas: list[int], seed: int) -> list[cases.Row]:
+    """Return the rows of a case."""
     case = getattr(cases, name)
     rows: list[cases.Row] = case(replicas, seed) if name in SIZED else case(seed)
     return rows
@@ -48,32 +48,27 @@ def _text(value: str | float) -> str:
 
 
 def _plain(row: cases.Row) -> dict[str, Any]:
-    """As JSON can say it: nothing where there is no number, or no limit."""
+    """The row for JSON, which has no NaN and no infinity: None instead."""
     return {name: value if isinstance(value, str) or isfinite(value) else None for name, value in row.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="benchmarks.simulation", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw load, pieces and the step there too")
     options = parser.parse_args()
-    if options.plot and not options.plot.is_dir():
-        parser.error(f"--plot {options.plot}: there is no such folder")
 
     found = {}
     for name in options.only:
-        found[name] = simulated(name, options.replicas, options.seed)
+        found[name] = simulate(name, options.replicas, options.seed)
         if not options.json:
             Console(width=WIDTH).print(table(name, found[name]))
     if options.json:
         machines = [vars(machine) | {"images_per_second": machine.rate} for machine in cases.MACHINES]
         results = {name: [_plain(row) for row in rows] for name, rows in found.items()}
-        print(json.dumps({"benchmark": "scaling", "seed": options.seed, "machines": machines, **results}))
-    if options.plot:
-        save_plots(found, options.seed, options.plot)
+        print(json.dumps({"benchmark": "simulation", "seed": options.seed, "machines": machines, **results}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Requests cut into parts, whose events another desk wants, and what several engines tell together."""
+"""Requests cut into shards, the relay of their events, and the sum of several engines' statistics."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from scanline.model.sampling.messages import (
     ScoreRequest,
     Stats,
 )
-from scanline.server.cluster.relay import RelayJob
+from scanline.server.cluster.replica import RelayJob
 from tests.support.patience import PATIENCE
 
 IMAGE = bytes(range(100, 135))
@@ -31,7 +31,7 @@ MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
 
 
 def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[int, bytes]:
-    """What an engine answers to these commands, by image."""
+    """Run an engine on these commands; return its results by image."""
     generator = Generator(grey, 5, threads=1)
     engine = Engine(generator)
     for command in commands:
@@ -53,49 +53,49 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     ],
     ids=["paint", "complete", "score"],
 )
-def test_parts_are_what_the_whole_is(grey: Transformer, whole: GenerateRequest | ScoreRequest) -> None:
+def test_shards_together_are_the_whole_request(grey: Transformer, whole: GenerateRequest | ScoreRequest) -> None:
     indices = tuple(whole.indices)
-    parts = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
-    assert done(grey, *(replace(part, id=number) for number, part in enumerate(parts))) == done(grey, whole)
+    shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
+    assert done(grey, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(grey, whole)
 
 
-def test_a_part_carries_only_what_it_needs() -> None:
-    part = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
-    assert (part.known, part.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
+def test_a_shard_carries_only_the_pictures_it_needs() -> None:
+    shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
+    assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
 
 
-def passed_on(errand: RelayJob) -> list[list[Event]]:
+def passed_on(job: RelayJob) -> list[list[Event]]:
     async def collect() -> list[list[Event]]:
-        return [events async for events in errand.events()]
+        return [events async for events in job.events()]
 
     return asyncio.run(collect())
 
 
-def test_an_errand_passes_on_all_that_came() -> None:
-    errand = RelayJob(GenerateRequest(0, 2, seed=7).shard((1,)))
+def test_a_relay_job_passes_on_all_events() -> None:
+    job = RelayJob(GenerateRequest(0, 2, seed=7).shard((1,)))
     events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
     for event in events:
-        errand.receive(event)
-    assert (errand.has_ended, errand.images_left, passed_on(errand)) == (True, 0, [events])
+        job.receive(event)
+    assert (job.has_ended, job.images_left, passed_on(job)) == (True, 0, [events])
 
 
-def test_an_errand_ends_with_its_failure() -> None:
-    errand = RelayJob(GenerateRequest(0, 2, seed=7))
-    errand.receive(Failed(0, "It broke."))
-    assert passed_on(errand) == [[Failed(0, "It broke.")]]
+def test_a_relay_job_ends_with_its_failure() -> None:
+    job = RelayJob(GenerateRequest(0, 2, seed=7))
+    job.receive(Failed(0, "It broke."))
+    assert passed_on(job) == [[Failed(0, "It broke.")]]
 
 
-def test_an_errand_that_is_over_does_not_pause() -> None:
+def test_a_relay_job_that_is_over_does_not_pause() -> None:
     async def collect() -> list[list[Event]]:
-        errand = RelayJob(GenerateRequest(0, 2, seed=7))
-        seated, finished = Scheduled(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
-        errand.receive(seated)
+        job = RelayJob(GenerateRequest(0, 2, seed=7))
+        scheduled, finished = Scheduled(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
+        job.receive(scheduled)
         found = []
-        async for events in errand.events(lambda: PATIENCE):
+        async for events in job.events(lambda: PATIENCE):
             found.append(events)
             for event in finished if len(found) == 1 else ():
-                errand.receive(event)
+                job.receive(event)
         return found
 
     began = time.monotonic()
@@ -103,14 +103,14 @@ def test_an_errand_that_is_over_does_not_pause() -> None:
     assert time.monotonic() - began < PATIENCE
 
 
-def test_the_rest_of_an_errand_is_what_is_missing_of_its_part() -> None:
-    errand = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
-    assert errand.remainder.only == (3, 5, 8)
-    errand.receive(Finished(0, 5, IMAGE, 2.5))
-    assert errand.remainder.only == (3, 8)
+def test_the_rest_of_a_relay_job_is_what_its_shard_misses() -> None:
+    job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
+    assert job.remainder.only == (3, 5, 8)
+    job.receive(Finished(0, 5, IMAGE, 2.5))
+    assert job.remainder.only == (3, 8)
 
 
-def test_engines_are_added_up() -> None:
+def test_statistics_of_engines_are_added() -> None:
     one, other = Stats(images_running=2, steps=5), Stats(images_running=3, steps=7)
     one.queue.add(0.5)
     other.queue.add(30.5, times=2)
@@ -119,6 +119,6 @@ def test_engines_are_added_up() -> None:
     assert np.sum(both.queue.counts) == 3
 
 
-def test_histograms_of_other_bounds_are_not_added() -> None:
+def test_histograms_of_different_bounds_cannot_be_added() -> None:
     with pytest.raises(AssertionError):
         Histogram((1.0,)) + Histogram((2.0,))
