@@ -3,14 +3,14 @@
 import torch
 
 from scanline.model import zoo
-from scanline.model.formats.checkpoint import load_model, store_by_columns
+from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
 
 def subject(name: str | None, random: str | None, device: str) -> Transformer:
     """The model of that name (the default one for None), or random weights as a model directory would hold them:
-    in float16, stored by columns. ValueError for a name that there is not, or for two of them."""
+    in float16. ValueError for a name that there is not, or for two of them."""
     if random is None:
         return load_model(zoo.find(name or zoo.DEFAULT), device)
     if name is not None:
@@ -21,5 +21,4 @@ def subject(name: str | None, random: str | None, device: str) -> Transformer:
     model = Transformer(PRESETS[random].model).eval().requires_grad_(False)
     for parameter in model.parameters():
         parameter.copy_(parameter.half())
-    store_by_columns(model)
     return model.to(device)
