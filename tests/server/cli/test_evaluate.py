@@ -139,12 +139,12 @@ def test_a_person_reads_lines(data: Path, directory: Path) -> None:
 def test_another_precision_is_kept_under_its_name(data: Path, directory: Path) -> None:
     evaluate = ("evaluate", directory, "--data", data, "--save", "--samples")
     done(*evaluate, 0)
-    ran = scanline(*evaluate, SAMPLES, "--precision", "float16-state")
-    if ran.status == 2 and "native" in ran.err:
-        pytest.skip("the native step was not compiled")
+    ran = scanline(*evaluate, SAMPLES, "--precision", "int8")
+    if ran.status == 2 and ("native" in ran.err or "VNNI" in ran.err):
+        pytest.skip("the native step was not compiled, or this processor lacks AVX-512 VNNI")
     kept = model_directory.read_evaluation(directory)
     assert "quality" not in kept
-    assert kept["precisions"]["float16-state"]["quality"]["samples"] == SAMPLES
+    assert kept["precisions"]["int8"]["quality"]["samples"] == SAMPLES
 
 
 def test_a_cache_of_ones_own(data: Path, directory: Path, tmp_path: Path) -> None:
