@@ -52,7 +52,7 @@ class Halves:
         """Splits a float32 weight [O, K]; ValueError where a number is beyond float16's range."""
         high = weight.half().contiguous()
         if not high.isfinite().all():
-            raise ValueError("a weight of 65,504 or more does not fit this way of multiplying")
+            raise ValueError("a weight of 65,504 or more does not fit the kernels' products of float16 numbers")
         low = ((weight.float() - high.float()) * LOW).half().contiguous()
         return cls(high, low if low.any() else None)
 

@@ -1,4 +1,4 @@
-"""Ways to run a network on a device, one class a file: `cpu` (our C++ library), `cuda` (our Triton kernels), `eager`
+"""Backends run a network on a device, one class a file: `cpu` (our C++ library), `cuda` (our Triton kernels), `eager`
 (torch operations, anywhere).
 
 The backend is chosen once, by the device and what is installed, and logged once; a test may force it.
@@ -47,7 +47,10 @@ class Backend(Protocol):
 def choose(
     model: Transformer, threads: int | None = None, precision_name: str = DEFAULT, backend: str | None = None
 ) -> Backend:
-    """Returns the fastest backend for the model's device, or the one named; ValueError where it lacks the precision."""
+    """Returns the fastest backend for the model's device, or the one named; ValueError where it lacks the precision.
+
+    `threads` are those of the cpu backend, all of torch's by default; the others compute in one.
+    """
     chosen = precision(precision_name)
     backend = backend or best_backend(model.device.type)
     if chosen.float16_state and model.device.type == "cpu":

@@ -43,5 +43,5 @@ class SlotPool:
 
     def part(self, first: int, stop: int) -> "SlotPool":
         """Returns a view of slots first..stop-1."""
-        rest = (self.images, self.known, self.bits, self.seed, self.index, self.temperature)
-        return SlotPool(self.state.part(first, stop), *(tensor[first:stop] for tensor in rest))
+        arrays = (self.images, self.known, self.bits, self.seed, self.index, self.temperature)
+        return SlotPool(self.state.part(first, stop), *(tensor[first:stop] for tensor in arrays))
