@@ -48,7 +48,7 @@ def steps(config: ModelConfig, batch: int, copied: float, device: str, sweep: bo
         moved = 2 * s.nbytes + 2 * z.nbytes + projected.nbytes + y.nbytes
         for elements, warps in [usual, *shapes]:
             step.ELEMENTS, step.WARPS = elements, warps
-            time = microseconds(lambda s=s: step.recurrent_step(projected, s, z, rows, y=y))
+            time = microseconds(lambda s=s: step.fused_recurrent_step(projected, s, z, rows, y=y))
             what = f"recurrent step, {batch} rows, {str(state_dtype).removeprefix('torch.')}"
             if (elements, warps) != usual:
                 what += f", {elements} elements x {warps} warps"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scanline.model.precision import PRECISION_HELP
 from scanline.server.settings import Settings
 
 # one a time, many together
@@ -36,7 +37,7 @@ def serve(
     device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
     slots: Annotated[str | None, _option("slots", "Images in flight at once, of each model: auto or a number.")] = None,
     threads: Annotated[str | None, _option("threads", "Of the CPU, for each model: auto or a number.")] = None,
-    precision: Annotated[str | None, _option("precision", "exact, float16-state, int8 or int8-float16-state.")] = None,
+    precision: Annotated[str | None, _option("precision", PRECISION_HELP)] = None,
     engine_timeout: Annotated[
         float | None, _option("engine_timeout", "Seconds of silence after which an engine is taken for hung.")
     ] = None,
