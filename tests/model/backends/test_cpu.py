@@ -165,7 +165,7 @@ def test_an_instruction_set_that_is_not_there_is_refused() -> None:
         CpuBackend(small_models.model(small_models.config()), isa="avx9")
 
 
-@pytest.mark.skipif("float16-state" not in PRECISIONS, reason="there is no such precision")
+
 def test_float16_states_are_refused() -> None:
     with pytest.raises(ValueError, match="precision 'float16-state' needs a GPU"):
         CpuBackend(small_models.model(small_models.config()), precision=PRECISIONS["float16-state"])
