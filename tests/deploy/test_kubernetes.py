@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from scanline.server.app import build
 from scanline.server.environment import check
-from scanline.server.lifecycle import TELLING_SECONDS
+from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS
 from scanline.server.registry import served_models
 from scanline.server.running import CLOSING_SECONDS
 from scanline.server.settings import Settings
@@ -58,7 +58,7 @@ def test_a_server_may_drain_before_it_is_killed(pod: dict[str, Any], container: 
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     drain = float(variables.get("SCANLINE_DRAIN_SECONDS", Settings.model_fields["drain_seconds"].default))
     before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod["terminationGracePeriodSeconds"] > before + drain + TELLING_SECONDS + CLOSING_SECONDS
+    assert pod["terminationGracePeriodSeconds"] > before + drain + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
 
 
 def test_a_model_may_load_before_a_rollout_is_given_up(rendered: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from tests.support.websocket_client import connected
 URL = "/v1/images/generations"
 LONG = 100_000  # images: minutes of work
 ERROR = {
-    "message": "The request took longer than the 0.5 seconds that it may take here.",
+    "message": "The request exceeded the server's limit of 0.5 seconds.",
     "type": "server_error",
     "param": None,
     "code": "request_timeout",

@@ -63,7 +63,7 @@ def test_a_key_is_asked_for(visit: Visit, locked: Server) -> None:
     expect(visitor.see("#key-dialog")).to_be_visible()
     visitor.see("#key").fill("sk-wrong")
     visitor.page.keyboard.press("Enter")
-    expect(visitor.see("#key-refusal")).to_have_text("This API key is not known here.")
+    expect(visitor.see("#key-refusal")).to_have_text("Unknown API key.")
     visitor.see("#key").fill(KEY)
     visitor.see("#key-form .primary").click()
     visitor.expect_done(2)

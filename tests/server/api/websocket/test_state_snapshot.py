@@ -10,7 +10,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
-from scanline.server.api.routes.state_snapshot import MOST
+from scanline.server.api.routes.state_snapshot import MAX_WATCHED_JOBS
 from tests.support.close import assert_close
 from tests.support.running_server import Server
 from tests.support.websocket_client import Painter, connected
@@ -74,8 +74,8 @@ def test_a_layer_or_head_that_is_not_there_is_refused(painter: Painter, trace: l
 
 
 def test_only_so_many_watch_at_once(painter: Painter) -> None:
-    painter.send_together(*({"type": "generate", "n": 40, "trace": [0, 0]} for _ in range(MOST + 1)))
-    jobs = painter.hear_ends(MOST + 1)
+    painter.send_together(*({"type": "generate", "n": 40, "trace": [0, 0]} for _ in range(MAX_WATCHED_JOBS + 1)))
+    jobs = painter.hear_ends(MAX_WATCHED_JOBS + 1)
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
     assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_traces"]
     assert painter.paint(type="generate", trace=[0, 0]).order[-1] == "done"
