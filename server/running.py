@@ -23,7 +23,7 @@ from scanline.server.served import Models
 from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections
-OTHER_DESCRIPTORS = 256  # beside websockets: other connections, the engines' pipes, files
+OTHER_DESCRIPTORS = 256  # besides websockets: other connections, the engines' pipes, files
 
 log = logging.getLogger("scanline.server")
 

@@ -71,7 +71,7 @@ class ApiError(Exception):
 
 
 class ClientGoneError(Exception):
-    """The client closed its connection; nobody reads the answer."""
+    """The client closed its connection before it was answered."""
 
 
 def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:

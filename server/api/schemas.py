@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from scanline.model.invalid_input import InvalidInput
 
-IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, beside null
+IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
     "background": ("auto",),
     "complexity": ("auto",),
     "frame_count": (),
@@ -114,7 +114,7 @@ class StreamedGenerationRequest(GenerationRequest):
 
 
 class EditRequest(PaintFields):
-    """POST /v1/images/edits, images as bytes. The mask, keep_rows, or each image's own alpha says what is known."""
+    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha."""
 
     image: Annotated[list[bytes], Field(min_length=1)]
     mask: bytes | None = None

@@ -36,7 +36,7 @@ async def send_with_pings(send: Send, seconds: float) -> AsyncIterator[Send]:
         while True:
             await asyncio.sleep(last + seconds - monotonic())
             async with lock:
-                # Whoever held the lock may have sent just now; a client that is behind needs no ping.
+                # While this waited for the lock an event was sent: a client that is behind needs no ping.
                 if monotonic() - last >= seconds:
                     await send(PING)
                     last = monotonic()

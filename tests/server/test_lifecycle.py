@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scanline.server.api.middleware.draining import DrainingMiddleware
-from scanline.server.lifecycle import Lifecycle, DrainTimeoutError
+from scanline.server.lifecycle import DrainTimeoutError, Lifecycle
 
 LONG = 3600.0  # seconds that nobody waits
 

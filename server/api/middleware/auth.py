@@ -35,7 +35,7 @@ class ApiKeyMiddleware:
         await refuse(ApiError(401, message, code="invalid_api_key", headers=headers), scope, receive, send)
 
     def _is_valid(self, sent: list[bytes]) -> bool:
-        """Whether one of the keys `sent` is ours; the time it takes does not tell where they differ."""
+        """Return whether one of the keys `sent` is ours, compared in constant time."""
         valid = False
         for candidate in sent:
             for key in self.keys:

@@ -1,7 +1,7 @@
-"""Turns what nothing inside has answered into the one error shape.
+"""Turns exceptions that reach it into responses of the one error shape.
 
-Starlette's own place for that lies outside of every middleware: its answer would have no request id and would not be
-counted.
+Starlette's own handler of exceptions lies outside of all middleware: its response would have no request id and would
+not be counted.
 """
 
 from fastapi import WebSocketDisconnect

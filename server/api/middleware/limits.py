@@ -11,7 +11,7 @@ from scanline.server.api.middleware.observe import HttpCounters
 
 NO_UPLOAD_PATHS = frozenset({"/v1/images/generations"})  # their bodies carry no pictures
 NO_UPLOAD_MAX_BYTES = 1_000_000
-DISCARD_FACTOR = 4  # at most this many times the limit is read of a body that is too large
+DISCARD_FACTOR = 4  # of a body that is too large, at most this many times the limit is read
 
 
 class BodyLimitMiddleware:

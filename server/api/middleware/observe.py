@@ -42,7 +42,7 @@ class Exchange:
     method: str
     status: int = 0  # 0: no response was started
     sent: int = 0  # bytes of the body, or of all messages
-    ended: str = "broken"  # answered, departed (the client left), closed CODE, broken (an exception)
+    ended: str = "broken"  # answered, disconnected (by the client), closed CODE, broken (by an exception)
 
     def on_send(self, message: Message) -> None:
         kind = message["type"]
@@ -59,7 +59,7 @@ class Exchange:
 
     def on_receive(self, message: Message) -> None:
         if message["type"] == "http.disconnect" and self.ended != "answered":
-            self.ended = "departed"
+            self.ended = "disconnected"
         elif message["type"] == "websocket.disconnect" and self.status == 101:
             self.ended = f"closed {message.get('code', 1005)}"
 
@@ -89,7 +89,7 @@ class ObservingMiddleware:
             try:
                 await self.app(scope, observed_receive, observed_send)
             finally:
-                # The route's own path, known once a route was found; never what a client made up.
+                # The route's own path, known once a route was found; never the client's, which has no bound.
                 path = getattr(scope.get("route"), "path", "other")
                 self._count(scope["type"], exchange, path)
                 _log(exchange, path, time.monotonic() - began)

@@ -7,7 +7,7 @@ documentation pages.
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 DATA_POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
-DOCS_POLICY = (  # one inline script; the rest is loaded from where FastAPI has it
+DOCS_POLICY = (  # an inline script, and what FastAPI's pages load from CDNs
     b"default-src 'none'; script-src https://cdn.jsdelivr.net 'unsafe-inline'; "
     b"style-src https://cdn.jsdelivr.net 'unsafe-inline'; img-src https://fastapi.tiangolo.com data:; "
     b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"

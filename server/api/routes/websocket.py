@@ -76,7 +76,7 @@ class Connection:
                 await asyncio.sleep(0)
 
     async def _handle(self, text: str | None) -> None:
-        """Handle one message; what is wrong with it is sent back, with its id once that is known."""
+        """Handle one message; an error is sent back, with the message's id if that could be read."""
         name: JobId | None = None
         try:
             message = parse_object(text)

@@ -36,7 +36,7 @@ class JobRunner:
     throttle: FrameThrottle
     sender: Sender
     numbers: Iterator[int] = field(default_factory=itertools.count)  # of its jobs, in frames
-    is_disconnected: bool = False  # set by the connection: the client has gone, or was sent away
+    is_disconnected: bool = False  # set by the connection: the websocket is closed, by either side
 
     async def run(self, name: JobId, fields: PaintFields) -> None:
         """Run one job until its last message is sent; cancelling it sends none."""
@@ -47,11 +47,11 @@ class JobRunner:
                     await self._paint(name, fields)
                 ended = "done"
             except WebSocketDisconnect:
-                ended = "departed"
+                ended = "disconnected"
             except Exception as exception:
                 # Another job may have noticed the disconnect first; sending then raises RuntimeError here.
                 if self.sender.socket.application_state is WebSocketState.DISCONNECTED:
-                    ended = "departed"
+                    ended = "disconnected"
                 else:
                     error, ended = from_exception(exception), "failed"
                     bind_contextvars(error=error.code)
@@ -59,7 +59,7 @@ class JobRunner:
             finally:
                 kind = "complete" if isinstance(fields, EditRequest) else "generate"
                 seconds = round(time.monotonic() - began, 6)
-                ended = "departed" if self.is_disconnected else ended
+                ended = "disconnected" if self.is_disconnected else ended
                 log.info("job", extra={"type": kind, "seconds": seconds, "ended": ended})
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:

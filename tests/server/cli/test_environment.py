@@ -42,7 +42,7 @@ def test_what_kubernetes_sets_passes() -> None:
 
 
 def test_a_port_that_kubernetes_sets_is_explained() -> None:
-    with pytest.raises(ValueError, match="as Kubernetes sets it beside a service named scanline"):
+    with pytest.raises(ValueError, match="as Kubernetes sets it next to a service named scanline"):
         check({"SCANLINE_PORT": LINK}, ())
 
 

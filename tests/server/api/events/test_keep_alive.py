@@ -13,8 +13,8 @@ import openai
 import pytest
 from starlette.types import Message, Send
 
-from scanline.server.api.sse import PING, send_with_pings
 from scanline.server.api.routes import image_events
+from scanline.server.api.sse import PING, send_with_pings
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.in_process_server import inside

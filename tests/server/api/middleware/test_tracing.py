@@ -107,9 +107,11 @@ def test_what_is_left_is_sent_when_the_server_leaves(grey_directory: Path) -> No
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        patch.setenv("OTEL_SERVICE_NAME", "painter")
         with serve(grey_directory, "--slots", "4") as server:
             httpx.post(f"{server.url}{URL}", json={}, headers={"x-request-id": "last"}, timeout=PATIENCE)
         assert len(of(collector, "last")) == 1
+        assert collector.services == {"painter"}
 
 
 def test_nothing_is_traced_where_nobody_asks() -> None:
