@@ -39,12 +39,12 @@ NPY = "application/x-npy"
 def router(models: Models) -> APIRouter:
     """Return the three routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-
     generation, edit, likelihood = (
         json_body(GenerationRequest),
         upload_body(EditRequest),
         upload_body(LikelihoodRequest),
     )
+    scored = errors(*WORK_ERRORS)
 
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
     async def generations(request: Request) -> Response:
@@ -56,9 +56,7 @@ def router(models: Models) -> APIRouter:
         """Complete images: known pixels are returned byte for byte, the others are painted."""
         return await _paint(models, request, await read_fields(request, EditRequest, models.max_images))
 
-    @routes.post(
-        "/likelihoods", response_model=LikelihoodsAnswer, responses=errors(*WORK_ERRORS), openapi_extra=likelihood
-    )
+    @routes.post("/likelihoods", response_model=LikelihoodsAnswer, responses=scored, openapi_extra=likelihood)
     async def likelihoods(request: Request) -> Response:
         """Return how many bits the model needs for given images."""
         return await _score(models, request, await read_fields(request, LikelihoodRequest, models.max_images))
