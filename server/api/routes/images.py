@@ -39,11 +39,8 @@ NPY = "application/x-npy"
 def router(models: Models) -> APIRouter:
     """Return the three routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    generation, edit, likelihood = (
-        json_body(GenerationRequest),
-        upload_body(EditRequest),
-        upload_body(LikelihoodRequest),
-    )
+    generation, edit = json_body(GenerationRequest), upload_body(EditRequest)
+    likelihood = upload_body(LikelihoodRequest)
     scored = errors(*WORK_ERRORS)
 
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
