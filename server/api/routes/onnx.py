@@ -8,13 +8,17 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
+from scanline.model.formats import OnnxNotInstalledError
+from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import Responses, errors
+from scanline.server.api.schemas import ErrorAnswer
 from scanline.server.served import Models
 
 TYPE = "application/octet-stream"
 DESCRIBED: Responses = {
     200: {"content": {TYPE: {}}},
     304: {"description": "As if-none-match has it."},
+    501: {"model": ErrorAnswer, "description": "The server is installed without the extra onnx."},
     **errors(401, 404, 500, 503),
 }
 
@@ -40,7 +44,11 @@ def router(models: Models) -> APIRouter:
         model = models.to_work(name)
         async with one_at_a_time:
             if name not in kept:
-                kept[name] = await asyncio.to_thread(_export, model.engine.options.directory)
+                try:
+                    kept[name] = await asyncio.to_thread(_export, model.engine.options.directory)
+                except OnnxNotInstalledError as error:
+                    headers = {"x-should-retry": "false"}
+                    raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=headers) from None
         found = kept[name]
         headers = {"etag": found.tag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == found.tag:
