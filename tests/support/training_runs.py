@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.training import TrainingConfig, train
+from scanline.model.training import TrainingConfig
+from scanline.model.training.loop import train
 from tests.support import small_models
 
 MODEL = small_models.config(layers=1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.batches import batch_at
+from scanline.model.training.loop import batch_at
 from tests.support import small_models
 
 COLOUR = small_models.config(channels=3)

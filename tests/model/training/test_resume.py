@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from scanline.model.training import ResumeError, TrainingConfig
+from scanline.model.training import TrainingConfig
 from scanline.model.training.curve import Curve
-from scanline.model.training.state import load_state, save_state
+from scanline.model.training.state import ResumeError, load_state, save_state
 from tests.support import small_models
 from tests.support.training_runs import HAS_MUON, MODEL, RECIPE, StoppedError, curve, run, state
 

@@ -21,7 +21,7 @@ CASES = {  # label: the command, in a folder that has all that it names but what
     "temperature 3": ("complete grey.png --keep-rows 3 --temperature 3", "--temperature must be above 0"),
     "temperature NaN": ("sample --temperature nan", "--temperature must be above 0 and at most 2, not nan"),
     "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
-    "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
+    "a name that says nothing": ("sample --out digits.jpg", "must be a .png or .webp sheet, a .npy array or a folder"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
     "a file for a folder": ("sample -n 1 --out file", "file: File exists"),
     "no picture": ("complete none.png --keep-rows 3", "none.png: No such file or directory"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.evaluation.likelihood import score
+from scanline.model.evaluation.evaluate import bits_per_dim
 from scanline.model.formats import model_dir as model_directory
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.sampling.offline import paint
@@ -59,10 +59,10 @@ def reported(folder: Path, data: Path) -> tuple[dict[str, object], str]:
 
 def test_bits_alone(data: Path, directory: Path) -> None:
     told = json.loads(done("evaluate", directory, "--data", data, "--samples", 0, "--json"))
-    alone = score(load_model(directory), blobs.images(TESTS, seed=1).reshape(TESTS, 784))
+    alone = bits_per_dim(load_model(directory), blobs.images(TESTS, seed=1).reshape(TESTS, 784))
     assert (told["dataset"], told["split"], told["images"]) == ("mnist", "test", TESTS)
-    assert told["bits_per_dim"] == pytest.approx(alone.bits_per_dim)
-    assert told["standard_error"] == pytest.approx(alone.standard_error)
+    assert told["bits_per_dim"] == pytest.approx(alone.mean())
+    assert told["standard_error"] == pytest.approx(alone.std(ddof=1) / TESTS**0.5)
     assert "quality" not in told
     assert not (directory / "report.html").exists()
 
@@ -107,11 +107,10 @@ def test_all_figures_are_kept(folder: Path, reported: tuple[dict[str, object], s
 def test_the_report_needs_nothing_but_itself(reported: tuple[dict[str, object], str]) -> None:
     page = reported[1]
     links = re.findall(r'(?:src|href|srcset)="([^"]*)"', page)
-    assert len(links) == 3 * 2 + 6  # plots for light and dark pages, sheets
+    assert len(links) == 3 + 6  # plots and sheets
     assert all(link.startswith("data:image/png;base64,") for link in links)
     assert "http" not in re.sub(r'"data:[^"]*"', "", page)
     assert "prefers-color-scheme: dark" in page
-    assert "$" not in re.sub(r'"data:[^"]*"', "", page)
 
 
 def test_a_second_evaluation_says_the_same_with_the_kept_classifier(
@@ -132,7 +131,7 @@ def test_a_person_reads_lines(data: Path, directory: Path) -> None:
         "Frechet distance in this classifier's features",
         "recognisable",
         "median distance to the nearest training image",
-        f"{directory / 'report.html'}",
+        "report",
     ]
 
 
@@ -154,7 +153,7 @@ def test_a_cache_of_ones_own(data: Path, directory: Path, tmp_path: Path) -> Non
 
 WRONG = {  # label: options, what is said
     "too few samples": (("--samples", 49), "--samples must be 0 or at least 50, not 49"),
-    "too few test images": (("--images", 99), "99 test images are too few to stand against; at least 100"),
+    "too few test images": (("--images", 99), "99 test images are too few to compare with; use at least 100"),
     "no page": (("--report", "report.png"), "--report report.png: a report is a .html file"),
     "nowhere": (("--report", "nowhere/report.html"), "there is no directory nowhere"),
     "a directory for a page": (("--report", "page.html"), "page.html cannot be written; give --report PATH.html"),

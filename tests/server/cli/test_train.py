@@ -78,7 +78,7 @@ def test_a_run_is_not_overwritten_by_mistake(data: Path, trained: Path) -> None:
     before = (trained / "training.pt").read_bytes()
     ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained)
     assert ran.status == 2
-    assert "holds a training run already; go on with --resume, or name another directory" in ran.err
+    assert "already holds a training run; continue it with --resume, or name another directory" in ran.err
     assert (trained / "training.pt").read_bytes() == before
 
 
