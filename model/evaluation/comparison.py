@@ -90,7 +90,10 @@ def compare(
     painted = paint(model, samples, seed=seed, precision=precision, progress=progress)
     known = known_rows(config.height // 2, config)
     progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
-    completed = _completions(model, data.test[others[:COMPLETED]], known, seed, precision, progress)
+    # Completions of one original share one array object: its known bytes are then prefilled once.
+    originals = [original for original in data.test[others[:COMPLETED]] for _ in range(COMPLETIONS)]
+    specs = [ImageSpec(seed, index, known=original, mask=known) for index, original in enumerate(originals)]
+    completed = paint_canvases(model, specs, len(specs), precision=precision, progress=progress).images
 
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)
@@ -113,22 +116,6 @@ def compare(
         test_predictions=test_predictions,
         sample_neighbours=sample_neighbours,
         test_neighbours=test_neighbours,
-        completed=completed,
+        completed=completed.reshape(COMPLETED, COMPLETIONS, -1),
         known=known,
     )
-
-
-def _completions(
-    model: Transformer,
-    originals: np.ndarray,
-    known: np.ndarray,
-    seed: int,
-    precision: str,
-    progress: Callable[[int], None],
-) -> np.ndarray:
-    """Return 6 completions [n, 6, N] of each original [n, N], of which the bytes `known` [N] are kept."""
-    # Completions of one original share one array object: its known bytes are then prefilled once.
-    rows = [row for row in originals for _ in range(COMPLETIONS)]
-    specs = [ImageSpec(seed, index, known=row, mask=known) for index, row in enumerate(rows)]
-    painted = paint_canvases(model, specs, len(specs), precision=precision, progress=progress)
-    return painted.images.reshape(len(originals), COMPLETIONS, -1)

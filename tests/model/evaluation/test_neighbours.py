@@ -34,7 +34,7 @@ def test_a_copy_is_at_distance_zero_and_first() -> None:
     assert found.distances[:, 0].tolist() == [0, 0]
 
 
-def test_neighbours_that_float32_cannot_tell_apart_are_ordered_exactly() -> None:
+def test_neighbours_that_float32_cannot_distinguish_are_ordered_exactly() -> None:
     image = np.full((1, 3072), 255, np.uint8)
     pool = np.zeros((4, 3072), np.uint8)
     pool[np.arange(4), 0] = [1, 3, 2, 0]  # squares near 2e8, apart by a few hundred

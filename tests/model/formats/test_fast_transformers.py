@@ -99,7 +99,7 @@ def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_pa
     assert torch.equal(found[:, 0], torch.full((2,), 8.0, dtype=torch.float64))
 
 
-def test_their_own_network_says_the_same() -> None:
+def test_their_own_network_gives_the_same_parameters() -> None:
     builders = pytest.importorskip("fast_transformers.builders")
     masking = pytest.importorskip("fast_transformers.masking")
     encoder = builders.TransformerEncoderBuilder.from_kwargs(
@@ -170,7 +170,7 @@ def test_another_state_is_refused_with_what_was_found(change: dict[str, torch.Te
         from_state(state)
 
 
-def test_heads_of_another_width_are_asked_for() -> None:
+def test_heads_of_another_width_must_be_given() -> None:
     state = written()
     assert from_state(state, heads=4).config.value_width == 16
     with pytest.raises(ForeignCheckpointError, match="5 heads do not divide"):

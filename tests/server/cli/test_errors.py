@@ -13,7 +13,7 @@ from tests.support.pictures import encode, noise
 from tests.support.running_server import SCANLINE
 from tests.support.tiny import GREY
 
-CASES = {  # label: the command, in a folder that has all that it names but what is wrong; what is said
+CASES = {  # label: a command, run in a folder with everything else that it names; part of the message
     "unknown model": ("sample --model white", "there is no model 'white'"),
     "no model directory": ("sample --model empty", "empty is not a model directory: config.json is missing"),
     "a broken model": ("sample --model broken", "model.safetensors is missing"),
@@ -55,7 +55,7 @@ CASES = {  # label: the command, in a folder that has all that it names but what
     "serving in no slots": ("serve --model grey --slots 0", "--slots"),
 }
 
-USAGE = {  # label: a command that the parser refuses, what it names
+USAGE = {  # label: a command that the parser refuses, part of the message
     "unknown command": ("paint", "paint"),
     "unknown option": ("sample --temprature 1", "--temprature"),
     "no images": ("sample -n 0", "-n"),
@@ -88,7 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_what_is_wrong_is_said_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_command_is_refused_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command, said = CASES[label]
     monkeypatch.chdir(folder)
     paints = command.split()[0] in ("sample", "complete", "score") and "--model" not in command
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said_in_one_sentence(folder: Path, label: str, monkeyp
 
 
 @pytest.mark.parametrize("label", USAGE)
-def test_what_the_parser_refuses_is_said_too(label: str) -> None:
+def test_the_parser_names_what_it_refuses(label: str) -> None:
     command, named = USAGE[label]
     ran = scanline(*command.split())
     assert (ran.status, ran.out) == (2, "")
@@ -116,7 +116,7 @@ def test_a_refused_command_leaves_nothing_behind(folder: Path, monkeypatch: pyte
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_console_script_says_the_same(folder: Path) -> None:
+def test_the_console_script_prints_the_same(folder: Path) -> None:
     ran = subprocess.run([SCANLINE, "sample", "--model", "white"], cwd=folder, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("scanline: there is no model 'white'")
