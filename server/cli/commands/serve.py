@@ -19,8 +19,8 @@ REPEATED = {"models": "--model", "api_keys": "--api-key", "allow_origins": "--al
 def _option(name: str, text: str) -> Any:
     """Declare an option for a setting, which has its default in Settings."""
     default = Settings.model_fields[name].default
-    shown = ", ".join(default) or "none" if isinstance(default, tuple) else str(default)
-    return typer.Option(_flag(name), help=text, show_default=shown)
+    shown = ", ".join(default) if isinstance(default, tuple) else str(default or "")
+    return typer.Option(_flag(name), help=text, show_default=shown or "none")
 
 
 def _flag(name: str) -> str:
@@ -64,7 +64,7 @@ def serve(
     ] = None,
     max_frames_per_second: Annotated[
         int | None,
-        _option("max_frames_per_second", "Maximum frame rate over all websockets; None sends as fast as clients read."),
+        _option("max_frames_per_second", "Maximum frame rate over all websockets; none sends as fast as clients read."),
     ] = None,
     request_timeout: Annotated[
         float | None, _option("request_timeout", "Seconds from accepting a request to its last pixel; then 504.")

@@ -3,16 +3,19 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS
 from scanline.server.cli.options import Data, Device, Fetch, Json
 from scanline.server.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from scanline.model.training.curve import Row
+
+CHOICES = {name: ", ".join(get_args(kind)) for name, kind in get_type_hints(TrainingConfig).items()}  # of Literals
 
 
 def train(
@@ -22,11 +25,11 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the model directory.")] = False,
     updates: Annotated[int | None, typer.Option(min=1, help="Length of the run.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Images per update.")] = None,
-    optimiser: Annotated[str | None, typer.Option(help="adamw, muon or radam.")] = None,
+    optimiser: Annotated[str | None, typer.Option(help=f"{CHOICES['optimiser']}.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="trapezoid, cosine or constant.")] = None,
+    schedule: Annotated[str | None, typer.Option(help=f"{CHOICES['schedule']}.")] = None,
     precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16.", show_default="bfloat16 on a GPU, else the preset's")
+        str | None, typer.Option(help=f"{CHOICES['precision']}.", show_default="bfloat16 on a GPU, else the preset's")
     ] = None,
     compile_: Annotated[
         bool, typer.Option("--compile", help="Use torch.compile; on a CPU it needs a C++ compiler.")
