@@ -1,1 +1,40 @@
-"""Scanline: inference for linear-transformer image models."""
+"""Scanline: inference for linear-transformer image models.
+
+    import scanline
+
+    model = scanline.load("mnist-small")
+    model.sample(64, seed=7).save("digits.png")
+
+The same images as `scanline sample` and the server return for that seed, byte for byte.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scanline.model.inference import Images, Model, Step
+
+__all__ = ["Images", "Model", "Step", "load"]
+
+
+def load(
+    name: str | Path | None = None, *, device: str = "auto", precision: str = "exact", threads: int | None = None
+) -> "Model":
+    """Load a model for painting, completing and scoring images.
+
+    name: a shipped model's name or a model directory, by default the shipped MNIST model. device: auto, cpu or cuda.
+    precision: exact, int8 (CPUs with AVX-512 VNNI) or float16-state (GPUs). threads: of the CPU, by default all.
+    Raises ValueError with one sentence where the model, the device or the precision is not to be had.
+    """
+    from scanline.model.inference import load
+
+    return load(name, device=device, precision=precision, threads=threads)
+
+
+def __getattr__(name: str) -> object:
+    """The classes of `model.inference`, imported (torch with them) when they are first asked for."""
+    if name in __all__:
+        from scanline.model import inference
+
+        return getattr(inference, name)
+    raise AttributeError(f"module 'scanline' has no attribute {name!r}")

@@ -1,8 +1,7 @@
-"""Pictures in and out, for the API and the command line: uploads to bytes that the model reads, painted bytes to
-files.
+"""Pictures in and out: files to the bytes that a model reads, painted bytes to files.
 
-A picture is known by its own bytes, never by its name or declared type, and must have exactly the model's
-size; it is measured before it is decoded.
+A picture's format is found from its bytes, never from its name or declared type, and it must have exactly the model's
+size, which is checked before it is decoded.
 """
 
 import base64
@@ -10,18 +9,21 @@ import binascii
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, PngImagePlugin
 
+from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.contact_sheet import sheet
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
-PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of a PNG's compressed remarks and colour profile, unpacked
-PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # and of all of them together
+PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
+PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
+SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 
@@ -31,22 +33,22 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     if picture.size != (config.width, config.height):
         found = f"{picture.width}x{picture.height}"
-        raise InvalidInput(f"{param} is {found}; the model wants exactly {config.size}.", param, "wrong_size")
+        raise InvalidInput(f"{param} is {found}; the model needs exactly {config.size}.", param, "wrong_size")
     if getattr(picture, "n_frames", 1) > 1:
-        raise InvalidInput(f"{param} is an animation; one still picture is wanted.", param, "invalid_image")
+        raise InvalidInput(f"{param} is an animation; send one still picture.", param, "invalid_image")
     with _readable(param):
         picture.load()
         if picture.mode == "P" and picture.palette is None:
             raise ValueError
     if picture.mode not in MODES:
-        reason = f"{param} has pixels of kind {picture.mode}; 8-bit grey or RGB, with or without alpha, is wanted."
+        reason = f"{param} has pixels of mode {picture.mode}; send 8-bit grey or RGB, with or without alpha."
         raise InvalidInput(reason, param, "invalid_image")
     return picture
 
 
 @contextmanager
 def _readable(param: str) -> Iterator[None]:
-    """Pillow's many ways to say that a file is broken, as one."""
+    """Turn every exception that Pillow raises for a broken file into one InvalidInput."""
     try:
         yield
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
@@ -74,9 +76,21 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
     return np.repeat(values.reshape(-1) == 255, config.channels)
 
 
+def known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
+    """Mask [N] bool from one of pixels, bool [H, W], True where a pixel is kept."""
+    if mask.dtype != np.bool_ or mask.shape != (config.height, config.width):
+        expected = [config.height, config.width]
+        raise InvalidInput(
+            f"mask must be bool {expected}, not {mask.dtype} {list(mask.shape)}.", "mask", "invalid_mask"
+        )
+    if mask.all():
+        raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")
+    return np.repeat(mask.reshape(-1), config.channels)
+
+
 def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
-    if rows >= config.height:
+    if not 0 <= rows < config.height:
         limit = config.height - 1
         raise InvalidInput(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
     return np.arange(config.bytes) < rows * config.width * config.channels
@@ -85,7 +99,7 @@ def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
 def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool from an image's own alpha."""
     if not picture.has_transparency_data:
-        reason = "Send mask or keep_rows, or an image whose alpha is 0 where it shall be painted."
+        reason = "Send mask or keep_rows, or an image whose alpha is 0 where it is to be painted."
         raise InvalidInput(reason, "mask", "missing_parameter")
     return known_by_picture(picture, config, "image")
 
@@ -134,6 +148,30 @@ def encode_npy(images: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+def check_out(out: Path) -> None:
+    """ValueError for a name whose form is unknown or whose folder is missing; to be called before the work."""
+    if out.suffix and out.suffix.lower() not in (*SHEETS, ".npy"):
+        raise ValueError(f"{out}: write a .png or .webp sheet, a .npy array or a folder")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"{out}: there is no directory {out.parent}")
+
+
+def save_images(images: np.ndarray, out: Path, columns: int | None = None) -> None:
+    """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, an array or a folder, by the name `out`.
+
+    columns: of a sheet, by default the nearest square.
+    """
+    check_out(out)
+    kind = out.suffix.lower()
+    if kind:
+        data = encode_npy(images) if kind == ".npy" else encode_sheet(images, kind[1:], columns)
+        write_atomically(out, lambda path: path.write_bytes(data))
+        return
+    out.mkdir(exist_ok=True)
+    for index, image in enumerate(images):
+        (out / file_name(index, len(images))).write_bytes(encode_image(image, "png"))
+
+
 def file_name(index: int, n: int) -> str:
-    """Of one of `n` images in a folder, where names sort as indices do."""
+    """Name of one of `n` images in a folder; names sort as indices do."""
     return f"{index:0{len(str(n - 1))}}.png"

@@ -23,7 +23,7 @@ from scanline.server.api.middleware.websocket_limit import WebsocketLimit
 from scanline.server.api.routes import health, images, metrics, models, onnx, page, websocket
 from scanline.server.api.tracing import Traced
 from scanline.server.lifecycle import Lifecycle
-from scanline.server.served import Models
+from scanline.server.registry import ModelRegistry
 from scanline.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ ABOUT = "Linear-transformer image models, painted byte by byte: thousands at onc
 
 
 def build(
-    settings: Settings, served: Models, lifecycle: Lifecycle | None = None, traces: "TracerProvider | None" = None
+    settings: Settings,
+    served: ModelRegistry,
+    lifecycle: Lifecycle | None = None,
+    traces: "TracerProvider | None" = None,
 ) -> FastAPI:
     """The application; its engines live from its start-up to its shutdown, spans of its requests go into `traces`."""
     lifecycle = lifecycle or Lifecycle()

@@ -20,7 +20,7 @@ from scanline.server.api.transport import uvicorn_options
 from scanline.server.app import build
 from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.lifecycle import Lifecycle
-from scanline.server.served import Models
+from scanline.server.registry import ModelRegistry
 from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for connections to take what has been written to them
@@ -35,7 +35,7 @@ class Server(uvicorn.Server):
         return nullcontext()
 
 
-async def run(settings: Settings, models: Models, listening: socket.socket) -> int:
+async def run(settings: Settings, models: ModelRegistry, listening: socket.socket) -> int:
     """Serves until a signal or the last engine's death; the exit status.
 
     0: stopped by a signal, and all that was accepted was answered. 1: some of it had to be told that its time was up,
@@ -70,7 +70,7 @@ async def run(settings: Settings, models: Models, listening: socket.socket) -> i
 async def _all_gone(engines: Iterable[EngineHandle]) -> None:
     """A server that has no engine left answers nobody: it leaves, and whoever supervises it starts a new one."""
     for engine in engines:
-        await engine.gone.wait()
+        await engine.failed.wait()
 
 
 def _signalled(number: int, lifecycle: Lifecycle) -> None:

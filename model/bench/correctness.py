@@ -14,7 +14,8 @@ import torch
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 
 SEED = 1
 STEPS = 8  # bytes painted in one call

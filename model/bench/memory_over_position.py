@@ -17,7 +17,8 @@ from scanline.model.bench.softmax import Softmax, cache_bytes, too_large
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 
 IMAGES = {"cpu": 64, "cuda": 2048}  # in flight
 LOOKS = 8

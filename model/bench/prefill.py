@@ -8,7 +8,8 @@ from scanline.model.bench.correctness import SEED, Reference
 from scanline.model.bench.machine import durations
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 
 IMAGES = {"cpu": 16, "cuda": 256}  # scored in one call
 

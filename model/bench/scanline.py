@@ -5,7 +5,8 @@ from scanline.model.bench.correctness import SEED, STEPS, Reference
 from scanline.model.bench.machine import durations
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 
 
 class Ours:

@@ -10,8 +10,8 @@ from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import known_rows
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import ImageSpec
-from scanline.model.sampling.offline import Painted, paint, paint_canvases
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import Painted, paint, paint_request
 
 LEAST = 50  # images on each side: fewer say nothing about a distribution
 NEIGHBOURS = 5  # of each sample
@@ -90,10 +90,10 @@ def compare(
     painted = paint(model, samples, seed=seed, precision=precision, progress=progress)
     known = known_rows(config.height // 2, config)
     progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
-    # Completions of one original share one array object: its known bytes are then prefilled once.
-    originals = [original for original in data.test[others[:COMPLETED]] for _ in range(COMPLETIONS)]
-    specs = [ImageSpec(seed, index, known=original, mask=known) for index, original in enumerate(originals)]
-    completed = paint_canvases(model, specs, len(specs), precision=precision, progress=progress).images
+    originals = tuple(original.tobytes() for original in data.test[others[:COMPLETED]])
+    masks = (known.tobytes(),) * COMPLETED
+    request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=masks)
+    completed = paint_request(model, request, precision=precision, progress=progress).images
 
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)

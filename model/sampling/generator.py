@@ -1,7 +1,7 @@
 """Paints many images at once: a fixed pool of slots, each with the state, bytes and position of one image.
 
-Images join (`place`) and leave (`clear`) between any two calls of `advance`; who sits beside an image never
-changes its bytes. Owns weights and states; which slot is free and whose turn it is, somebody else decides.
+Images join (`place`) and leave (`clear`) between any two calls of `advance`; an image's bytes never depend on what else
+is in the pool. Owns weights and states; the scheduler decides which image gets which slot.
 """
 
 from dataclasses import dataclass
@@ -15,37 +15,20 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.evaluation.likelihood import first_byte_bits, with_first_byte
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
 
 
 @dataclass(frozen=True)
-class ImageSpec:
-    """One image to paint: its random numbers are those of (seed, index); known bytes are forced."""
-
-    seed: int
-    index: int
-    temperature: float = 1.0
-    known: np.ndarray | None = None  # [N] uint8
-    mask: np.ndarray | None = None  # [N] bool, True where a byte is known
-
-    @property
-    def prefix(self) -> int:
-        """How many bytes are known before the first unknown one."""
-        if self.mask is None:
-            return 0
-        return len(self.mask) if self.mask.all() else int(np.argmin(self.mask))
-
-
-@dataclass(frozen=True)
 class Prefix:
-    """What the network knows after the known bytes at the front of an image; any number of slots may start from it."""
+    """The state after the known bytes at the front of an image; any number of slots may start from it."""
 
     state: State  # of one image
-    bits: float  # that the prefix costs
+    bits: float  # of the prefix, under the model
 
 
 class Generator:
-    """`slots` images in flight, each at its own position; memory is taken once, here."""
+    """`slots` images in flight, each at its own position; all memory is allocated here."""
 
     def __init__(
         self,
@@ -61,12 +44,12 @@ class Generator:
         self.pool = SlotPool.empty(self.config, rows, model.device, self.backend.state_dtype)
 
     def warm_up(self) -> None:
-        """Does what the first images would wait for: on a GPU, compiling kernels and recording graphs."""
+        """Do what the first images would otherwise wait for: on a GPU, compile kernels and record graphs."""
         self.backend.warm_up(self.pool)
 
     @torch.inference_mode()
     def prefill(self, spec: ImageSpec) -> Prefix:
-        """Runs the known front of an image at once, alone: its company cannot matter."""
+        """Run the known bytes at the front of an image through the network at once, on their own."""
         assert spec.known is not None
         first, stop = self.config.first, spec.prefix
         state = self._fresh(1)
@@ -77,7 +60,7 @@ class Generator:
         return Prefix(state, bits)
 
     def score(self, images: np.ndarray) -> np.ndarray:
-        """Bits [B, N] float64 of every byte of images [B, N] uint8, computed beside the slots."""
+        """Bits [B, N] float64 of every byte of images [B, N] uint8, without using a slot."""
         found: np.ndarray = self.bits(torch.tensor(images, device=self.model.device)).cpu().numpy()
         return found
 
@@ -89,7 +72,7 @@ class Generator:
 
     @torch.inference_mode()
     def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:
-        """Starts an image in a slot, whatever the slot held; from `prefix` where its front has been prefilled."""
+        """Start an image in a slot, whatever the slot held; from `prefix` where its front has been prefilled."""
         first, pool = self.config.first, self.pool
         if spec.mask is None or spec.known is None:
             pool.known[slot] = False
@@ -109,11 +92,11 @@ class Generator:
 
     @torch.inference_mode()
     def clear(self, slot: int) -> None:
-        """Empties a slot: its image is done or nobody waits for it any more."""
+        """Empty a slot whose image was cancelled."""
         self.pool.state.position[slot] = self.config.bytes
 
     def advance(self, steps: int) -> None:
-        """Paints up to `steps` bytes of every image that is not done."""
+        """Paint up to `steps` bytes of every image that is not done."""
         self.backend.advance(self.pool, steps)
 
     def positions(self) -> np.ndarray:
@@ -147,7 +130,7 @@ class Generator:
         return State.zeros(self.config, count, self.model.device, self.backend.state_dtype)
 
     def _first_byte(self, slot: int) -> None:
-        """Draws byte 0 from the histogram of a model without a start token, or takes the known one."""
+        """Draw byte 0 from the histogram of a model without a start token, unless it is known."""
         pool, rows = self.pool, slice(slot, slot + 1)
         histogram = torch.tensor(self.config.first_byte_histogram, dtype=torch.float64, device=self.model.device)
         if not pool.known[slot, 0]:

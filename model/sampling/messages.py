@@ -1,84 +1,130 @@
-"""All that crosses the process boundary. Commands go to the engine, events come back, in lists, in order.
+"""Everything that crosses the boundary between an engine and its client: requests go in, events come back in order.
 
-Every accepted GenerateRequest or ScoreRequest ends in exactly one of: its last Finished or Scored, one Failed, or
-nothing more after a Cancel. An engine that has nothing to say sends an empty list now and then: it lives.
+Every accepted request ends in exactly one of: its last Finished or Scored, one Failed, or nothing more after a Cancel.
+Events travel in lists; an empty list is a heartbeat. Imports no torch.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
+import numpy as np
+
 from scanline.model.sampling.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
 
 @dataclass(frozen=True)
-class GenerateRequest:
-    """Paint `images` images; image i is a completion of known[i * len(known) // images] where there are any."""
+class ImageSpec:
+    """One image to paint: its random numbers are those of (seed, index); known bytes are kept."""
 
-    request: int
+    seed: int
+    index: int
+    temperature: float = 1.0
+    known: np.ndarray | None = None  # [N] uint8
+    mask: np.ndarray | None = None  # [N] bool, True where a byte is known
+
+    @property
+    def prefix(self) -> int:
+        """How many bytes are known before the first unknown one."""
+        if self.mask is None:
+            return 0
+        return len(self.mask) if self.mask.all() else int(np.argmin(self.mask))
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """Paint `images` images; where there are known images, image i completes known[i * len(known) // images].
+
+    The one description of a request from the API to its slots.
+    """
+
+    id: int
     images: int
     seed: int
     temperature: float = 1.0
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
-    stream: bool = False  # tell bytes as they are painted, not only images as they end
-    trace: tuple[int, int] | None = None  # a layer and a head whose state is told while image 0 is painted
-    only: tuple[int, ...] | None = None  # the images that are still wanted; None: all
+    stream: bool = False  # send Pixels as they are painted, not only Finished images
+    snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
+    only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
 
     @property
     def indices(self) -> Sequence[int]:
         """The images to paint, in order."""
         return range(self.images) if self.only is None else self.only
 
-    def part(self, indices: tuple[int, ...]) -> "GenerateRequest":
-        """The same request for some of its images, without what the others start from."""
-        needed = {self.source(index) for index in indices}
-        known = tuple(image if place in needed else b"" for place, image in enumerate(self.known))
-        masks = tuple(mask if place in needed else b"" for place, mask in enumerate(self.masks))
-        return replace(self, known=known, masks=masks, only=indices)
+    @property
+    def known_bytes(self) -> int:
+        """Bytes that need no painting, all images together."""
+        copies = self.images // len(self.masks) if self.masks else 0
+        return copies * sum(mask.count(1) for mask in self.masks)
+
+    def known_bytes_of(self, index: int) -> int:
+        """Bytes of one image that need no painting."""
+        source = self.source(index)
+        return 0 if source is None else self.masks[source].count(1)
 
     def source(self, index: int) -> int | None:
         """Which of `known` image `index` completes."""
         return index * len(self.known) // self.images if self.known else None
 
+    def image(self, index: int) -> ImageSpec:
+        """Image `index` as a generator paints it."""
+        source = self.source(index)
+        if source is None:
+            return ImageSpec(self.seed, index, self.temperature)
+        known = np.frombuffer(self.known[source], np.uint8)
+        mask = np.frombuffer(self.masks[source], np.bool_)
+        return ImageSpec(self.seed, index, self.temperature, known, mask)
+
+    def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
+        """The same request for some of its images, without the known images of the others."""
+        needed = {self.source(index) for index in indices}
+        known = tuple(image if source in needed else b"" for source, image in enumerate(self.known))
+        masks = tuple(mask if source in needed else b"" for source, mask in enumerate(self.masks))
+        return replace(self, known=known, masks=masks, only=indices)
+
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """Tell the bits of every byte of each image (N bytes each)."""
+    """Report the bits of every byte of each image (N bytes each)."""
 
-    request: int
+    id: int
     images: tuple[bytes, ...]
-    only: tuple[int, ...] | None = None  # the images whose bits are still wanted; None: all
+    only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
 
     @property
     def indices(self) -> Sequence[int]:
         """The images to score, in order."""
         return range(len(self.images)) if self.only is None else self.only
 
-    def part(self, indices: tuple[int, ...]) -> "ScoreRequest":
+    def shard(self, indices: tuple[int, ...]) -> "ScoreRequest":
         """The same request for some of its images, without the others."""
         wanted = set(indices)
-        images = tuple(image if place in wanted else b"" for place, image in enumerate(self.images))
+        images = tuple(image if index in wanted else b"" for index, image in enumerate(self.images))
         return replace(self, images=images, only=indices)
+
+
+Request = GenerateRequest | ScoreRequest
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """Nobody waits for this request any more."""
+    """Drop a request, waiting or in progress."""
 
     request: int
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Leave, whatever is in work."""
+    """Exit, whatever is in progress."""
 
 
-Command = GenerateRequest | ScoreRequest | Cancel | Stop
+Command = Request | Cancel | Stop
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The model is loaded; painting can begin."""
+    """The model is loaded and the engine accepts requests."""
 
     parameters: int
     slots: int
@@ -89,14 +135,14 @@ class Ready:
 
 @dataclass(frozen=True)
 class CannotLoad:
-    """The model cannot be loaded, and the engine leaves; the message is one sentence."""
+    """The model cannot be loaded and the engine exits; the message is one sentence."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A request's first image has got its slot, so many seconds after the engine accepted it."""
+    """A request's first image has a slot, so many seconds after the engine accepted the request."""
 
     request: int
     queue_seconds: float
@@ -122,7 +168,7 @@ class StateSnapshot:
 
 @dataclass(frozen=True)
 class Finished:
-    """One image is done: all its bytes, and its bits/dim at temperature 1."""
+    """One image is complete: all its bytes, and its bits/dim at temperature 1."""
 
     request: int
     index: int
@@ -141,7 +187,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Failed:
-    """A request ended through our own fault; the message is one sentence."""
+    """A request failed through no fault of its own; the message is one sentence."""
 
     request: int
     message: str
@@ -149,22 +195,22 @@ class Failed:
 
 @dataclass(frozen=True)
 class Stats:
-    """What the engine does and has done since it started; the newest replaces those before it."""
+    """What the engine does now and has done since it started; the newest replaces those before it."""
 
-    requests_running: int = 0  # an image of theirs has been seated
+    requests_running: int = 0  # at least one of their images has had a slot
     requests_waiting: int = 0
     images_running: int = 0
     images_waiting: int = 0
-    painted_bytes: int = 0  # one by one, known bytes behind the first unknown one among them
-    known_bytes: int = 0  # at the front of images: read at once
+    painted_bytes: int = 0  # byte by byte, known bytes after the first unknown one included
+    known_bytes: int = 0  # at the front of images, prefilled
     steps: int = 0
-    queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first seat
+    queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first slot
     first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first byte
     step_seconds: Histogram = field(default_factory=lambda: Histogram(STEPS))
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
 
     def __add__(self, other: "Stats") -> "Stats":
-        """Of two engines together."""
+        """The stats of two engines together."""
         return Stats(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 

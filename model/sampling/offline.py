@@ -1,6 +1,10 @@
-"""Painting without a server: as many images as are wanted, through a generator, seat by seat."""
+"""Painting without a server: a request goes into the engine loop, and the loop runs until it is idle.
 
-from collections.abc import Callable, Iterable, Iterator
+The bytes are those that a server would return for the same request.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,12 +12,16 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
+
+Progress = Callable[[int], None]  # called with the bytes painted so far, known ones included
 
 
 @dataclass(frozen=True)
 class Painted:
-    """Finished images, in the order of their canvases."""
+    """Finished images, in the order of their indices."""
 
     images: np.ndarray  # [n, N] uint8
     bits_per_dim: np.ndarray  # [n] float64
@@ -27,61 +35,66 @@ def paint(
     temperature: float = 1.0,
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
-    steps: int = 16,
     precision: str = DEFAULT,
     backend: str | None = None,
-    progress: Callable[[int], None] = lambda bytes_painted: None,
+    progress: Progress = lambda bytes_painted: None,
 ) -> Painted:
-    """`count` images of one seed, without a server; the same bytes that a server would paint.
-
-    known [N] uint8 and mask [N] bool (True = known) make them completions. `progress` gets the bytes painted
-    so far, known ones included.
-    """
-    canvases = (ImageSpec(seed, index, temperature, known, mask) for index in range(count))
-    return paint_canvases(model, canvases, count, steps=steps, precision=precision, backend=backend, progress=progress)
+    """Paint `count` images; known [N] uint8 and mask [N] bool (True = known) make them completions."""
+    known_images = () if known is None else (known.tobytes(),)
+    masks = () if mask is None else (mask.tobytes(),)
+    request = GenerateRequest(0, count, seed, temperature, known_images, masks)
+    return paint_request(model, request, precision=precision, backend=backend, progress=progress)
 
 
-def paint_canvases(
+def paint_request(
     model: Transformer,
-    canvases: Iterable[ImageSpec],
-    count: int,
+    request: GenerateRequest,
     *,
-    steps: int = 16,
+    threads: int | None = None,
     precision: str = DEFAULT,
     backend: str | None = None,
-    progress: Callable[[int], None] = lambda bytes_painted: None,
+    progress: Progress = lambda bytes_painted: None,
 ) -> Painted:
-    """`count` canvases, each with what it knows; their indices are 0 .. count-1, in order."""
-    most = 128 * torch.get_num_threads() if model.device.type == "cpu" else 4096  # more seats paint no faster
-    generator = Generator(model, min(count, most), precision=precision, backend=backend)
+    """Paint all images of a request; RuntimeError where the engine fails on it."""
+    length = model.config.bytes
+    result = Painted(np.empty((request.images, length), np.uint8), np.empty(request.images))
+    finished = 0
+    with loaded_engine(model, request.images, threads=threads, precision=precision, backend=backend) as engine:
+        for events in run(engine, request):
+            for event in events:
+                if isinstance(event, Finished):
+                    result.images[event.index] = np.frombuffer(event.image, np.uint8)
+                    result.bits_per_dim[event.index] = event.bits_per_dim
+                    finished += 1
+            in_flight = list(engine.scheduler.assigned)
+            progress(finished * length + int(engine.positions[in_flight].sum()))
+    return result
+
+
+@contextmanager
+def loaded_engine(
+    model: Transformer,
+    images: int,
+    *,
+    threads: int | None = None,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+) -> Iterator[Engine]:
+    """An engine in this process with enough slots for so many images, or as many as still make painting faster."""
+    most = 128 * (threads or torch.get_num_threads()) if model.device.type == "cpu" else 4096
+    generator = Generator(model, min(images, most), threads, precision, backend)
     try:
-        return _paint_all(generator, iter(canvases), count, steps, progress)
+        yield Engine(generator)
     finally:
         generator.close()
 
 
-def _paint_all(
-    generator: Generator, canvases: Iterator[ImageSpec], count: int, steps: int, progress: Callable[[int], None]
-) -> Painted:
-    length = generator.config.bytes
-    result = Painted(np.empty((count, length), np.uint8), np.empty(count))
-    prefix: Prefix | None = None
-    prefilled: np.ndarray | None = None  # the known bytes that `prefix` is of: images that share them share it
-    seated: dict[int, ImageSpec] = {}
-    finished = 0
-    while finished < count:
-        for slot in range(generator.slots):
-            if slot not in seated and (canvas := next(canvases, None)):
-                if canvas.known is not prefilled:
-                    prefix, prefilled = generator.prefill(canvas) if canvas.prefix else None, canvas.known
-                generator.place(slot, canvas, prefix)
-                seated[slot] = canvas
-        generator.advance(steps)
-        positions = generator.positions()
-        for slot in [slot for slot in seated if positions[slot] == length]:
-            canvas = seated.pop(slot)
-            result.images[canvas.index] = generator.image(slot)
-            result.bits_per_dim[canvas.index] = generator.bits_per_dim(slot)
-            finished += 1
-        progress(finished * length + int(positions[list(seated)].sum()))
-    return result
+def run(engine: Engine, request: GenerateRequest) -> Iterator[list[Event]]:
+    """The events of each tick until the engine is idle; RuntimeError where it fails on the request."""
+    engine.accept(request)
+    while not engine.idle:
+        events = engine.tick()
+        for event in events:
+            if isinstance(event, Failed):
+                raise RuntimeError(event.message)
+        yield events

@@ -1,67 +1,70 @@
-"""Who gets a slot next: round robin over requests, whatever their size. Pure Python; owns queues and slots.
+"""Which image gets a slot next: round robin over requests, whatever their size. Owns queues and slots, no tensor.
 
-An image holds one slot from its first byte to its last. A request for one image that arrives behind one
-for thousands starts at the next free slot. The lowest free slot goes first, so that busy slots lie together.
+An image holds one slot from its first byte to its last. A request for one image that arrives after one for thousands
+starts at the next free slot. The lowest free slot is used first, so that busy slots lie together.
 """
 
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class SlotAssignment:
     """An image of a request in a slot."""
 
     slot: int
     request: int
-    index: int
+    index: int  # of the image in its request
+    sent: int = 0  # bytes of it already sent to its stream
 
 
 class Scheduler:
-    """Invariant: every slot is either free or seats one image; a request waits iff it has unseated images."""
+    """Invariant: every slot is either free or assigned to one image; a request has a turn iff it has waiting images."""
 
     def __init__(self, slots: int) -> None:
         self.free = list(range(slots))
-        self.seats: dict[int, SlotAssignment] = {}  # by slot
-        self.turns: deque[int] = deque()  # requests with unseated images, whose turn is next at the left
-        self.unseated: dict[int, range] = {}  # image indices that wait, by request
+        self.assigned: dict[int, SlotAssignment] = {}  # by slot
+        self.turns: deque[int] = deque()  # requests with waiting images; the next one at the left
+        self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
 
-    def add(self, request: int, images: int) -> None:
-        """Queues images 0..images-1 of a request."""
-        assert images > 0
-        assert request not in self.unseated
-        self.unseated[request] = range(images)
+    def add(self, request: int, indices: Sequence[int]) -> None:
+        """Queue the images `indices` of a request."""
+        assert indices
+        assert request not in self.waiting
+        self.waiting[request] = deque(indices)
         self.turns.append(request)
 
     def admit(self) -> SlotAssignment | None:
-        """Seats the next image; None where no slot is free or nobody waits."""
+        """Assign a slot to the next image; None where no slot is free or no image waits."""
         if not self.free or not self.turns:
             return None
         request = self.turns.popleft()
-        waiting = self.unseated.pop(request)
-        seat = SlotAssignment(heapq.heappop(self.free), request, waiting[0])
-        self.seats[seat.slot] = seat
-        if len(waiting) > 1:
-            self.unseated[request] = waiting[1:]
+        images = self.waiting[request]
+        assignment = SlotAssignment(heapq.heappop(self.free), request, images.popleft())
+        self.assigned[assignment.slot] = assignment
+        if images:
             self.turns.append(request)
-        return seat
+        else:
+            del self.waiting[request]
+        return assignment
 
     def release(self, slot: int) -> None:
-        """Frees the slot of an image that is done."""
-        del self.seats[slot]
+        """Free the slot of an image that is complete."""
+        del self.assigned[slot]
         heapq.heappush(self.free, slot)
 
     def cancel(self, request: int) -> list[int]:
-        """Forgets a request, waiting or seated; returns the slots that it held, now free."""
-        if self.unseated.pop(request, None) is not None:
+        """Drop a request, waiting or in slots; return the slots that it held, now free."""
+        if self.waiting.pop(request, None) is not None:
             self.turns.remove(request)
-        slots = [seat.slot for seat in self.seats.values() if seat.request == request]
+        slots = [one.slot for one in self.assigned.values() if one.request == request]
         for slot in slots:
             self.release(slot)
         return slots
 
     @property
-    def waiting(self) -> int:
+    def images_waiting(self) -> int:
         """Images without a slot."""
-        return sum(len(images) for images in self.unseated.values())
+        return sum(map(len, self.waiting.values()))

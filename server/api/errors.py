@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.server.api.disconnect import ClientGoneError
 from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
 from scanline.server.engine.client.job import EngineFailedError

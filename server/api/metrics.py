@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from scanline.model.sampling.histogram import Histogram
 from scanline.server.api.middleware.http_metrics import HttpCounters
 from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
-from scanline.server.served import Models, ServedModel
+from scanline.server.registry import ModelRegistry, ServedModel
 
 PREFIX = "scanline_"
 Value = Callable[[ServedModel], float]
@@ -26,7 +26,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
     "num_requests_waiting": ("Requests that wait for their first slot.", lambda m: m.engine.stats.requests_waiting),
     "num_images_running": ("Images in slots.", lambda m: m.engine.stats.images_running),
     "num_images_waiting": ("Accepted images without a slot.", lambda m: m.engine.stats.images_waiting),
-    "num_images_reserved": ("Images accepted and not yet answered.", lambda m: m.engine.reserved),
+    "num_images_reserved": ("Images accepted and not yet answered.", lambda m: m.engine.reserved_images),
     "num_jobs": ("Requests that are kept track of, whatever they wait for.", lambda m: len(m.engine.jobs)),
     "max_waiting_images": ("Images that may wait; more are refused.", lambda m: m.engine.max_waiting_images),
     "engine_up": ("Whether the engine can paint.", lambda m: m.engine.is_ready),
@@ -58,7 +58,7 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[ServedModel], Histogram]]] = {
 }
 
 
-def registry(models: Models, http: HttpCounters) -> CollectorRegistry:
+def registry(models: ModelRegistry, http: HttpCounters) -> CollectorRegistry:
     """All that is told of these models and of HTTP, beside the process's own numbers."""
     registry = CollectorRegistry()
     registry.register(_Models(models))
@@ -70,7 +70,7 @@ def registry(models: Models, http: HttpCounters) -> CollectorRegistry:
 class _Models(Collector):
     """Every model's numbers, under the label `model_name`."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: ModelRegistry) -> None:
         self.models = models
 
     def collect(self) -> Iterator[Metric]:

@@ -1,6 +1,6 @@
-"""Which partial images of a request are due, and what they show: the image so far, mid-grey where nothing is painted.
+"""Which partial images of a job are due, and what they show: the image so far, mid-grey where nothing is painted.
 
-They are cut out of the job's own images when they are told: nothing is kept for a slow reader but numbers.
+They are cut out of the job's own images when they are sent, so a slow reader costs nothing but a few counters.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scanline.model.config import ModelConfig
-from scanline.server.api.jobs import Work
+from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.engine.client.job import Job
 
 UNPAINTED = 128
@@ -17,29 +17,30 @@ UNPAINTED = 128
 class PartialImages:
     """Up to `wanted` partial images of each image of a job, evenly spaced over the pixels to paint."""
 
-    def __init__(self, job: Job, work: Work, wanted: int, config: ModelConfig) -> None:
-        self.job, self.config = job, config
-        sources = list(zip(work.known, work.masks, strict=True)) or [(bytes(config.bytes), bytes(config.bytes))]
-        self.copies = work.images // len(sources)
+    def __init__(self, job: Job, request: GenerateRequest, wanted: int, config: ModelConfig) -> None:
+        self.job, self.request, self.config = job, request, config
+        nothing = bytes(config.bytes)
+        sources = list(zip(request.known, request.masks, strict=True)) or [(nothing, nothing)]
         known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
-        self.cuts = np.repeat([_cuts(mask, wanted, config) for _, mask in known], self.copies, axis=0)
-        self.told = np.zeros(work.images, np.int64)  # partial images of each that need no telling any more
+        copies = request.images // len(sources)
+        self.cuts = np.repeat([_cuts(mask, wanted, config) for _, mask in known], copies, axis=0)
+        self.sent = np.zeros(request.images, np.int64)  # partial images of each that need no sending any more
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Number and picture [H, W] or [H, W, 3] of each partial image of an image that can be told now."""
-        while self.told[index] < self._reached(index):
-            number = int(self.told[index])
-            self.told[index] += 1
+        """Number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now."""
+        while self.sent[index] < self._reached(index):
+            number = int(self.sent[index])
+            self.sent[index] += 1
             cut = self.cuts[index, number]
-            picture = self.blanks[index // self.copies].copy()
+            picture = self.blanks[self.request.source(index) or 0].copy()
             picture[:cut] = self.job.images[index, :cut]
             yield number, picture.reshape(self.config.image_shape)
 
     def merge(self) -> None:
-        """The reader is behind: of each image only its newest partial image is told, and none where it is done."""
+        """Skip what a slow reader has missed: only the newest partial image of each is sent, none once it is done."""
         done = self.job.painted == self.config.bytes
-        self.told = np.maximum(self.told, self._reached(slice(None)) - np.where(done, 0, 1))
+        self.sent = np.maximum(self.sent, self._reached(slice(None)) - np.where(done, 0, 1))
 
     def _reached(self, which: int | slice) -> np.ndarray:
         """How many partial images of an image, or of each, have been painted."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 
 HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for nothing
     "background": ("auto",),

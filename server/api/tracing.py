@@ -94,7 +94,7 @@ def _trace(tracer: "Tracer", job: Job, began: int, now: int) -> None:
     if not scored:
         tracer.start_span("queue", start_time=began).end(seated)
     if scored or job.queue_seconds is not None:
-        done = {"scanline.images": job.total, "scanline.images_left": job.left}
+        done = {"scanline.images": job.total, "scanline.images_left": job.images_left}
         name, start = ("score", began) if scored else ("paint", seated)
         tracer.start_span(name, start_time=start, attributes=done).end(now)
 

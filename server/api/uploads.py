@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import from_base64
 from scanline.server.api.errors import PLAIN, ApiError, unknown_field
 from scanline.server.api.schemas import EditRequest

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
+from scanline.model.inputs import MAX_SEED, MAX_TEMPERATURE
 from scanline.model.precision import PRECISIONS
-from scanline.model.sampling.limits import MAX_SEED, MAX_TEMPERATURE
 
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help="Name of a shipped model, or a model directory.")]
@@ -21,9 +21,3 @@ Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}. All but 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Data = Annotated[Path, typer.Option(help="Directory with the data set's published files.")]
 Fetch = Annotated[bool, typer.Option("--fetch", help="Download missing data files into the --data directory.")]
-
-
-def check_temperature(value: float) -> None:
-    """Raise ValueError outside 0 < temperature <= 2."""
-    if not 0 < value <= MAX_TEMPERATURE:
-        raise ValueError(f"--temperature must be above 0 and at most {MAX_TEMPERATURE:g}, not {value}")

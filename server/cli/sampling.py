@@ -1,11 +1,23 @@
-"""Painting under a progress bar, for the commands `sample` and `complete`."""
+"""Helpers of `sample`, `complete` and `score`: read a picture, paint under a progress bar, print a summary."""
+
+import json
+from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
+from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.pictures import open_picture, pixels
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.offline import Painted, paint
 from scanline.server.cli.progress import add_stage, progress_bar
+
+
+def read_picture(path: Path, config: ModelConfig) -> tuple[Image.Image, np.ndarray]:
+    """Return a picture of the model's size and its bytes [N] uint8; InvalidInput for any other."""
+    picture = open_picture(path.read_bytes(), config, str(path))
+    return picture, pixels(picture, config)
 
 
 def paint_with_bar(
@@ -29,3 +41,12 @@ def paint_with_bar(
             precision=precision,
             progress=add_stage(bar, "painting", n * network.config.bytes, "bytes"),
         )
+
+
+def print_summary(bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool) -> None:
+    """Print what was painted [n], as one line or one JSON object."""
+    if as_json:
+        summary = {"out": str(out), "n": len(bits_per_dim), "seed": seed, "bits_per_dim": bits_per_dim.tolist()}
+        print(json.dumps(summary))
+    else:
+        print(f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim")

@@ -86,8 +86,8 @@ def _fronts(settings: ClusterSettings) -> serve.Deployment:
     return deployment(Front)
 
 
-def _fleet(fronts: int, options: EngineOptions, max_waiting_images: int, length: int) -> ReplicaPool:
+def _fleet(fronts: int, options: EngineOptions, max_waiting_images: int) -> ReplicaPool:
     """The desk of a model in this front's application."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
-    return ReplicaPool(handle, fronts, options, max_waiting_images, length)
+    return ReplicaPool(handle, fronts, options, max_waiting_images)

@@ -54,9 +54,9 @@ class Folder(PendingJob):
             try:
                 self._write(event)
             except OSError as error:
-                event = Failed(self.request, f"{self.out}: {error.strerror}.")
+                event = Failed(self.id, f"{self.out}: {error.strerror}.")
         super().receive(event)
-        self.progress(self.images - self.left)
+        self.progress(self.images - self.images_left)
 
     def _write(self, event: Finished) -> None:
         image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
@@ -103,10 +103,10 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     if not only:
         return []
     async with fleet(address, recipe.model, len(only)) as replicas:
-        command = GenerateRequest(next(replicas.numbers), recipe.n, recipe.seed, recipe.temperature, only=only)
+        command = GenerateRequest(next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, only=only)
         folder = Folder(command, out, (await replicas.config()).image_shape, progress)
-        with replicas.reserve(len(only)), replicas.take(folder):
-            while not folder.over:
+        with replicas.reserve(len(only)), replicas.run(folder):
+            while not folder.has_ended:
                 folder.changed.clear()
                 await folder.changed.wait()
     if folder.failure:
@@ -123,7 +123,7 @@ async def fleet(address: str, model: str, images: int) -> AsyncIterator[ReplicaP
     _join(address)
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
-        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), images, 0)  # beside one front at least
+        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), images)  # beside one front at least
         replicas.start()
         try:
             yield replicas

@@ -20,12 +20,12 @@ class RelayJob(PendingJob):
         """Takes in what the engine says."""
         self.fresh.append(event)
         super().receive(event)
-        if self.over:
+        if self.has_ended:
             self.ended.set()
 
     async def events(self, pause: Callable[[], float] = lambda: 0.0) -> AsyncIterator[list[Event]]:
         """All events in their order, in lists, until it is over; so many seconds lie between two, but for the last."""
-        while self.fresh or not self.over:
+        while self.fresh or not self.has_ended:
             self.changed.clear()
             if self.fresh:
                 fresh, self.fresh = self.fresh, []

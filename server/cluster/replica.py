@@ -46,10 +46,10 @@ class Replica:
         self.gauges = Gauges(directory.name)
         self.share = settings.target_share
         self.demands: dict[str, tuple[float, int]] = {}  # when each front told its images in flight, and how many
-        self.engine = EngineClient(options, 0, 0)
+        self.engine = EngineClient(options)
         self.engine.start()
         while self.engine.ready is None:
-            if self.engine.gone.is_set():
+            if self.engine.failed.is_set():
                 raise ValueError(f"{model} cannot be loaded: {self.engine.load_error or 'its engine died'}")
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -58,10 +58,10 @@ class Replica:
 
         EngineUnavailableError where the engine is gone for good: another replica's is not.
         """
-        errand = RelayJob(replace(command, request=next(self.engine.numbers)))
-        with self.engine.take(errand):
+        errand = RelayJob(replace(command, id=next(self.engine.request_ids)))
+        with self.engine.run(errand):
             async for events in errand.events(lambda: len(self.engine.jobs) * EACH_SECONDS):
-                if self.engine.gone.is_set() and any(isinstance(event, Failed) for event in events):
+                if self.engine.failed.is_set() and any(isinstance(event, Failed) for event in events):
                     raise EngineUnavailableError
                 yield events
 
@@ -76,7 +76,7 @@ class Replica:
 
     def check_health(self) -> None:
         """Raises where the engine does not come back: Serve then replaces this replica."""
-        if self.engine.gone.is_set():
+        if self.engine.failed.is_set():
             raise RuntimeError("the engine is gone for good")
         limit = self.engine.options.timeout + self.engine.options.load_timeout
         if self.engine.heartbeat_age > limit:

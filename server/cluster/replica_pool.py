@@ -46,9 +46,9 @@ class ReplicaPool(EngineHandle):
     """All replicas of one model, behind Serve's handle to them."""
 
     def __init__(
-        self, handle: DeploymentHandle[Any], fronts: int, options: EngineOptions, max_waiting_images: int, length: int
+        self, handle: DeploymentHandle[Any], fronts: int, options: EngineOptions, max_waiting_images: int
     ) -> None:
-        super().__init__(options, max_waiting_images, length)
+        super().__init__(options, max_waiting_images)
         self.handle, self.fronts = handle, fronts
         self.work = handle.options(method_name="work", stream=True)
         self.name = secrets.token_hex(8)  # by which replicas know this front
@@ -108,13 +108,13 @@ class ReplicaPool(EngineHandle):
         return stats + waiting
 
     def _begin(self, job: PendingJob) -> None:
-        self.pieces[job.request] = set()
-        self.turns.append((job, deque(job.command.indices)))
+        self.pieces[job.id] = set()
+        self.turns.append((job, deque(job.request.indices)))
         self._hand_out()
 
     def _leave(self, job: PendingJob) -> None:
         self.turns = deque(turn for turn in self.turns if turn[0] is not job)
-        for piece in self.pieces.pop(job.request, ()):
+        for piece in self.pieces.pop(job.id, ()):
             piece.cancel()
         self._hand_out()
 
@@ -127,7 +127,7 @@ class ReplicaPool(EngineHandle):
             missing = {images.popleft() for _ in range(min(most, len(images)))}
             self.out += len(missing)
             piece = asyncio.create_task(self._carry(job, missing))
-            self.pieces[job.request].add(piece)
+            self.pieces[job.id].add(piece)
             piece.add_done_callback(partial(self._carried, job, missing))
             if images:
                 self.turns.append((job, images))
@@ -135,10 +135,10 @@ class ReplicaPool(EngineHandle):
     def _carried(self, job: PendingJob, missing: set[int], piece: asyncio.Task[None]) -> None:
         """A piece is done, failed, or was taken back, even before it began."""
         self.out -= len(missing)
-        self.pieces.get(job.request, set()).discard(piece)
+        self.pieces.get(job.id, set()).discard(piece)
         if not piece.cancelled() and (error := piece.exception()):
             log.error("a piece could not be carried; its request fails", exc_info=error)
-            job.receive(Failed(job.request, BROKEN))
+            job.receive(Failed(job.id, BROKEN))
         self._hand_out()
 
     def _piece(self, images: int) -> int:
@@ -150,24 +150,24 @@ class ReplicaPool(EngineHandle):
     async def _carry(self, job: PendingJob, missing: set[int]) -> None:
         """Has one replica after the other work on the images that are missing until none is."""
         losses = 0
-        while missing and not job.over:
+        while missing and not job.has_ended:
             before = len(missing)
             try:
                 await self._try(job, missing)
             except LOST as error:
-                if job.request not in self.jobs:  # Ray makes of a cancellation an error of its own
+                if job.id not in self.jobs:  # Ray makes of a cancellation an error of its own
                     return
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
                 log.warning("a replica was lost with %s images: %s", len(missing), cause[0])
             losses = 0 if len(missing) < before else losses + 1
             if missing and losses == len(PAUSES):
-                job.receive(Failed(job.request, GIVEN_UP))
-            elif missing and not job.over:
+                job.receive(Failed(job.id, GIVEN_UP))
+            elif missing and not job.has_ended:
                 await asyncio.sleep(PAUSES[losses])
 
     async def _try(self, job: PendingJob, missing: set[int]) -> None:
         """Lets a replica work on what is missing, until it has done so or is lost."""
-        command = job.command.part(tuple(sorted(missing)))
+        command = job.request.shard(tuple(sorted(missing)))
         call = Context().run(self.work.remote, command)  # Ray gives all calls of one context one number
         events = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
@@ -185,7 +185,7 @@ class ReplicaPool(EngineHandle):
         """Asks all replicas how they stand, again and again, and tells them how many images are in flight here."""
         while not self.closing:  # Ray makes of a cancellation an error of its own
             try:
-                answers = self.handle.broadcast("tell", self.name, self.reserved)
+                answers = self.handle.broadcast("tell", self.name, self.reserved_images)
                 told = await answers.results_async(timeout_s=TELLING_SECONDS, return_exceptions=True)
                 self._hear([one for one in told if isinstance(one, ReplicaStatus)])
             except TimeoutError:  # what they told last stands; one that hangs is Serve's to replace

@@ -1,2 +1,5 @@
-"""The engine: one process for each model, beside the API process; only the dataclasses of `messages` cross
-between them. scheduler: whose turn; loop: the tick; process: birth and death; client: the API's side."""
+"""The engine: one process for each model, next to the API process.
+
+`worker/` runs in the engine's process, `client/` in the API's; only the dataclasses of `model/sampling/messages` cross
+between them.
+"""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import known_by_picture, open_picture, pixels
 from tests.support.pictures import encode, noise
 from tests.support.tiny import COLOUR, GREY

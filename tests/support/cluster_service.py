@@ -14,7 +14,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from scanline.server.cluster import app
-from scanline.server.cluster.replica import Told
+from scanline.server.cluster.replica import ReplicaStatus
 from tests.support.running_server import PATIENCE
 
 NAME = "scanline"
@@ -43,7 +43,7 @@ class Service:
         """Those of one replica: there is none between two of its lives."""
         return [child for child in _children(replica) if "spawn_main" in _command(child)]
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[ReplicaStatus]:
         """How all replicas stand."""
         handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
         return handle.broadcast("tell", "a test", 0).results(timeout_s=PATIENCE)

@@ -5,18 +5,20 @@ import itertools
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
-from scanline.model.sampling.messages import Event, Ready
+from scanline.model.sampling.generator import Generator, Prefix
+from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
 from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.client.job import Job
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.patience import PATIENCE
 
+LENGTH = 35  # bytes of an image of the grey model
 ENDLESS = 100_000  # images: minutes of work
 DEADLY, GREEDY = 666, 667  # seeds of images that are too much for a Faulty engine
 
@@ -25,7 +27,7 @@ class Listener(EngineClient):
     """An engine's client that writes down all that the engine says, of images of 35 bytes."""
 
     def __init__(self, options: EngineOptions) -> None:
-        super().__init__(options, ENDLESS, 35)
+        super().__init__(options, ENDLESS)
         self.heard: list[Event] = []
         self.hears = asyncio.Event()
 
@@ -46,11 +48,28 @@ class Listener(EngineClient):
                 self.hears.clear()
                 await self.hears.wait()
 
+    def paint(
+        self,
+        images: int,
+        seed: int,
+        temperature: float = 1.0,
+        known: tuple[bytes, ...] = (),
+        masks: tuple[bytes, ...] = (),
+        stream: bool = False,
+    ) -> AbstractContextManager[Job]:
+        """A painting job."""
+        request = GenerateRequest(next(self.request_ids), images, seed, temperature, known, masks, stream)
+        return self.run(Job(request, LENGTH))
+
+    def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[Job]:
+        """A scoring job."""
+        return self.run(Job(ScoreRequest(next(self.request_ids), images), LENGTH))
+
     def signal(self, number: signal.Signals) -> None:
         """Sends its process a signal."""
-        assert self.life is not None
-        assert self.life.process.pid is not None
-        os.kill(self.life.process.pid, number)
+        assert self.process is not None
+        assert self.process.process.pid is not None
+        os.kill(self.process.process.pid, number)
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Ite
 
 def fail_all(engine: EngineClient) -> None:
     """The engine says of all that it has in work that it failed."""
-    assert engine.life is not None
+    assert engine.process is not None
     for request in list(engine.jobs):
-        engine.life.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
-        engine.life.send(Cancel(request))  # of which it knows nothing
+        engine.process.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.process.send(Cancel(request))  # of which it knows nothing

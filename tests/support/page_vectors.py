@@ -12,7 +12,8 @@ import torch
 
 from scanline.kernels.mixture.reference import sample
 from scanline.kernels.philox import philox4x32, uniforms
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
 
 FILE = Path(__file__).parents[2] / "server/web/test/vectors.json"

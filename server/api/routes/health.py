@@ -7,10 +7,10 @@ from scanline.server.api.middleware.draining import closed
 from scanline.server.api.openapi import errors
 from scanline.server.api.schemas import Readiness
 from scanline.server.lifecycle import Lifecycle
-from scanline.server.served import Models
+from scanline.server.registry import ModelRegistry
 
 
-def router(models: Models, lifecycle: Lifecycle) -> APIRouter:
+def router(models: ModelRegistry, lifecycle: Lifecycle) -> APIRouter:
     """Both probes; neither asks an engine for work."""
     routes = APIRouter(tags=["health"])
 

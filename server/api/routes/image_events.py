@@ -14,16 +14,17 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.pictures import to_base64
+from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.deadline import deadline
 from scanline.server.api.disconnect import ClientGoneError, unless_gone
 from scanline.server.api.errors import ApiError, from_exception
-from scanline.server.api.jobs import Work, painting, told_bits
+from scanline.server.api.jobs import finite_or_null, painting
 from scanline.server.api.keep_alive import kept_alive
 from scanline.server.api.partial_images import PartialImages
 from scanline.server.api.schemas import EditRequest, PaintFields, Usage
 from scanline.server.api.sse import server_sent
 from scanline.server.engine.client.job import Job
-from scanline.server.served import ServedModel
+from scanline.server.registry import ServedModel
 
 LAST_WORD_SECONDS = 5.0  # to take a failure's event
 PING_SECONDS = 15.0  # proxies wait for 30 and more
@@ -39,21 +40,21 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         partial = bool(self.fields.partial_images)
-        async with painting(self.model, self.fields, self.images, stream=partial) as (work, job):
+        async with painting(self.model, self.fields, self.images, stream=partial) as (wanted, job):
             try:
-                failure = await unless_gone(self.request, self._answer(send, work, job))
+                failure = await unless_gone(self.request, self._answer(send, wanted, job))
             except ClientGoneError:
                 return
             if failure is not None:
                 bind_contextvars(error=failure.code)
 
-    async def _answer(self, send: Send, work: Work, job: Job) -> ApiError | None:
+    async def _answer(self, send: Send, wanted: GenerateRequest, job: Job) -> ApiError | None:
         """The whole answer, whatever it ends with: told in its last event, and returned, where it is a failure."""
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
             "x-accel-buffering": "no",
-            "x-scanline-seed": str(work.seed),
+            "x-scanline-seed": str(wanted.seed),
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
@@ -61,7 +62,7 @@ class EventStream(Response):
         async with kept_alive(send, PING_SECONDS) as tell:
             try:
                 async with deadline(self.timeout):
-                    await self._paint(tell, work, job)
+                    await self._paint(tell, wanted, job)
             except Exception as error:
                 failure = from_exception(error)
                 try:
@@ -72,22 +73,22 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b""})
         return failure
 
-    async def _paint(self, send: Send, work: Work, job: Job) -> None:
+    async def _paint(self, send: Send, wanted: GenerateRequest, job: Job) -> None:
         config = self.model.config
-        partials = PartialImages(job, work, self.fields.partial_images or 0, config)
-        async for news in job.news():
+        partials = PartialImages(job, wanted, self.fields.partial_images or 0, config)
+        async for news in job.updates():
             for index, _, _ in news.frames:
                 for number, picture in partials.due(index):
-                    event = self._event("partial_image", work, index, picture)
+                    event = self._event("partial_image", wanted, index, picture)
                     if await _send(send, event["type"], {**event, "partial_image_index": number}):
                         partials.merge()
-            for index, bits in news.ended:
-                event = self._event("completed", work, index, job.images[index].reshape(config.image_shape))
-                usage = Usage.of(work.known_bytes_of(index), config.bytes).model_dump()
-                if await _send(send, event["type"], {**event, "bits_per_dim": told_bits(bits), "usage": usage}):
+            for index, bits in news.finished:
+                event = self._event("completed", wanted, index, job.images[index].reshape(config.image_shape))
+                usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
+                if await _send(send, event["type"], {**event, "bits_per_dim": finite_or_null(bits), "usage": usage}):
                     partials.merge()
 
-    def _event(self, name: str, work: Work, index: int, picture: np.ndarray) -> dict[str, Any]:
+    def _event(self, name: str, wanted: GenerateRequest, index: int, picture: np.ndarray) -> dict[str, Any]:
         """What events of both names have."""
         output_format = self.fields.output_format
         return {
@@ -99,7 +100,7 @@ class EventStream(Response):
             "background": "opaque",
             "quality": "auto",
             "index": index,
-            "seed": work.seed,
+            "seed": wanted.seed,
         }
 
 

@@ -9,11 +9,12 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
+from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.deadline import deadline
 from scanline.server.api.disconnect import unless_gone
 from scanline.server.api.errors import ApiError
-from scanline.server.api.jobs import Work, painting
+from scanline.server.api.jobs import painting
 from scanline.server.api.offload import beside, decoded
 from scanline.server.api.openapi import WORK, errors, json_body, painted, upload_body
 from scanline.server.api.routes.image_events import EventStream
@@ -31,13 +32,13 @@ from scanline.server.api.schemas import (
 from scanline.server.api.tracing import traced
 from scanline.server.api.uploads import read_fields, read_json
 from scanline.server.engine.client.job import Job
-from scanline.server.served import Models, ServedModel
+from scanline.server.registry import ModelRegistry, ServedModel
 
 JSON = "application/json"
 NPY = "application/x-npy"
 
 
-def router(models: Models) -> APIRouter:
+def router(models: ModelRegistry) -> APIRouter:
     """The three routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
 
@@ -65,28 +66,29 @@ def router(models: Models) -> APIRouter:
     return routes
 
 
-async def _paint(models: Models, request: Request, fields: PaintFields) -> Response:
-    model = models.to_work(fields.model)
+async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
+    model = models.usable(fields.model)
     images = models.count(fields, model)
-    wanted = _wanted(request, fields.output_format)
+    media_type = _wanted(request, fields.output_format)
     if fields.stream:
-        if wanted != JSON:
-            message = f"stream answers with events, not with {wanted}; leave out stream or Accept: {wanted}."
+        if media_type != JSON:
+            message = f"stream answers with events, not with {media_type}; leave out stream or Accept: {media_type}."
             raise InvalidInput(message, "stream")
         return EventStream(request, model, images, fields, models.request_timeout)
-    async with painting(model, fields, images) as (work, job), deadline(models.request_timeout):
+    async with painting(model, fields, images) as (wanted, job), deadline(models.request_timeout):
         await unless_gone(request, job.wait())
-    return await beside(job.images.size, lambda: _painted(model, work, job, wanted, fields.output_format))
+    return await beside(job.images.size, lambda: _painted(model, wanted, job, media_type, fields.output_format))
 
 
-async def _score(models: Models, request: Request, fields: LikelihoodRequest) -> Response:
-    model = models.to_work(fields.model)
+async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequest) -> Response:
+    model = models.usable(fields.model)
     models.check_count(len(fields.image), "image")
     config = model.config
     bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image)):
         read = await decoded(fields.image, lambda: _pixels(fields, config))
-        with traced(model.engine.score(read)) as job:
+        score = ScoreRequest(next(model.engine.request_ids), read)
+        with traced(model.engine.run(Job(score, config.bytes))) as job:
             async with deadline(models.request_timeout):
                 await unless_gone(request, job.wait())
     return await beside(len(read) * config.bytes, lambda: _scored(model, job, fields.per_pixel))
@@ -115,22 +117,22 @@ def _wanted(request: Request, output_format: str) -> str:
     return JSON
 
 
-def _painted(model: ServedModel, work: Work, job: Job, wanted: str, output_format: str) -> Response:
+def _painted(model: ServedModel, wanted: GenerateRequest, job: Job, media_type: str, output_format: str) -> Response:
     images = job.images.reshape(-1, *model.config.image_shape)
-    headers = {"x-scanline-seed": str(work.seed)}
-    if wanted == NPY:
+    headers = {"x-scanline-seed": str(wanted.seed)}
+    if media_type == NPY:
         return Response(pictures.encode_npy(images), media_type=NPY, headers=headers)
     for name, kind in pictures.MEDIA_TYPES.items():
-        if wanted == kind:
+        if media_type == kind:
             return Response(pictures.encode_sheet(images, name), media_type=kind, headers=headers)
     answer = ImagesAnswer(
         created=int(time.time()),
         model=model.id,
-        seed=work.seed,
+        seed=wanted.seed,
         data=_data(images, job.bits_per_dim.tolist(), output_format),
         size=model.config.size,
         output_format=output_format,
-        usage=Usage.of(work.known_bytes, images.size),
+        usage=Usage.of(wanted.known_bytes, images.size),
     )
     return _json(answer.model_dump_json(), headers)
 

@@ -4,10 +4,10 @@ from fastapi import APIRouter
 
 from scanline.server.api.openapi import errors
 from scanline.server.api.schemas import ModelCard, ModelList
-from scanline.server.served import Models, ServedModel
+from scanline.server.registry import ModelRegistry, ServedModel
 
 
-def router(models: Models) -> APIRouter:
+def router(models: ModelRegistry) -> APIRouter:
     """Both routes over `models`."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
 

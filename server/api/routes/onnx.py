@@ -12,7 +12,7 @@ from scanline.model.formats import OnnxNotInstalledError
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import Responses, errors
 from scanline.server.api.schemas import ErrorAnswer
-from scanline.server.served import Models
+from scanline.server.registry import ModelRegistry
 
 TYPE = "application/octet-stream"
 DESCRIBED: Responses = {
@@ -31,7 +31,7 @@ class Exported:
     tag: str
 
 
-def router(models: Models) -> APIRouter:
+def router(models: ModelRegistry) -> APIRouter:
     """The route over `models`, each of which is exported when it is first asked for, and kept."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
     kept: dict[str, Exported] = {}
@@ -41,7 +41,7 @@ def router(models: Models) -> APIRouter:
     @routes.get("/{name:path}/onnx", response_class=Response, responses=DESCRIBED)
     async def exported(name: str, request: Request) -> Response:
         """Gives the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
-        model = models.to_work(name)
+        model = models.usable(name)
         async with one_at_a_time:
             if name not in kept:
                 try:

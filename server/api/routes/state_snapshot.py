@@ -3,11 +3,11 @@
 from base64 import b64encode
 from typing import Any
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import StateSnapshot
 from scanline.server.api.errors import ApiError
 from scanline.server.api.schemas import PaintFields, StreamedGenerationRequest
-from scanline.server.served import ServedModel
+from scanline.server.registry import ServedModel
 
 MOST = 8  # jobs of one engine that are told states, so that telling them costs the others nothing
 
@@ -21,7 +21,7 @@ def watched_by(fields: PaintFields, model: ServedModel) -> tuple[int, int] | Non
     if layer >= config.layers or head >= config.heads:
         has = f"layers 0 to {config.layers - 1} and heads 0 to {config.heads - 1}"
         raise InvalidInput(f"trace: {model.id} has {has}.", "trace")
-    if model.engine.watched >= MOST:
+    if model.engine.snapshots >= MOST:
         message = "Many watch the state already; try again in a moment."
         raise ApiError(429, message, code="too_many_traces", headers={"retry-after": "2"})
     return layer, head

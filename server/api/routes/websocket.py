@@ -17,10 +17,10 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.invalid_input import InvalidInput
+from scanline.model.inputs import InvalidInput
 from scanline.server.api.deadline import deadline
 from scanline.server.api.errors import ApiError, from_exception
-from scanline.server.api.jobs import painting, told_bits
+from scanline.server.api.jobs import finite_or_null, painting
 from scanline.server.api.middleware.draining import closed
 from scanline.server.api.middleware.http_metrics import HttpCounters
 from scanline.server.api.rate_limit import FramePace, Pace
@@ -29,7 +29,7 @@ from scanline.server.api.schemas import EditRequest, PaintFields, StreamedGenera
 from scanline.server.api.tracing import job_span
 from scanline.server.api.uploads import from_json
 from scanline.server.lifecycle import Lifecycle
-from scanline.server.served import Models
+from scanline.server.registry import ModelRegistry
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.requests")
@@ -40,7 +40,7 @@ LONGEST_ID = 256  # characters: each message about a job repeats them
 FRAME = struct.Struct("<III")  # job, image index, first byte position; then the bytes
 
 
-def router(models: Models, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters) -> APIRouter:
+def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters) -> APIRouter:
     """The websocket route over `models`, as the settings limit it; errors of its jobs go into the counters."""
     routes = APIRouter()
     frames = FramePace(settings.max_frames_per_second)
@@ -59,7 +59,7 @@ class Connection:
     def __init__(
         self,
         socket: WebSocket,
-        models: Models,
+        models: ModelRegistry,
         settings: Settings,
         lifecycle: Lifecycle,
         counters: HttpCounters,
@@ -183,25 +183,25 @@ class Connection:
                 log.info("job", extra={**facts, "ended": "departed" if self.is_over else ended})
 
     async def _paint(self, name: int | str, fields: PaintFields) -> None:
-        model = self.models.to_work(fields.model)
+        model = self.models.usable(fields.model)
         images = self.models.count(fields, model)
         config, number, sent = model.config, next(self.numbers), 0
         watched = watched_by(fields, model)
         bind_contextvars(job=number, bytes=0)
-        async with painting(model, fields, images, stream=True, trace=watched) as (work, job):
+        async with painting(model, fields, images, stream=True, snapshot=watched) as (request, job):
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
-            await self._tell({**started, **size, "seed": work.seed})
-            async for news in job.news():
+            await self._tell({**started, **size, "seed": request.seed})
+            async for news in job.updates():
                 for index, first, data in news.frames:
                     async with self.sending:
                         await self.socket.send_bytes(FRAME.pack(number, index, first) + data)
                     sent += len(data)
                 bind_contextvars(bytes=sent)
-                if news.glimpse:
-                    await self._tell({"type": "trace", "id": name, **told_of(news.glimpse)})
-                for index, bits in news.ended:
-                    ended = {"type": "image", "id": name, "index": index, "bits_per_dim": told_bits(bits)}
+                if news.snapshot:
+                    await self._tell({"type": "trace", "id": name, **told_of(news.snapshot)})
+                for index, bits in news.finished:
+                    ended = {"type": "image", "id": name, "index": index, "bits_per_dim": finite_or_null(bits)}
                     await self._tell(ended)
                 await self.frames.sent(len(news.frames))
         await self._tell({"type": "done", "id": name})

@@ -7,9 +7,9 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
+from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.limits import draw_seed
-from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature, check_temperature
+from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
 
 if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
@@ -37,12 +37,12 @@ def complete(
     from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
-    from scanline.server.cli.output import SHEETS, check_out, print_summary, write_images
-    from scanline.server.cli.sampling import paint_with_bar
+    from scanline.model.pictures import SHEETS, check_out, save_images
+    from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     check_temperature(temperature)
     check_out(out)
-    seed = draw_seed() if seed is None else seed
+    seed = checked_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     config = network.config
     original, known = _read(picture, keep_rows, mask, config)
@@ -51,7 +51,7 @@ def complete(
     if out.suffix.lower() in SHEETS:
         occluded = np.where(known, original, np.uint8(UNPAINTED))
         images = np.concatenate((occluded[None], images, original[None]))
-    write_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
+    save_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json)
 
 
@@ -60,7 +60,7 @@ def _read(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the picture's bytes [N] uint8 and which of them are known, [N] bool."""
     from scanline.model.pictures import known_by_picture, known_rows
-    from scanline.server.cli.output import read_picture
+    from scanline.server.cli.sampling import read_picture
 
     if keep_rows is not None and mask is not None:
         raise ValueError("--keep-rows and --mask exclude each other; give one of them")

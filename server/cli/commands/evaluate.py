@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from scanline.model.inputs import MAX_SEED
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.limits import MAX_SEED
 from scanline.server.cli.options import Data, Device, Fetch, Json, ModelArgument, Precision
 from scanline.server.cli.progress import add_stage, progress_bar
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
+from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.limits import draw_seed
-from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature, check_temperature
+from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
 from scanline.server.cli.progress import add_stage, progress_bar
 
 
@@ -36,8 +36,8 @@ def sample(
     """Paint images and write them to a sheet, an array or a folder."""
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
-    from scanline.server.cli.output import check_out, print_summary, write_images
-    from scanline.server.cli.sampling import paint_with_bar
+    from scanline.model.pictures import check_out, save_images
+    from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     check_temperature(temperature)
     check_out(out)
@@ -46,10 +46,10 @@ def sample(
             raise ValueError("--device and --precision are settings of the service; leave them out with --cluster")
         _sample_on_cluster(cluster, model, n, out, seed, temperature, as_json)
         return
-    seed = draw_seed() if seed is None else seed
+    seed = checked_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     painted = paint_with_bar(network, n, seed, temperature, precision=precision)
-    write_images(painted.images.reshape(-1, *network.config.image_shape), out)
+    save_images(painted.images.reshape(-1, *network.config.image_shape), out)
     print_summary(painted.bits_per_dim, "images", out, seed, as_json)
 
 
@@ -68,7 +68,7 @@ def _sample_on_cluster(
         from scanline.server.cluster import client
     except ImportError:
         raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
-    recipe = client.Recipe(model, n, draw_seed() if seed is None else seed, temperature)
+    recipe = client.Recipe(model, n, checked_seed(seed), temperature)
     recipe = client.resumed(out, recipe, seed is None)
     with progress_bar() as bar:
         painting = client.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))

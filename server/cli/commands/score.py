@@ -21,7 +21,7 @@ def score(
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.sampling.generator import Generator
-    from scanline.server.cli.output import read_picture
+    from scanline.server.cli.sampling import read_picture
 
     network = load_model(zoo.find(model), resolve_device(device))
     images = np.stack([read_picture(path, network.config)[1] for path in pictures])

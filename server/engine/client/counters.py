@@ -1,4 +1,4 @@
-"""What the API's side of an engine counts: how requests ended and how long they took, what was refused.
+"""What the API's side of an engine counts: how requests ended, how long they took, what was refused.
 
 Keys are few and fixed: operations and reasons, never requests.
 """
@@ -22,14 +22,14 @@ class RequestCounters:
         self.images: Counter[tuple[str, str]] = Counter()
         self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}  # of finished requests
         self.refused: Counter[str] = Counter()
-        self.coalesced = 0  # of jobs that have ended
+        self.coalesced = 0  # by jobs that have ended
 
     def end(self, operation: str, job: PendingJob, began: float) -> None:
-        """A job has ended that began at that time of the monotonic clock."""
-        end = "failed" if job.failure is not None else "cancelled" if job.left else "finished"
+        """Count a job that has ended; it began at that time of the monotonic clock."""
+        end = "failed" if job.failure is not None else "cancelled" if job.images_left else "finished"
         self.requests[operation, end] += 1
-        self.images[operation, "finished"] += job.total - job.left
-        self.images[operation, end] += job.left
+        self.images[operation, "finished"] += job.total - job.images_left
+        self.images[operation, end] += job.images_left
         self.coalesced += job.coalesced
         if end == "finished":
             self.seconds[operation].add(time.monotonic() - began)

@@ -1,6 +1,6 @@
-"""A request as the API sees it: what has come back from the engine so far, and what of it has been told.
+"""A request as the API sees it: what its engine has sent so far, and what of it has been passed on.
 
-Its buffer is its images, however slowly it is read: what has been painted and not yet taken is merged.
+A job's buffer never exceeds its images, however slowly it is read: painted bytes that were not yet taken are merged.
 """
 
 import asyncio
@@ -13,11 +13,10 @@ from scanline.model.sampling.messages import (
     Event,
     Failed,
     Finished,
-    GenerateRequest,
     Pixels,
+    Request,
     Scheduled,
     Scored,
-    ScoreRequest,
     StateSnapshot,
 )
 
@@ -28,44 +27,44 @@ class EngineFailedError(Exception):
 
 @dataclass(frozen=True)
 class Update:
-    """What happened to a request since it was last asked: bytes painted, and images that ended."""
+    """What happened to a job since its last update."""
 
     frames: list[tuple[int, int, bytes]]  # image index, first byte position, bytes
-    ended: list[tuple[int, float]]  # image index, bits/dim
-    glimpse: StateSnapshot | None = None  # the newest state
+    finished: list[tuple[int, float]]  # image index, bits/dim
+    snapshot: StateSnapshot | None = None  # the newest state
 
 
 class PendingJob:
-    """A request and what of it is still to be done, whoever wants its bytes."""
+    """A request and which of its images are not done, whatever becomes of their bytes."""
 
-    coalesced = 0  # pieces that came while one of the same image was not yet told
+    coalesced = 0  # frames that were merged because the one before them had not been taken
 
-    def __init__(self, command: GenerateRequest | ScoreRequest) -> None:
-        self.command, self.request = command, command.request
-        self.total = len(command.indices)
-        self.missing = set(command.indices)
+    def __init__(self, request: Request) -> None:
+        self.request, self.id = request, request.id
+        self.total = len(request.indices)
+        self.missing = set(request.indices)
         self.failure: str | None = None
         self.changed = asyncio.Event()
 
     @property
-    def left(self) -> int:
+    def images_left(self) -> int:
         """Images that are not done."""
         return len(self.missing)
 
     @property
-    def over(self) -> bool:
-        """Whether the engine has no more to do for it."""
+    def has_ended(self) -> bool:
+        """Whether the engine has nothing more to do for it."""
         return self.failure is not None or not self.missing
 
     @property
-    def rest(self) -> GenerateRequest | ScoreRequest:
-        """What an engine must be asked for, so that all gets done."""
-        if self.left == self.total:
-            return self.command
-        return replace(self.command, only=tuple(sorted(self.missing)))
+    def remainder(self) -> Request:
+        """The request that an engine must be sent so that all images get done."""
+        if self.images_left == self.total:
+            return self.request
+        return replace(self.request, only=tuple(sorted(self.missing)))
 
     def receive(self, event: Event) -> None:
-        """Takes in what the engine says."""
+        """Take in an event of the engine."""
         match event:
             case Finished() | Scored():
                 self.missing.discard(event.index)
@@ -75,25 +74,26 @@ class PendingJob:
 
 
 class Job(PendingJob):
-    """A request in work, on images of `length` bytes. Its buffer never exceeds the images that it asked for.
+    """A request that keeps its images, of `length` bytes each.
 
-    A new engine paints an image from its first byte: what is here already comes again, the same, and is not told again.
+    After a crash a new engine paints an image from its first byte: bytes that are here already come again, unchanged,
+    and are not passed on twice.
     """
 
-    def __init__(self, command: GenerateRequest | ScoreRequest, length: int) -> None:
-        super().__init__(command)
+    def __init__(self, request: Request, length: int) -> None:
+        super().__init__(request)
         self.images = np.zeros((self.total, length), np.uint8)
         self.painted = np.zeros(self.total, np.int64)  # bytes that are here
-        self.taken = np.zeros(self.total, np.int64)  # bytes that `news` has told
+        self.taken = np.zeros(self.total, np.int64)  # bytes that `updates` has returned
         self.bits_per_dim = np.full(self.total, np.nan)
-        self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, for a ScoreRequest
-        self.ended: list[tuple[int, float]] = []
-        self.glimpse: StateSnapshot | None = None  # the newest that is not told
-        self.glimpsed = 0  # where image 0 stood in the newest
+        self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, of a ScoreRequest
+        self.finished: list[tuple[int, float]] = []  # not yet returned by `updates`
+        self.snapshot: StateSnapshot | None = None  # the newest, not yet returned by `updates`
+        self.snapshot_position = 0  # of image 0 in the newest snapshot
         self.queue_seconds: float | None = None  # until its first image had a slot
 
     def receive(self, event: Event) -> None:
-        """Takes in what the engine says; an image that is done stays as it is."""
+        """Take in an event of the engine; an image that is done stays as it is."""
         match event:
             case Scheduled():
                 if self.queue_seconds is None:
@@ -103,43 +103,43 @@ class Job(PendingJob):
                     self.coalesced += int(first + len(data) > self.painted[index] > self.taken[index])
                     self._write(index, first, data)
             case StateSnapshot():
-                if event.position > self.glimpsed:
-                    self.glimpse, self.glimpsed = event, event.position
+                if event.position > self.snapshot_position:
+                    self.snapshot, self.snapshot_position = event, event.position
             case Finished() if event.index in self.missing:
                 self._write(event.index, 0, event.image)
                 self.bits_per_dim[event.index] = event.bits_per_dim
-                self.ended.append((event.index, event.bits_per_dim))
+                self.finished.append((event.index, event.bits_per_dim))
             case Scored():
                 self.bits[event.index] = np.frombuffer(event.bits)
         super().receive(event)
 
     async def wait(self) -> None:
-        """Returns when all is done; EngineFailedError where it failed."""
-        while not self.over:
+        """Return when all images are done; EngineFailedError where the request failed."""
+        while not self.has_ended:
             self.changed.clear()
             await self.changed.wait()
-        self._check()
+        self._raise_failure()
 
-    async def news(self) -> AsyncIterator[Update]:
-        """What has been painted since, merged, until all is told; EngineFailedError where it failed."""
+    async def updates(self) -> AsyncIterator[Update]:
+        """What has been painted since the last update, merged, until all is returned; EngineFailedError on failure."""
         while True:
             self.changed.clear()
-            self._check()
+            self._raise_failure()
             fresh = np.flatnonzero(self.painted > self.taken)
             frames = [
                 (int(i), int(self.taken[i]), self.images[i, self.taken[i] : self.painted[i]].tobytes()) for i in fresh
             ]
             self.taken[fresh] = self.painted[fresh]
-            ended, self.ended = self.ended, []
-            glimpse, self.glimpse = self.glimpse, None
-            if frames or ended or glimpse:
-                yield Update(frames, ended, glimpse)
-            elif self.over:
+            finished, self.finished = self.finished, []
+            snapshot, self.snapshot = self.snapshot, None
+            if frames or finished or snapshot:
+                yield Update(frames, finished, snapshot)
+            elif self.has_ended:
                 return
             else:
                 await self.changed.wait()
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self.failure is not None:
             raise EngineFailedError(self.failure)
 

@@ -1,24 +1,24 @@
 """Which requests may be in the engine together, by how it has died so far: one that kills it is found and fails alone.
 
-All requests that an engine has in work when it dies are replayed by the next one together: most deaths are nobody's
-fault. A request that is in it at two deaths in a row, none of its images finished between them, is a suspect. Suspects
-go in alone, everybody else waits until they are through: half as many at once as were in the engine when it died, and
-half of those at each further death. One that is the only request in an engine that dies, and was in it at the death
-before, is the culprit. When it has failed, all others are above suspicion.
+All requests in an engine that dies are replayed together by the next one, because most crashes are no request's fault.
+A request that is in it at two crashes in a row, none of its images finished between them, is a suspect. Suspects go in
+alone while all other requests wait: half as many at once as were in the engine when it died, and half of those at each
+further crash. A request that is alone in an engine that dies, and was in it at the crash before, is the culprit. Once
+it has failed, no other request is a suspect any more.
 
-So one culprit among k requests takes at most 3 + log2(k) deaths, and two where it was alone from the start. An innocent
-request fails only where it is alone in engines that others kill twice while they paint not one of its images.
-Knows numbers of requests, which grow in the order in which they came, and nothing else.
+So one culprit among k requests takes at most 3 + log2(k) crashes, and two where it was alone from the start. An
+innocent request fails only where it is alone in engines that something else kills twice before one of its images is
+finished. Knows only request ids, which grow in the order of arrival.
 """
 
 from dataclasses import dataclass
 
-SUSPECT = 2  # deaths in a row
+SUSPECT = 2  # crashes in a row
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a death has taught: who is to blame, or at least that it is one of fewer than before."""
+    """What a crash has taught: which request is to blame, or at least that it is one of fewer than before."""
 
     culprit: int | None = None
     narrowed: bool = False
@@ -28,23 +28,23 @@ class Quarantine:
     """Invariant: a request that has not ended is either inside the engine or waits."""
 
     def __init__(self) -> None:
-        self.inside: dict[int, bool] = {}  # requests in the engine: whether an image of theirs was finished in its life
+        self.inside: dict[int, bool] = {}  # requests in the engine: whether it has finished an image of theirs
         self.waiting: set[int] = set()
-        self.deaths: dict[int, int] = {}  # in a row at which a request was inside with nothing finished
-        self.most: int | None = None  # suspects that may be inside at once; None: all may be
-        self.left = False  # in this engine's life a request was cancelled, and may be in work a moment longer
+        self.crashes: dict[int, int] = {}  # in a row in which a request was inside with nothing finished
+        self.most: int | None = None  # suspects that may be inside at once; None: no limit
+        self.has_cancelled = False  # a request was cancelled in this engine and may be in it a moment longer
 
     def add(self, request: int) -> None:
-        """A new request, which waits."""
+        """Add a new request, which waits."""
         self.waiting.add(request)
 
     def admit(self) -> list[int]:
-        """The requests that are to go in now."""
+        """Return the requests that are to be sent to the engine now."""
         if self.most is not None and self.inside:
             return []
         going = sorted(self.waiting)
         if self.most is not None:
-            suspects = [request for request in going if self.deaths.get(request, 0) >= SUSPECT]
+            suspects = [request for request in going if self.crashes.get(request, 0) >= SUSPECT]
             if suspects:
                 going = suspects[: self.most]
             else:
@@ -54,30 +54,30 @@ class Quarantine:
         return going
 
     def finished(self, request: int) -> None:
-        """An image of a request is done: whatever kills the engine, this was not it."""
+        """An image of a request is done: this request is not what kills the engine."""
         self.inside[request] = True
 
     def end(self, request: int, cancelled: bool = False) -> bool:
-        """A request is done, or nobody waits for it any more; whether it was inside."""
+        """A request has ended or was cancelled; return whether it was inside."""
         self.waiting.discard(request)
-        self.deaths.pop(request, None)
+        self.crashes.pop(request, None)
         was_inside = self.inside.pop(request, None) is not None
-        self.left |= cancelled and was_inside
+        self.has_cancelled |= cancelled and was_inside
         return was_inside
 
     def died(self) -> Verdict:
-        """The engine is dead: all that were inside wait again, but for the culprit, who has ended."""
+        """The engine has died: all requests inside wait again, except for the culprit, which has ended."""
         inside, self.inside = self.inside, {}
-        left, self.left = self.left, False
+        has_cancelled, self.has_cancelled = self.has_cancelled, False
         for request, finished in inside.items():
-            self.deaths[request] = 1 if finished else self.deaths.get(request, 0) + 1
+            self.crashes[request] = 1 if finished else self.crashes.get(request, 0) + 1
         self.waiting.update(inside)
-        suspects = [request for request in inside if self.deaths[request] >= SUSPECT]
+        suspects = [request for request in inside if self.crashes[request] >= SUSPECT]
         if not suspects:
             return Verdict()
-        if len(inside) == 1 and not left:
+        if len(inside) == 1 and not has_cancelled:
             self.end(suspects[0])
-            self.deaths.clear()
+            self.crashes.clear()
             self.most = None
             return Verdict(suspects[0])
         before, self.most = self.most, max(1, len(suspects) // 2)

@@ -1,7 +1,7 @@
 """The engine's process: loads the model, then ticks while there is work and waits while there is none.
 
-It ends itself where it runs out of memory, and when its parent is gone. Who starts it needs no torch, which would be
-most of that process's memory: only the child imports it.
+It exits when it runs out of memory and when its parent is gone. Only the child imports torch, which would be most of
+the parent's memory.
 """
 
 import logging
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.sampling.messages import CannotLoad, Ready, Stop
 from scanline.server import logs
-from scanline.server.engine.worker.watchdog import leave_with_parent
+from scanline.server.engine.worker.watchdog import exit_with_parent
 
 if TYPE_CHECKING:
     from scanline.model.sampling.engine import Engine
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("scanline.engine")
 
-FATAL = 70  # exit status
+UNRECOVERABLE = 70  # exit status
 
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
-AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more in flight paints no faster
-BEAT_SECONDS = 1.0  # between two signs of life of an idle engine; a busy one reports more often
+AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more images in flight paint no faster
+HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What an engine is started with."""
+    """Everything an engine is started with."""
 
     directory: Path
     device: str = "auto"  # or cpu, cuda
@@ -45,11 +45,11 @@ class EngineOptions:
     share: float = 1.0  # of the free memory that all engines of a server may give to slots
     log_format: str = "console"
     log_level: str = "info"
-    timeout: float = inf  # seconds of silence after which it is taken for hung
-    load_timeout: float = inf  # the same until it is ready
+    timeout: float = inf  # seconds without a heartbeat after which it counts as hung
+    load_timeout: float = inf  # the same while it loads
 
     def generator(self) -> "Generator":
-        """Loads the model and takes the slots' memory; ValueError where the model is wrong."""
+        """Load the model and allocate the slots; ValueError where the model is wrong."""
         from scanline.model.device import resolve_device
         from scanline.model.formats.checkpoint import load_model
         from scanline.model.sampling.generator import Generator
@@ -65,14 +65,14 @@ class EngineOptions:
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
-    """Starts the process; its end of the pipe is closed here, so that its death is our end of file.
+    """Start the process; its end of the pipe is closed here, so that its death is our end of file.
 
-    Signals meant for a whole group of processes are ours to handle: it is born with them blocked.
+    Signals sent to the whole process group are the parent's to handle: the child starts with them blocked.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_main, args=(options, theirs), name="scanline-engine", daemon=True)
-    resource_tracker.ensure_running()  # which would unblock them
+    resource_tracker.ensure_running()  # now, because starting it later would unblock them
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         process.start()
@@ -95,9 +95,9 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
 
 def _main(options: EngineOptions, connection: Connection) -> None:
     logs.configure(options.log_format, options.log_level)
-    leave_with_parent(connection)
+    exit_with_parent(connection)
     from scanline.model.sampling.engine import Engine
-    from scanline.model.sampling.errors import fatal
+    from scanline.model.sampling.errors import unrecoverable
 
     try:
         generator = options.generator()
@@ -109,21 +109,21 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     except ValueError as error:
         connection.send([CannotLoad(str(error))])
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        log.info("the server is gone; so is its engine")
+        log.info("the server process is gone: the engine exits")
     except Exception as error:
-        if not (reason := fatal(error)):
+        if not (reason := unrecoverable(error)):
             raise
-        log.critical("%s: the engine ends itself, for the server to start it anew (%s)", reason, error)
-        os._exit(FATAL)
+        log.critical("%s: the engine exits and the server starts a new one (%s)", reason, error)
+        os._exit(UNRECOVERABLE)
 
 
 def _run(engine: "Engine", connection: Connection) -> None:
-    """Takes all commands that lie there, ticks, tells; returns on Stop, EOFError when the parent is gone.
+    """Accept all waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
 
-    It speaks from here and nowhere else, so that a tick which does not end is heard as silence.
+    Nothing else sends, so that a tick that does not end is noticed as silence.
     """
     while True:
-        while engine.idle and not connection.poll(BEAT_SECONDS):
+        while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])
         while connection.poll():
             command = connection.recv()
@@ -131,7 +131,7 @@ def _run(engine: "Engine", connection: Connection) -> None:
                 return
             engine.accept(command)
         events = engine.tick()
-        if engine.meter.due(engine.idle):
+        if engine.recorder.due(engine.idle):
             events.append(engine.stats())
         if events:
             connection.send(events)

@@ -1,6 +1,6 @@
-"""An engine never outlives its server, whatever it does when the server dies: load, tick, hang, stand still.
+"""An engine never outlives its server, whatever the engine is doing when the server dies: loading, painting, hanging.
 
-No process is left behind, and no memory of a device.
+So no process is left behind, and no GPU memory.
 """
 
 import ctypes
@@ -17,11 +17,11 @@ log = logging.getLogger("scanline.engine")
 PR_SET_PDEATHSIG = 1
 
 
-def leave_with_parent(connection: Connection) -> None:
-    """Ends this process as soon as the other end of `connection` is closed, in the middle of whatever it does.
+def exit_with_parent(connection: Connection) -> None:
+    """Exit this process as soon as the other end of `connection` is closed, whatever it is doing.
 
-    Where the kernel can, it sees to it too: that reaches a process that is stopped, or whose interpreter hangs. It
-    goes by the thread that started the process, which must therefore live as long as the server.
+    On Linux the kernel does the same (PR_SET_PDEATHSIG), which also reaches a process that is stopped or whose
+    interpreter hangs. That signal follows the thread that started the process, which must live as long as the server.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -30,7 +30,7 @@ def leave_with_parent(connection: Connection) -> None:
 
 def _wait(pipe: int) -> None:
     closing = select.poll()
-    closing.register(pipe, 0)  # nothing but its closing, which is always told
+    closing.register(pipe, 0)  # no event but the closing, which is always reported
     closing.poll()
-    log.info("the server is gone; so is its engine")
+    log.info("the server process is gone: the engine exits")
     os._exit(0)

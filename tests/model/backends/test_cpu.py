@@ -11,7 +11,8 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from scanline.model.sampling.offline import paint
 from scanline.model.state import State
 from tests.support import small_models

@@ -11,7 +11,8 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import PRECISIONS
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
 
 CONFIG = small_models.config(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close

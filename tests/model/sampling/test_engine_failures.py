@@ -8,7 +8,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.errors import fatal
+from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import ImageSpec, Prefix
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.offline import paint
@@ -77,7 +77,7 @@ def test_an_engine_does_not_go_on_without_memory(
     monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
     with pytest.raises((MemoryError, RuntimeError)) as caught:
         run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), ScoreRequest(1, (KNOWN,)))
-    assert fatal(caught.value) == "out of memory"
+    assert unrecoverable(caught.value) == "out of memory"
 
 
 def test_a_failure_is_one_sentence(engine: Engine) -> None:

@@ -19,12 +19,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import TICK_SECONDS, Engine
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import (
     Cancel,
     Failed,
     Finished,
     GenerateRequest,
+    ImageSpec,
     Pixels,
     Scheduled,
     Scored,
@@ -132,7 +133,7 @@ class EngineMachine(RuleBasedStateMachine):
         request = data.draw(st.sampled_from(sorted(self.open)))
         self.engine.accept(Cancel(request))
         self._forget(request)
-        assert all(seat.request != request for seat in self.engine.scheduler.seats.values())
+        assert all(seat.request != request for seat in self.engine.scheduler.assigned.values())
 
     @precondition(lambda self: self.next)
     @rule(data=st.data())
@@ -160,8 +161,8 @@ class EngineMachine(RuleBasedStateMachine):
     @invariant()
     def every_slot_is_free_or_seats_one_image_of_an_open_request(self) -> None:
         scheduler = self.engine.scheduler
-        assert sorted([*scheduler.free, *scheduler.seats]) == list(range(SLOTS))
-        seated = [(seat.request, seat.index) for seat in scheduler.seats.values()]
+        assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(SLOTS))
+        seated = [(seat.request, seat.index) for seat in scheduler.assigned.values()]
         assert len(set(seated)) == len(seated)
         for request, index in seated:
             assert request in self.open
@@ -174,12 +175,12 @@ class EngineMachine(RuleBasedStateMachine):
             {r for r, one in self.open.items() if isinstance(one, GenerateRequest)},
         )
         assert set(self.engine.requests) == paints
-        assert set(scheduler.turns) == set(scheduler.unseated) <= paints
-        assert len(scheduler.turns) == len(scheduler.unseated)
+        assert set(scheduler.turns) == set(scheduler.waiting) <= paints
+        assert len(scheduler.turns) == len(scheduler.waiting)
         assert {request for request, _, _ in self.engine.to_score} == set(self.open) - paints
         for request in paints:
-            seats = [seat for seat in scheduler.seats.values() if seat.request == request]
-            waiting = scheduler.unseated.get(request, ())
+            seats = [seat for seat in scheduler.assigned.values() if seat.request == request]
+            waiting = scheduler.waiting.get(request, ())
             assert len(seats) + len(waiting) == self.engine.requests[request].left
             assert self.engine.requests[request].left == self.open[request].images - len(self.had[request])
 
@@ -189,13 +190,13 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _accept(self, command: GenerateRequest | ScoreRequest) -> None:
         self.engine.accept(command)
-        self.open[command.request], self.had[command.request] = command, set()
+        self.open[command.id], self.had[command.id] = command, set()
         self.next += 1
 
     def _hear(self, steps: int, tells: bool = True, may_fail: bool = False) -> None:
         """A tick of so many steps, in which streams are told or not; each event is what may be said now."""
-        self.engine.step_seconds, self.engine.images = TICK_SECONDS / (steps + 0.5), SLOTS
-        self.engine.tell_at = 0.0 if tells else inf
+        self.engine.step_seconds, self.engine.step_images = TICK_SECONDS / (steps + 0.5), SLOTS
+        self.engine.frames_at = 0.0 if tells else inf
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
             match event, request:
@@ -232,7 +233,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _seated(self, request: int) -> None:
         """Round robin: before a waiting request come at most those that waited before it, one image of each."""
-        unseated = self.engine.scheduler.unseated  # without those that failed earlier in this tick
+        unseated = self.engine.scheduler.waiting  # without those that failed earlier in this tick
         others = {waiting: left for waiting, left in self.waits.items() if waiting in unseated and waiting != request}
         self.passed_over |= 0 in others.values()
         self.waits = {waiting: left - 1 for waiting, left in others.items()}

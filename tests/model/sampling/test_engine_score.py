@@ -36,4 +36,4 @@ def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: T
 def test_a_cancelled_score_says_nothing_more(engine: Engine) -> None:
     engine.accept(SCORE)
     engine.tick()
-    assert run(engine, Cancel(SCORE.request)) == []
+    assert run(engine, Cancel(SCORE.id)) == []

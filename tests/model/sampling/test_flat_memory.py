@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
 
 

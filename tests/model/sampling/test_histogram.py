@@ -5,7 +5,8 @@ import torch
 
 from scanline.kernels import mixture
 from scanline.kernels.philox import uniforms
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
 from tests.support.logistics import components, probabilities
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
 
 

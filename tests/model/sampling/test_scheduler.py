@@ -16,9 +16,9 @@ def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
 
 def test_one_image_behind_thousands_gets_the_next_free_slot() -> None:
     scheduler = Scheduler(4)
-    scheduler.add(0, 5000)
+    scheduler.add(0, range(5000))
     admitted(scheduler)
-    scheduler.add(1, 1)
+    scheduler.add(1, range(1))
     scheduler.release(2)
     scheduler.release(3)
     assert SlotAssignment(3, request=1, index=0) in admitted(scheduler)
@@ -27,7 +27,7 @@ def test_one_image_behind_thousands_gets_the_next_free_slot() -> None:
 def test_requests_take_turns() -> None:
     scheduler = Scheduler(7)
     for request, images in enumerate((10, 2, 10)):
-        scheduler.add(request, images)
+        scheduler.add(request, range(images))
     assert [(seat.request, seat.index) for seat in admitted(scheduler)] == [
         (0, 0),
         (1, 0),
@@ -41,7 +41,7 @@ def test_requests_take_turns() -> None:
 
 def test_the_lowest_free_slot_goes_first() -> None:
     scheduler = Scheduler(5)
-    scheduler.add(0, 100)
+    scheduler.add(0, range(100))
     admitted(scheduler)
     for slot in (4, 1, 3):
         scheduler.release(slot)
@@ -50,19 +50,19 @@ def test_the_lowest_free_slot_goes_first() -> None:
 
 def test_cancel_frees_the_slots_of_that_request_alone() -> None:
     scheduler = Scheduler(4)
-    scheduler.add(0, 2)
-    scheduler.add(1, 2)
+    scheduler.add(0, range(2))
+    scheduler.add(1, range(2))
     admitted(scheduler)
     assert scheduler.cancel(0) == [0, 2]
-    assert {seat.request for seat in scheduler.seats.values()} == {1}
+    assert {seat.request for seat in scheduler.assigned.values()} == {1}
 
 
 def test_cancel_forgets_the_images_that_wait() -> None:
     scheduler = Scheduler(1)
-    scheduler.add(0, 3)
-    scheduler.add(1, 3)
+    scheduler.add(0, range(3))
+    scheduler.add(1, range(3))
     scheduler.cancel(1)
-    assert scheduler.waiting == 3
+    assert scheduler.images_waiting == 3
 
 
 def test_an_unknown_request_is_cancelled_without_a_word() -> None:
@@ -78,16 +78,16 @@ def test_every_slot_is_free_or_seats_one_image(slots: int, script: list[int]) ->
     scheduler = Scheduler(slots)
     for request, event in enumerate(script):
         if event > 0:
-            scheduler.add(request, event)
+            scheduler.add(request, range(event))
         elif event == 0:
             scheduler.admit()
-        elif event % 2 and scheduler.seats:
-            scheduler.release(sorted(scheduler.seats)[event % len(scheduler.seats)])
+        elif event % 2 and scheduler.assigned:
+            scheduler.release(sorted(scheduler.assigned)[event % len(scheduler.assigned)])
         elif scheduler.turns:
             scheduler.cancel(scheduler.turns[event % len(scheduler.turns)])
-        assert sorted([*scheduler.free, *scheduler.seats]) == list(range(slots))
-        assert sorted(scheduler.turns) == sorted(scheduler.unseated)
-        assert all(scheduler.unseated.values())
+        assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(slots))
+        assert sorted(scheduler.turns) == sorted(scheduler.waiting)
+        assert all(scheduler.waiting.values())
 
 
 @given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
@@ -95,10 +95,10 @@ def test_every_image_is_seated_exactly_once(slots: int, sizes: list[int], data: 
     scheduler = Scheduler(slots)
     seated: list[tuple[int, int]] = []
     for request, images in enumerate(sizes):
-        scheduler.add(request, images)
+        scheduler.add(request, range(images))
     while seats := admitted(scheduler):
         seated += [(seat.request, seat.index) for seat in seats]
-        for slot in data.draw(st.lists(st.sampled_from(sorted(scheduler.seats)), min_size=1, unique=True)):
+        for slot in data.draw(st.lists(st.sampled_from(sorted(scheduler.assigned)), min_size=1, unique=True)):
             scheduler.release(slot)
     assert sorted(seated) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
 
@@ -107,6 +107,6 @@ def test_every_image_is_seated_exactly_once(slots: int, sizes: list[int], data: 
 def test_no_request_waits_longer_than_one_turn_of_the_others(sizes: list[int]) -> None:
     scheduler = Scheduler(sum(sizes))
     for request, images in enumerate(sizes):
-        scheduler.add(request, images)
+        scheduler.add(request, range(images))
     first_turns = [seat.request for seat in admitted(scheduler)][: len(sizes)]
     assert first_turns == list(range(len(sizes)))

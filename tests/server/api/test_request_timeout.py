@@ -92,5 +92,5 @@ def test_a_stream_that_nobody_reads_is_given_up_too(grey_directory: Path) -> Non
     options = {"slots": 4, "max_waiting_images": LONG, "max_images_per_request": LONG, "request_timeout": 3}
     settings = Settings(models=(str(grey_directory),), **options)
     with inside(settings) as (url, engine), streaming(url, n=LONG):
-        assert engine.reserved == LONG
+        assert engine.reserved_images == LONG
         wait_until_forgotten(engine)

@@ -56,7 +56,7 @@ def test_a_broken_recipe_is_told(tmp_path: Path) -> None:
 def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     folder = painted(tmp_path, 3, 11)
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
-    assert (folder.left, folder.bits_per_dim) == (10, [2.5, 2.5])
+    assert (folder.images_left, folder.bits_per_dim) == (10, [2.5, 2.5])
     assert missing(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
 
 
@@ -66,7 +66,7 @@ def test_an_image_that_comes_twice_is_one(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_ends_it(tmp_path: Path) -> None:
     folder = painted(tmp_path / "gone", 3)
-    assert folder.over
+    assert folder.has_ended
     assert folder.failure == f"{tmp_path / 'gone'}: No such file or directory."
 
 

@@ -55,14 +55,14 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
 )
 def test_parts_are_what_the_whole_is(grey: Transformer, whole: GenerateRequest | ScoreRequest) -> None:
     indices = tuple(whole.indices)
-    parts = [whole.part(indices[5:]), whole.part(indices[:2]), whole.part(indices[2:5])]
-    assert done(grey, *(replace(part, request=number) for number, part in enumerate(parts))) == done(grey, whole)
+    parts = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
+    assert done(grey, *(replace(part, id=number) for number, part in enumerate(parts))) == done(grey, whole)
 
 
 def test_a_part_carries_only_what_it_needs() -> None:
-    part = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).part((5, 6))
+    part = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
     assert (part.known, part.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
-    assert ScoreRequest(0, PICTURES).part((0,)).images == (PICTURES[0], b"")
+    assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
 
 
 def passed_on(errand: RelayJob) -> list[list[Event]]:
@@ -73,11 +73,11 @@ def passed_on(errand: RelayJob) -> list[list[Event]]:
 
 
 def test_an_errand_passes_on_all_that_came() -> None:
-    errand = RelayJob(GenerateRequest(0, 2, seed=7).part((1,)))
+    errand = RelayJob(GenerateRequest(0, 2, seed=7).shard((1,)))
     events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
     for event in events:
         errand.receive(event)
-    assert (errand.over, errand.left, passed_on(errand)) == (True, 0, [events])
+    assert (errand.has_ended, errand.images_left, passed_on(errand)) == (True, 0, [events])
 
 
 def test_an_errand_ends_with_its_failure() -> None:
@@ -104,10 +104,10 @@ def test_an_errand_that_is_over_does_not_pause() -> None:
 
 
 def test_the_rest_of_an_errand_is_what_is_missing_of_its_part() -> None:
-    errand = RelayJob(GenerateRequest(0, 9, seed=7).part((3, 5, 8)))
-    assert errand.rest.only == (3, 5, 8)
+    errand = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
+    assert errand.remainder.only == (3, 5, 8)
     errand.receive(Finished(0, 5, IMAGE, 2.5))
-    assert errand.rest.only == (3, 8)
+    assert errand.remainder.only == (3, 8)
 
 
 def test_engines_are_added_up() -> None:

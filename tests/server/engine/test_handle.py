@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from scanline.model.sampling.messages import Ready
+from scanline.model.sampling.messages import GenerateRequest, Ready
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
-from scanline.server.engine.client.job import EngineFailedError
+from scanline.server.engine.client.job import EngineFailedError, Job
 from scanline.server.engine.worker.process import EngineOptions
 
 
 @pytest.fixture
 def engine() -> EngineClient:
     """Not started; room for 4 images in slots and 6 that wait."""
-    engine = EngineClient(EngineOptions(Path("nowhere")), max_waiting_images=6, length=35)
+    engine = EngineClient(EngineOptions(Path("nowhere")), max_waiting_images=6)
     engine.ready = Ready(parameters=1, slots=4, device="cpu", state_bytes=1, backend="none")
     return engine
 
@@ -26,14 +26,14 @@ def test_nothing_is_accepted_while_loading(engine: EngineClient) -> None:
 
 
 def test_nothing_is_accepted_when_the_engine_is_gone(engine: EngineClient) -> None:
-    engine.gone.set()
+    engine.failed.set()
     with pytest.raises(EngineUnavailableError), engine.reserve(1):
         pass
 
 
 def test_slots_and_queue_can_be_filled(engine: EngineClient) -> None:
     with engine.reserve(4), engine.reserve(6):
-        assert engine.reserved == 10
+        assert engine.reserved_images == 10
 
 
 def test_one_image_more_is_refused(engine: EngineClient) -> None:
@@ -44,16 +44,16 @@ def test_one_image_more_is_refused(engine: EngineClient) -> None:
 def test_a_refused_request_takes_no_room(engine: EngineClient) -> None:
     with pytest.raises(QueueFullError), engine.reserve(11):
         pass
-    assert engine.reserved == 0
+    assert engine.reserved_images == 0
 
 
 def test_a_failed_request_gives_its_room_back(engine: EngineClient) -> None:
     with pytest.raises(EngineFailedError), engine.reserve(10):
         raise EngineFailedError
-    assert engine.reserved == 0
+    assert engine.reserved_images == 0
 
 
 def test_a_job_is_forgotten_when_its_context_ends(engine: EngineClient) -> None:
-    with engine.paint(3, seed=0, temperature=1.0):
+    with engine.run(Job(GenerateRequest(0, 3, seed=0), 35)):
         assert list(engine.jobs) == [0]
     assert engine.jobs == {}

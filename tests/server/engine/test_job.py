@@ -14,7 +14,7 @@ def news(job: Job) -> list[Update]:
     """All that is told of a job in which nothing more happens."""
 
     async def collect() -> list[Update]:
-        return [told async for told in job.news()]
+        return [told async for told in job.updates()]
 
     return asyncio.run(collect())
 
@@ -41,9 +41,9 @@ def test_a_frame_begins_where_the_last_one_ended() -> None:
     async def frames() -> list[tuple[int, int, bytes]]:
         job = after(Pixels(0, [(0, 0, IMAGE[:10])]))
         found = []
-        async for told in job.news():
+        async for told in job.updates():
             found += told.frames
-            if job.left:
+            if job.images_left:
                 job.receive(Finished(0, 0, IMAGE, 2.5))
         return found
 

@@ -58,7 +58,7 @@ def test_one_that_uses_up_memory_fails_after_two_deaths(
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         loop.run(end(engine, GREEDY))
     told = capfd.readouterr().err
-    assert told.count("out of memory: the engine ends itself, for the server to start it anew") == 1
+    assert told.count("out of memory: the engine exits and the server starts a new one") == 1
     assert "Traceback" not in told
 
 

@@ -64,7 +64,7 @@ def test_a_wrong_model_is_one_sentence(loop: asyncio.Runner, tmp_path: Path) -> 
     async def told() -> Listener:
         engine = Listener(EngineOptions(tmp_path))
         engine.start()
-        await asyncio.wait_for(engine.gone.wait(), PATIENCE)
+        await asyncio.wait_for(engine.failed.wait(), PATIENCE)
         await engine.close()
         return engine
 

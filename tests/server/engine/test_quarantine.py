@@ -114,5 +114,5 @@ def test_all_culprits_and_nobody_else_are_found_in_few_deaths(
             culprits |= {quarantine.died().culprit} - {None}
         quarantine.admit()
     assert culprits == {poison for poison in poisons if poison < requests}
-    assert (quarantine.waiting, quarantine.deaths) == (set(), {})
+    assert (quarantine.waiting, quarantine.crashes) == (set(), {})
     assert deaths <= len(culprits) * (3 + ceil(log2(requests)))

@@ -67,11 +67,11 @@ def replayed(loop: asyncio.Runner, living: Listener, fate: Path) -> Replayed:
     async def streamed() -> tuple[list[bytes], list[int]]:
         told, ended = [b""] * IMAGES, []
         with living.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), stream=True) as job:
-            async for news in job.news():
+            async for news in job.updates():
                 for index, first, data in news.frames:
                     assert first == len(told[index])
                     told[index] += data
-                ended += [index for index, _ in news.ended]
+                ended += [index for index, _ in news.finished]
         return told, ended
 
     async def scored() -> Job:
@@ -129,7 +129,7 @@ def test_an_engine_that_hangs_is_killed_and_what_it_had_is_replayed(
 ) -> None:
     fate.write_text(str(int(signal.SIGSTOP)))
     assert_undisturbed(grey, loop.run(painted(living, IMAGES, seed=7)), seed=7)
-    assert f"silent for {TIMEOUT} seconds, and then killed" in caplog.text
+    assert f"silent for {TIMEOUT} seconds, then killed" in caplog.text
 
 
 def test_an_idle_engine_is_heard_of(loop: asyncio.Runner, living: Listener) -> None:
@@ -177,7 +177,7 @@ def test_an_engine_that_cannot_be_started_again_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its model is gone after the first load."""
-    monkeypatch.setattr("scanline.server.engine.client.engine_client.PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("scanline.server.engine.client.engine_client.RESTART_DELAYS", (0.0, 0.0))
     for file in grey_directory.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
@@ -192,6 +192,6 @@ def test_an_engine_that_cannot_be_started_again_is_given_up(
         return engine
 
     engine = loop.run(given_up())
-    assert engine.gone.is_set()
+    assert engine.failed.is_set()
     assert engine.load_error is not None
-    assert "2 deaths without an image done in between, and it is not started again" in caplog.text
+    assert "2 crashes in a row without a finished image: it is not started again" in caplog.text

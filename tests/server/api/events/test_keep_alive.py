@@ -121,8 +121,8 @@ def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 def silent(engine: EngineClient) -> Iterator[Callable[[], None]]:
     """The engine does nothing until it is called upon."""
 
-    assert engine.life is not None
-    process = engine.life.process.pid
+    assert engine.process is not None
+    process = engine.process.process.pid
 
     def go_on() -> None:
         os.kill(process, signal.SIGCONT)

@@ -54,7 +54,7 @@ def streaming(url: str, **fields: object) -> Iterator[httpx.Response]:
 
 
 def wait_until_forgotten(engine: EngineClient) -> None:
-    wait_for(lambda: not engine.reserved and not engine.jobs, "an engine with nothing in work")
+    wait_for(lambda: not engine.reserved_images and not engine.jobs, "an engine with nothing in work")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_a_reader_who_leaves_is_forgotten(served: Served, client: httpx.Client) 
 def test_a_reader_who_leaves_without_having_read_is_forgotten(served: Served, client: httpx.Client) -> None:
     with streaming(served[0], n=IMAGES):
         client.post(URL, json={"n": IMAGES})
-        assert served[1].reserved == IMAGES
+        assert served[1].reserved_images == IMAGES
     wait_until_forgotten(served[1])
 
 

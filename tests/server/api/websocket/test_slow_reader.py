@@ -65,7 +65,7 @@ def test_what_a_slow_reader_has_not_read_is_merged(missed: tuple[Told, np.ndarra
 def test_a_slow_reader_who_leaves_is_forgotten(served: tuple[str, EngineClient]) -> None:
     url, engine = served
     with asleep(url) as (sleeper, _):
-        assert engine.reserved == IMAGES
+        assert engine.reserved_images == IMAGES
         sleeper.socket.socket.close()
-        wait_for(lambda: not engine.reserved, "an engine with nothing in work")
+        wait_for(lambda: not engine.reserved_images, "an engine with nothing in work")
     assert engine.jobs == {}

@@ -1,0 +1,183 @@
+"""The Python API: a loaded model that samples, completes, scores and streams images as numpy arrays.
+
+It drives the same engine loop as the server, so the same seed gives the same bytes. Arrays have the image's own shape:
+uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a ValueError with the API's sentence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scanline.model import pictures, zoo
+from scanline.model.config import ModelConfig
+from scanline.model.device import resolve_device
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.precision import precision as precision_named
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import GenerateRequest, Pixels
+from scanline.model.sampling.offline import loaded_engine, paint_request, run
+
+Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
+
+
+@dataclass(frozen=True)
+class Images:
+    """Painted images."""
+
+    array: np.ndarray  # uint8 [n, H, W] or [n, H, W, 3]
+    bits_per_dim: np.ndarray  # float64 [n], of each whole image under the model at temperature 1
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def save(self, path: str | Path) -> None:
+        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name."""
+        pictures.save_images(self.array, Path(path))
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a stream has come."""
+
+    array: np.ndarray  # uint8 [n, H, W] or [n, H, W, 3]; 0 where nothing is painted yet
+    painted: np.ndarray  # int64 [n]: the bytes of each image that are painted, in raster order
+
+
+class Model:
+    """A loaded model. Its methods may be called in any order; calls from several threads need a model each."""
+
+    def __init__(self, network: Transformer, name: str, precision: str, threads: int | None) -> None:
+        self.network, self.name, self.precision, self.threads = network, name, precision, threads
+
+    @property
+    def config(self) -> ModelConfig:
+        """Everything the model directory says about the network."""
+        return self.network.config
+
+    def sample(self, n: int = 1, *, seed: int | None = None, temperature: float = 1.0) -> Images:
+        """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given."""
+        return self._paint(self._request(n, seed, temperature))
+
+    def complete(
+        self,
+        image: Picture,
+        *,
+        keep_rows: int | None = None,
+        mask: Picture | None = None,
+        n: int = 1,
+        seed: int | None = None,
+        temperature: float = 1.0,
+    ) -> Images:
+        """Complete an image n times; known pixels come back byte for byte.
+
+        Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
+        is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
+        """
+        known, mask_ = self._known(image, keep_rows, mask)
+        return self._paint(self._request(n, seed, temperature, known, mask_))
+
+    def score(self, images: np.ndarray, *, per_pixel: bool = False) -> np.ndarray:
+        """Bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
+
+        per_pixel: instead, the bits of every byte, float64 [n, H, W] or [n, H, W, 3].
+        """
+        images = np.asarray(images)
+        if images.shape == self.config.image_shape:
+            images = images[None]
+        if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
+            raise InvalidInput(
+                f"images must be uint8 {self._shape()}, not {images.dtype} {list(images.shape)}.", "images"
+            )
+        generator = Generator(self.network, 1, self.threads, self.precision)
+        try:
+            bits = generator.score(images.reshape(len(images), -1))
+        finally:
+            generator.close()
+        return bits.reshape(images.shape) if per_pixel else bits.mean(axis=1)
+
+    def stream(
+        self,
+        n: int = 1,
+        *,
+        seed: int | None = None,
+        temperature: float = 1.0,
+        image: Picture | None = None,
+        keep_rows: int | None = None,
+        mask: Picture | None = None,
+    ) -> Iterator[Step]:
+        """Paint n images, or n completions of `image`; return the pixels as they are painted, about 40 times a second.
+
+        The last step holds what `sample` or `complete` returns for the seed.
+        """
+        given = () if image is None else self._known(image, keep_rows, mask)
+        request = self._request(n, seed, temperature, *given, stream=True)
+        array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
+        with loaded_engine(self.network, n, threads=self.threads, precision=self.precision) as engine:
+            for events in run(engine, request):
+                pixels = [event for event in events if isinstance(event, Pixels)]
+                for index, first, data in (frame for event in pixels for frame in event.painted):
+                    array[index, first : first + len(data)] = np.frombuffer(data, np.uint8)
+                    painted[index] = first + len(data)
+                if pixels:
+                    yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
+
+    def _request(
+        self, n: int, seed: int | None, temperature: float, *known_and_mask: np.ndarray, stream: bool = False
+    ) -> GenerateRequest:
+        if not isinstance(n, int) or n < 1:
+            raise InvalidInput(f"n must be at least 1, not {n!r}.", "n")
+        check_temperature(temperature)
+        known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
+        return GenerateRequest(0, n, checked_seed(seed), temperature, known, masks, stream)
+
+    def _paint(self, request: GenerateRequest) -> Images:
+        painted = paint_request(self.network, request, threads=self.threads, precision=self.precision)
+        return Images(painted.images.reshape(-1, *self.config.image_shape), painted.bits_per_dim, request.seed)
+
+    def _known(self, image: Picture, keep_rows: int | None, mask: Picture | None) -> tuple[np.ndarray, np.ndarray]:
+        """The image's bytes [N] uint8 and which of them are kept [N] bool."""
+        config = self.config
+        if keep_rows is not None and mask is not None:
+            raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
+        opened = None
+        if isinstance(image, str | Path):
+            opened = pictures.open_picture(Path(image).read_bytes(), config, "image")
+            known = pictures.pixels(opened, config)
+        else:
+            known = np.asarray(image)
+            if known.dtype != np.uint8 or known.shape != config.image_shape:
+                expected = list(config.image_shape)
+                raise InvalidInput(f"image must be uint8 {expected}, not {known.dtype} {list(known.shape)}.", "image")
+        if keep_rows is not None:
+            kept = pictures.known_rows(keep_rows, config)
+        elif isinstance(mask, str | Path):
+            picture = pictures.open_picture(Path(mask).read_bytes(), config, "mask")
+            kept = pictures.known_by_picture(picture, config, "mask")
+        elif mask is not None:
+            kept = pictures.known_by_array(np.asarray(mask), config)
+        elif opened is not None:
+            kept = pictures.known_by_alpha(opened, config)
+        else:
+            raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
+        return known.reshape(-1), kept
+
+    def _shape(self) -> str:
+        return f"[n, {', '.join(map(str, self.config.image_shape))}]"
+
+
+def load(
+    name: str | Path | None = None, *, device: str = "auto", precision: str = DEFAULT, threads: int | None = None
+) -> Model:
+    """See `scanline.load`."""
+    precision_named(precision)
+    directory = zoo.find(str(name or zoo.DEFAULT))
+    network = load_model(directory, resolve_device(device))
+    model = Model(network, directory.resolve().name, precision, threads)
+    Generator(network, 1, threads, precision).close()  # the precision is possible here
+    return model

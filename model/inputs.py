@@ -1,0 +1,40 @@
+"""What a user may ask for, checked once for the HTTP API, the command line and Python."""
+
+import secrets
+
+MAX_SEED = 2**63 - 1
+DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
+MAX_TEMPERATURE = 2.0
+
+
+class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not an error of ours)
+    """One wrong value: a sentence, the parameter it is about, a code that programs can read.
+
+    The API answers it with 400, the command line prints its sentence and exits with 2.
+    """
+
+    def __init__(self, message: str, param: str | None = None, code: str = "invalid_value") -> None:
+        super().__init__(message)
+        self.message, self.param, self.code = message, param, code
+
+
+def draw_seed() -> int:
+    """A random seed, for a caller that gave none."""
+    return secrets.randbits(DRAWN_SEED_BITS)
+
+
+def checked_seed(seed: int | None) -> int:
+    """The seed, or a drawn one for None; InvalidInput outside 0..MAX_SEED."""
+    if seed is None:
+        return draw_seed()
+    if not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}.", "seed")
+    return seed
+
+
+def check_temperature(temperature: float) -> None:
+    """InvalidInput unless 0 < temperature <= 2."""
+    if not 0 < temperature <= MAX_TEMPERATURE:
+        raise InvalidInput(
+            f"temperature must be above 0 and at most {MAX_TEMPERATURE:g}, not {temperature}.", "temperature"
+        )

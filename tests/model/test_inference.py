@@ -1,0 +1,154 @@
+"""The Python API: the bytes of offline painting, arrays in the image's own shape, one sentence for errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import scanline
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+
+
+@pytest.fixture(scope="module")
+def grey_model(grey_directory: Path) -> "scanline.Model":
+    return scanline.load(grey_directory)
+
+
+@pytest.fixture(scope="module")
+def colour_model(colour_directory: Path) -> "scanline.Model":
+    return scanline.load(colour_directory)
+
+
+@pytest.fixture(scope="module")
+def picture(grey_model: "scanline.Model") -> np.ndarray:
+    return grey_model.sample(1, seed=3).array[0]
+
+
+def test_samples_are_those_of_offline_painting(grey_model: "scanline.Model", grey: Transformer) -> None:
+    images = grey_model.sample(5, seed=7, temperature=0.8)
+    law = paint(grey, 5, seed=7, temperature=0.8)
+    np.testing.assert_array_equal(images.array, law.images.reshape(5, 7, 5))
+    np.testing.assert_array_equal(images.bits_per_dim, law.bits_per_dim)
+    assert (len(images), images.seed) == (5, 7)
+
+
+def test_colour_images_have_three_channels(colour_model: "scanline.Model") -> None:
+    assert colour_model.sample(2, seed=1).array.shape == (2, 3, 4, 3)
+
+
+def test_a_drawn_seed_is_returned_and_gives_the_same_images(grey_model: "scanline.Model") -> None:
+    first = grey_model.sample(2)
+    np.testing.assert_array_equal(grey_model.sample(2, seed=first.seed).array, first.array)
+
+
+def test_kept_rows_come_back_and_the_others_are_painted(grey_model: "scanline.Model", picture: np.ndarray) -> None:
+    completed = grey_model.complete(picture, keep_rows=3, n=20, seed=2).array
+    assert (completed[:, :3] == picture[:3]).all()
+    assert len(np.unique(completed[:, 3:], axis=0)) > 1
+
+
+def test_a_mask_is_of_pixels(colour_model: "scanline.Model") -> None:
+    original = colour_model.sample(1, seed=5).array[0]
+    mask = np.arange(12).reshape(3, 4) % 3 > 0
+    completed = colour_model.complete(original, mask=mask, n=4, seed=2).array
+    assert (completed[:, mask] == original[mask]).all()
+
+
+def test_picture_files_are_read_as_arrays_are(
+    grey_model: "scanline.Model", picture: np.ndarray, tmp_path: Path
+) -> None:
+    Image.fromarray(picture).save(tmp_path / "picture.png")
+    Image.fromarray(np.full((7, 5), 255, np.uint8) * (np.arange(7)[:, None] < 3).astype(np.uint8)).save(
+        tmp_path / "mask.png"
+    )
+    law = grey_model.complete(picture, keep_rows=3, n=3, seed=2).array
+    masked = grey_model.complete(tmp_path / "picture.png", mask=tmp_path / "mask.png", n=3, seed=2).array
+    np.testing.assert_array_equal(masked, law)
+
+
+def test_a_pictures_own_alpha_is_its_mask(grey_model: "scanline.Model", picture: np.ndarray, tmp_path: Path) -> None:
+    alpha = np.where(np.arange(7)[:, None] < 3, 255, 0).astype(np.uint8) * np.ones((1, 5), np.uint8)
+    Image.fromarray(np.dstack((picture, alpha)), "LA").save(tmp_path / "picture.png")
+    completed = grey_model.complete(tmp_path / "picture.png", n=3, seed=2).array
+    np.testing.assert_array_equal(completed, grey_model.complete(picture, keep_rows=3, n=3, seed=2).array)
+
+
+def test_scores_are_the_bits_that_painting_counted(grey_model: "scanline.Model") -> None:
+    images = grey_model.sample(3, seed=9)
+    np.testing.assert_allclose(grey_model.score(images.array), images.bits_per_dim, rtol=1e-6)
+    np.testing.assert_allclose(grey_model.score(images.array[1]), images.bits_per_dim[1:2], rtol=1e-6)
+    bits = grey_model.score(images.array, per_pixel=True)
+    assert bits.shape == (3, 7, 5)
+    np.testing.assert_allclose(bits.mean(axis=(1, 2)), images.bits_per_dim, rtol=1e-6)
+
+
+@pytest.mark.parametrize("completes", [False, True])
+def test_a_stream_ends_with_what_is_painted_at_once(
+    grey_model: "scanline.Model", picture: np.ndarray, completes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 0.0)
+    if completes:
+        steps = list(grey_model.stream(3, seed=4, image=picture, keep_rows=2))
+        law = grey_model.complete(picture, keep_rows=2, n=3, seed=4).array
+    else:
+        steps, law = list(grey_model.stream(3, seed=4)), grey_model.sample(3, seed=4).array
+    assert len(steps) > 2
+    np.testing.assert_array_equal(steps[-1].array, law)
+    for step in steps:
+        for image, whole, painted in zip(step.array, law, step.painted, strict=True):
+            np.testing.assert_array_equal(image.reshape(-1)[:painted], whole.reshape(-1)[:painted])
+            assert not image.reshape(-1)[painted:].any()
+
+
+@pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])
+def test_images_are_saved_in_the_form_of_the_name(grey_model: "scanline.Model", tmp_path: Path, name: str) -> None:
+    images = grey_model.sample(4, seed=1)
+    images.save(tmp_path / name)
+    if name.endswith(".npy"):
+        np.testing.assert_array_equal(np.load(tmp_path / name), images.array)
+    elif name == "digits":
+        found = [np.asarray(Image.open(path)) for path in sorted((tmp_path / name).iterdir())]
+        np.testing.assert_array_equal(found, images.array)
+    else:
+        rows = [np.hstack(images.array[:2]), np.hstack(images.array[2:])]
+        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("L")), np.vstack(rows))
+
+
+WRONG = {
+    "n": (lambda m, p: m.sample(0), "n must be at least 1, not 0."),
+    "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be above 0 and at most 2, not 3."),
+    "seed": (lambda m, p: m.sample(1, seed=-1), "seed must be a whole number from 0 to 2^63 - 1, not -1."),
+    "rows": (lambda m, p: m.complete(p, keep_rows=7), "keep_rows must be 0 to 6, so that something is left to paint."),
+    "no mask": (lambda m, p: m.complete(p), "Give keep_rows or mask."),
+    "both": (lambda m, p: m.complete(p, keep_rows=1, mask=p > 0), "mask and keep_rows exclude each other; give one."),
+    "shape": (lambda m, p: m.complete(p[:3], keep_rows=1), "image must be uint8 [7, 5], not uint8 [3, 5]."),
+    "type": (lambda m, p: m.score(p / 255), "images must be uint8 [n, 7, 5], not float64 [1, 7, 5]."),
+    "full mask": (lambda m, p: m.complete(p, mask=p >= 0), "mask leaves nothing to paint: every pixel is kept."),
+    "mask's shape": (lambda m, p: m.complete(p, mask=p[0] > 0), "mask must be bool [7, 5], not bool [5]."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_a_value_error_with_one_sentence(
+    grey_model: "scanline.Model", picture: np.ndarray, what: str
+) -> None:
+    call, sentence = WRONG[what]
+    with pytest.raises(ValueError, match=r".") as caught:
+        call(grey_model, picture)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("arguments", [{"name": "white"}, {"device": "tpu"}, {"precision": "float8"}])
+def test_a_model_that_is_not_to_be_had_is_a_value_error(arguments: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments.values()))):
+        scanline.load(**arguments)
+
+
+def test_importing_it_needs_no_torch() -> None:
+    code = "import scanline, sys; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
