@@ -59,18 +59,18 @@ def _from_binary(directory: Path, split: str) -> list[Batch]:
 
 
 def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
-    wanted = {f"cifar-10-batches-py/{name}": name for name in BATCHES[split]}
+    members = {f"cifar-10-batches-py/{name}": name for name in BATCHES[split]}
     batches = {}
     try:
         with tarfile.open(path, "r:*") as tar:
             for member in tar:
-                if member.name in wanted and (file := tar.extractfile(member)):
+                if member.name in members and (file := tar.extractfile(member)):
                     batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None
-    if missing := sorted(set(wanted) - set(batches)):
+    if missing := sorted(set(members) - set(batches)):
         raise DataError(f"{path} lacks {missing[0]}")
-    return [batches[name] for name in wanted]
+    return [batches[name] for name in members]
 
 
 def _unpickled(path: Path, name: str, data: bytes, labelled: bool) -> Batch:

@@ -1,4 +1,4 @@
 """Evaluation of a model: bits/dim of test images, and a report that compares its samples with test images.
 
-Every number of the samples stands beside the same number of test images, because none means anything alone.
+Every number of the samples is reported with the same number of test images, because none means anything alone.
 """

@@ -33,14 +33,16 @@ class LabelledData:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Samples beside test images. Half of the test images stand where the samples stand, the other half is what both
-    are compared with."""
+    """Samples and test images with their measurements.
+
+    Half of the test images take the place of samples for comparison; both are compared with the other half.
+    """
 
     data: LabelledData
     seed: int
     painted: Painted  # n samples
     test_bits: np.ndarray  # [m] float64, bits/dim of the test images
-    chosen: np.ndarray  # [k] indices of the test images that stand for samples: k = n, or m / 2 where that is less
+    chosen: np.ndarray  # [k] indices of the test images in the place of samples: k = n, or m / 2 where that is less
     others: np.ndarray  # [m - m/2] indices of the test images that both are compared with
     sample_predictions: Predictions
     test_predictions: Predictions  # of all m

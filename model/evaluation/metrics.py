@@ -1,4 +1,4 @@
-"""The numbers of a comparison, as evaluation.json holds them under "quality": samples beside test images."""
+"""The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of test images."""
 
 from math import sqrt
 from typing import Any

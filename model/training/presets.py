@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
-# bytes that the embedding reads besides the previous one, by their distance: two to the left, and the row above
+# distances, besides 1, of the earlier bytes that the embedding reads: to the left, and in the row above
 MNIST_NEIGHBOURS = (2, 27, 28, 29)
 CIFAR10_NEIGHBOURS = (2, 3, 93, 96, 99)
 

@@ -48,7 +48,10 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
     "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
     "serving a model by two paths": ("serve --model grey --model ./grey", "--model: one is given twice"),
-    "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests select them"),
+    "serving two of one name": (
+        "serve --model grey --model other/grey",
+        "have the same name, by which requests select them",
+    ),
     "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
     "serving on an unknown device": ("serve --model grey --device tpu", "--device"),

@@ -1,4 +1,4 @@
-"""scanline evaluate: test bits/dim, and the report of samples beside test images."""
+"""scanline evaluate: test bits/dim, and the report that compares samples with test images."""
 
 import json
 import os
@@ -116,13 +116,13 @@ def test_the_report_needs_nothing_but_itself(reported: tuple[dict[str, object], 
 def test_a_second_evaluation_is_the_same_with_the_cached_classifier(
     data: Path, cache: Path, tmp_path: Path, folder: Path, reported: tuple[dict[str, object], str]
 ) -> None:
-    kept = list(cache.glob("*.safetensors"))
-    assert len(kept) == 1
-    written = kept[0].stat().st_mtime_ns
+    cached = list(cache.glob("*.safetensors"))
+    assert len(cached) == 1
+    written = cached[0].stat().st_mtime_ns
     options = ("--samples", SAMPLES, "--report", tmp_path / "page.html", "--json")
     assert json.loads(done("evaluate", folder / "spotter", "--data", data, *options)) == reported[0]
     assert (tmp_path / "page.html").exists()
-    assert kept[0].stat().st_mtime_ns == written
+    assert cached[0].stat().st_mtime_ns == written
 
 
 def test_the_numbers_are_printed_in_lines(data: Path, directory: Path) -> None:
@@ -141,9 +141,9 @@ def test_another_precision_is_saved_under_its_name(data: Path, directory: Path) 
     ran = scanline(*evaluate, SAMPLES, "--precision", "int8")
     if ran.status == 2 and "native" in ran.err:
         pytest.skip("the native step was not compiled")
-    kept = model_directory.read_evaluation(directory)
-    assert "quality" not in kept
-    assert kept["precisions"]["int8"]["quality"]["samples"] == SAMPLES
+    saved = model_directory.read_evaluation(directory)
+    assert "quality" not in saved
+    assert saved["precisions"]["int8"]["quality"]["samples"] == SAMPLES
 
 
 def test_the_cache_directory_can_be_chosen(data: Path, directory: Path, tmp_path: Path) -> None:
