@@ -1,42 +1,45 @@
-# The server on CPUs; on NVIDIA GPUs; a node of a Ray cluster. EXTRAS are pyproject.toml's, between commas.
+# Three images: the server on CPUs, on NVIDIA GPUs, and a node of a Ray cluster. EXTRAS: those of pyproject.toml,
+# separated by commas.
 #   docker build -t scanline:0.1.0 .
 #   docker build -t scanline:0.1.0-cuda --build-arg DEVICE=cuda .
 #   docker build -t scanline:0.1.0-cluster --build-arg EXTRAS=cluster .
-# What it needs is one layer, itself another: a change of the code moves 17 MB, not a gigabyte.
+# Dependencies are one layer and Scanline another, so that a change of the code moves megabytes, not a gigabyte.
 ARG PYTHON=3.12
 ARG DEVICE=cpu
 
-FROM python:${PYTHON}-slim-bookworm AS needs
+FROM python:${PYTHON}-slim-bookworm AS dependencies
 ARG DEVICE
 ARG EXTRAS=""
 RUN python -m venv /opt/scanline
 ENV PATH=/opt/scanline/bin:$PATH
 WORKDIR /src
-# the torch of pip's own index brings CUDA with it
+# the torch on PyPI depends on the CUDA libraries
 RUN --mount=type=cache,target=/root/.cache/pip \
     if [ "$DEVICE" = cpu ]; then \
         pip install --no-deps --index-url https://download.pytorch.org/whl/cpu "torch>=2.8,<2.14"; \
     fi
+# installs the dependencies, and an empty package that the wheel replaces below
 COPY pyproject.toml ./
 # hadolint ignore=DL3013
 RUN --mount=type=cache,target=/root/.cache/pip touch README.md LICENSE && pip install ".${EXTRAS:+[$EXTRAS]}"
 
-FROM needs AS build
+FROM dependencies AS build
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 COPY . .
-# elsewhere the native step may be missing, here it may not
+# setup.py treats the native step as optional; here it is required
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip wheel --no-deps --wheel-dir /wheels . && python -m zipfile -l /wheels/*.whl >contents && grep native/_step contents
+    pip wheel --no-deps --wheel-dir /wheels . && python -m zipfile -l /wheels/*.whl >contents \
+    && grep scanline/kernels/cpu/_step contents && grep scanline/server/web/dist/index.html contents
 
 FROM python:${PYTHON}-slim-bookworm AS cpu
-# wget: the health check below, and in a Ray cluster KubeRay's own probe of a worker (bash -c "wget ... | grep success")
+# wget: for the health check below, and for KubeRay's probe of a Ray worker (bash -c "wget ... | grep success")
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends wget && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 10001 scanline
 
 FROM cpu AS cuda
-# Triton compiles its launchers when it runs
+# Triton compiles its launchers at run time
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
@@ -44,7 +47,7 @@ ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
 
 # hadolint ignore=DL3006
 FROM ${DEVICE}
-COPY --from=needs /opt/scanline /opt/scanline
+COPY --from=dependencies /opt/scanline /opt/scanline
 ENV PATH=/opt/scanline/bin:$PATH
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-deps --force-reinstall /wheels/*.whl

@@ -1,48 +1,85 @@
-"""Compiles the native step: one object for each instruction set, one library. Everything else is in pyproject.toml.
+"""Compiles the CPU kernel: one object for each instruction set, one library. Everything else is in pyproject.toml.
 
-`optional`: where no compiler is found, or it fails, the install goes on without the library.
+The library has a plain C interface and no Python in it: one wheel per platform serves every Python 3. `optional`: where
+no compiler is found, or it fails, the install goes on without the library, and the wheel is one for any platform.
 """
 
 import platform
+import re
+from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
+
+BINDINGS = Path("kernels/cpu/bindings.py").read_text()
+ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
+LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-g0"]
 FLAGS += ["-Wno-maybe-uninitialized"]  # of gcc 12's own intrinsics
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
-# portable comes first: of the standard library's templates, which every object holds, the linker keeps the first
-WAYS = {"portable": []}
+ISAS = {"portable": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
-    WAYS |= {"avx2": AVX2, "avx512": AVX512, "avx512vnni": [*AVX512, "-mavx512vnni"]}
+    ISAS |= {"avx2": AVX2, "avx512": AVX512, "avx512vnni": [*AVX512, "-mavx512vnni"]}
 
 
-class BuildNative(build_ext):
-    """way.cpp with the flags of every instruction set, and dispatch.cpp."""
+class BuildLibrary(build_ext):
+    """runner.cpp with the flags of every instruction set, and dispatch.cpp."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Without the interpreter's version, which setuptools puts into the name of an extension module."""
+        return str(Path(*fullname.split(".")).with_name(LIBRARY))
 
     def build_extension(self, ext: Extension) -> None:
-        objects, known = [], []
-        for way, flags in WAYS.items():
+        runner, dispatch = ext.sources
+        objects, known = [], [("SCANLINE_ABI", ABI)]
+        for isa, flags in ISAS.items():
             try:
                 objects += self.compiler.compile(
-                    ["kernels/cpu/runner.cpp"], f"{self.build_temp}/{way}", [("WAY", way)], extra_postargs=FLAGS + flags
+                    [runner], f"{self.build_temp}/{isa}", [("ISA", isa)], extra_postargs=FLAGS + flags
                 )
-                known.append((f"WITH_{way}", "1"))
+                known.append((f"WITH_{isa}", "1"))
             except CompileError:  # an older compiler, which does not know the newest instructions
-                if way == "portable":
+                if isa == "portable":
                     raise
-        objects += self.compiler.compile(["kernels/cpu/dispatch.cpp"], self.build_temp, known, extra_postargs=FLAGS)
+        # Of the standard library's templates, which several objects hold, the linker keeps the first: it must be one
+        # that every processor can run.
+        objects = self.compiler.compile([dispatch], self.build_temp, known, extra_postargs=FLAGS) + objects
         self.compiler.link_shared_object(
             objects, self.get_ext_fullpath(ext.name), extra_postargs=["-pthread"], target_lang="c++"
         )
+
+
+class Wheel(bdist_wheel):
+    """py3-none-<platform> with the library in it, py3-none-any without."""
+
+    def run(self) -> None:
+        self.run_command("build")
+        build = self.get_finalized_command("build_ext")
+        if not Path(build.get_ext_fullpath(build.extensions[0].name)).exists():
+            self.root_is_pure = True
+            self.distribution.ext_modules = []  # else the files go where compiled ones belong
+        super().run()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", "any" if self.root_is_pure else super().get_tag()[2]
 
 
 FOLDERS = ["kernels*", "model*", "server*"]
 
 setup(
     packages=["scanline", *(f"scanline.{name}" for name in find_packages(include=FOLDERS, exclude=["server.web*"]))],
-    ext_modules=[Extension("scanline.kernels.cpu._step", ["kernels/cpu/runner.cpp"], optional=True)],
-    cmdclass={"build_ext": BuildNative},
+    ext_modules=[
+        Extension(
+            "scanline.kernels.cpu._step",
+            ["kernels/cpu/runner.cpp", "kernels/cpu/dispatch.cpp"],
+            depends=sorted(glob("kernels/cpu/*.h")),
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel},
 )

@@ -1,9 +1,9 @@
-"""What Ray Serve costs and brings: the stand-alone server beside services of one and two replicas, a core each.
+"""The stand-alone server and services of one and two replicas on Ray Serve, one core each, in turns.
 
-    python benchmarks/cluster.py [--rounds 1]
+    python -m benchmarks.cluster [--rounds 1]
 
-All in one run on one machine, so that what else the machine does touches all of them; every answer is held against the
-offline generator's bytes. On two cores, two replicas share them with the fronts, Serve's proxy and the clients.
+All in one run on one machine, so that its other load affects all of them; every answer is compared with the
+offline generator's bytes. On two cores, two replicas share them with the ingress, Serve's proxy and the clients.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from contextlib import contextmanager
 
 import ray
 import torch
-from load import Case, Load, offline_rate, summary
 from ray import serve as ray_serve
 from rich.console import Console
 from rich.table import Table
-from serving import Server, raise_descriptor_limit, serve, wait_until_ready
-from truth import Truth
 
+from benchmarks.serving.expected import Expected
+from benchmarks.serving.load import Case, Load, offline_rate, summary
+from benchmarks.serving.server import Server, raise_descriptor_limit, serve, wait_until_ready
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
 from scanline.model.precision import DEFAULT
@@ -47,7 +47,7 @@ def alone(slots: int) -> Iterator[Server]:
 @contextmanager
 def clustered(replicas: int, slots: int) -> Iterator[Server]:
     """A service of so many replicas, each on one thread."""
-    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "front_cpus": 0.5, "slots": slots}
+    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "ingress_cpus": 0.5, "slots": slots}
     ray_serve.run(app(args), name="scanline", route_prefix="/")
     url = wait_until_ready(f"http://127.0.0.1:{PORT}")
     server = Server(url)
@@ -68,7 +68,7 @@ def main() -> None:
     raise_descriptor_limit()
     torch.set_num_threads(1)
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")  # 15 otherwise
-    truth = Truth(zoo.DEFAULT, DEFAULT, SEEDS, max(case.n for case in CASES))
+    expected = Expected(zoo.DEFAULT, DEFAULT, SEEDS, max(case.n for case in CASES))
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
     ray_serve.start(http_options={"port": PORT})
     kinds = {
@@ -77,15 +77,15 @@ def main() -> None:
         "2 replicas": lambda: clustered(2, options.slots),
     }
     found: dict[str, dict[str, list]] = {kind: {case.name: [] for case in CASES} for kind in kinds}
-    offline_rate(truth)
+    offline_rate(expected)
     for _ in range(options.rounds):
         for kind, start in kinds.items():
             with start() as server:
-                load = Load(server, truth, float("inf"))
+                load = Load(server, expected)
                 asyncio.run(load.run(CASES[0], 0))  # warm
                 for case in CASES:
                     outcome = asyncio.run(load.run(case, 0))
-                    outcome.offline = offline_rate(truth)
+                    outcome.offline = offline_rate(expected)
                     outcome.ratio = outcome.images / outcome.seconds / outcome.offline
                     found[kind][case.name].append(outcome)
     results = {kind: {name: summary(outcomes) for name, outcomes in cases.items()} for kind, cases in found.items()}

@@ -1,7 +1,7 @@
-"""ModelConfig: everything a checkpoint must say about itself, checked when it is made.
+"""ModelConfig: the sizes and options of a model, checked at construction and stored in config.json.
 
-Frozen, strict, written to config.json as it stands. Letters: L layers, H heads, C key width, M value
-width, K mixture components; a byte is one channel of one pixel, in raster order, channels innermost.
+Frozen and strict: unknown, missing and wrong fields are errors. Letters: L layers, H heads, C key width, M value
+width, K mixture components. A byte is one channel of one pixel, in raster order, channels innermost.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from scanline.kernels.feature_maps import feature_map
 
-FORMAT = 1  # of a model directory; a later one is refused, not guessed at
+FORMAT = 1  # of a model directory; a later one is an error
 WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
-ADDED = ("anchors",)  # since the first models were written; where they are absent, their defaults are meant
+ADDED = ("anchors",)  # fields newer than the first models; where they are missing, the default applies
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class ModelConfig:
     activation: Literal["relu", "gelu"] = "gelu"
     embedding_join: Literal["sum", "concat"] = "sum"
     position: Literal["axial", "sincos"] = "axial"
-    neighbours: tuple[int, ...] = ()  # offsets of painted bytes that the input embeds beside the previous one
+    neighbours: tuple[int, ...] = ()  # offsets of painted bytes that the input embeds, in addition to the previous one
     components: int = 10
     scale: Literal["exp", "elu"] = "exp"
     start_token: bool = True
-    first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0 where no start token is
+    first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0, without a start token
     anchors: bool = False  # the mixture's means are offsets from painted neighbours (kernels/mixture/anchors.py)
 
     def __post_init__(self) -> None:
@@ -82,12 +82,12 @@ class ModelConfig:
 
     @property
     def head_width(self) -> int:
-        """Numbers that the network puts out for a byte."""
+        """Number of outputs of the head for a byte."""
         return 3 * self.components + self.anchor_numbers
 
     @property
     def anchor_numbers(self) -> int:
-        """Of them, those that tell the anchor of the means: the choice of four, and for colour a share."""
+        """How many of them are the anchor's: weights of four candidates, and for colour a share."""
         return 0 if not self.anchors else 4 if self.channels == 1 else 5
 
     @property
@@ -107,21 +107,22 @@ class ModelConfig:
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """(H, W) for grey, (H, W, 3) for colour: the shape that users see."""
+        """(H, W) for grey, (H, W, 3) for colour: the shape of arrays in the API."""
         return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
 
     @property
     def size(self) -> str:
-        """As the API writes it: WIDTHxHEIGHT."""
+        """The size as the API writes it, WIDTHxHEIGHT."""
         return f"{self.width}x{self.height}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What config.json holds; every field, and the format."""
+        """Returns the content of config.json: every field, and the format."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
-        """The other way; ValueError with one sentence for a newer format or an unknown, missing or wrong field."""
+        """Returns the configuration of config.json's content; ValueError with one sentence for a newer format or an
+        unknown, missing or wrong field."""
         data = dict(data)
         written = data.pop("format", None)
         if not isinstance(written, int) or isinstance(written, bool) or written < 1:
@@ -138,7 +139,7 @@ class ModelConfig:
 
 
 def _check_type(name: str, value: object, wanted: Any) -> None:
-    """ValueError where a JSON value is not of a field's type; bool is no int, int passes for float."""
+    """Raises ValueError where a JSON value is not of a field's type. A bool is not an int; an int is a float."""
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted) or not isinstance(value, str):
             raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")

@@ -2,9 +2,12 @@
 
 import torch
 
+HOPPER = (9, 0)  # compute capability of the first GPUs that our kernels are made for, and that can chain launches
+
 
 def resolve_device(name: str) -> str:
-    """auto -> cuda where there is one, else cpu; ValueError for another word or a cuda that is not there."""
+    """Returns "cpu" or "cuda"; auto is cuda where there is a device. ValueError for any other name, and for cuda
+    without a device."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda"):

@@ -1,49 +1,52 @@
-"""How exactly a network is run: what its weights are held as, and its states between two bytes.
+"""The precision of a network's weights, and of its states between two bytes.
 
-`exact` loses nothing: weights as they are stored, float32 arithmetic, float32 states. The others move fewer bytes; what
-each costs in bits/dim is measured per model (`scanline evaluate --precision`). Same seed, same image holds within one.
+`exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` needs a CPU and
+`float16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per model (`scanline evaluate
+--precision`). The same seed gives the same image within one precision.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the command line reads the names below before it needs torch
     import torch
 
     from scanline.model.config import ModelConfig
 
+PrecisionName = Literal["exact", "int8", "float16-state"]
+
 
 @dataclass(frozen=True)
 class Precision:
-    """One way to hold numbers."""
+    """How numbers are stored."""
 
-    int8_weights: bool = False  # and activations, in all products but the last one
+    int8_weights: bool = False  # and int8 activations, in all products but the head's
     float16_state: bool = False  # s between steps; z stays float32
 
     @property
     def state_dtype(self) -> "torch.dtype":
-        """Of s between steps."""
+        """The type in which s is stored between steps."""
         import torch
 
         return torch.float16 if self.float16_state else torch.float32
 
     def state_bytes(self, config: "ModelConfig") -> int:
-        """Of (s, z) of one image in flight."""
+        """Returns the bytes of (s, z) of one image in flight."""
         return config.layers * config.heads * config.key_width * (self.state_dtype.itemsize * config.value_width + 4)
 
 
-PRECISIONS = {
+PRECISIONS: dict[PrecisionName, Precision] = {
     "exact": Precision(),
-    "float16-state": Precision(float16_state=True),
     "int8": Precision(int8_weights=True),
-    "int8-float16-state": Precision(int8_weights=True, float16_state=True),
+    "float16-state": Precision(float16_state=True),
 }
-DEFAULT = "exact"
+DEFAULT: PrecisionName = "exact"
+PRECISION_HELP = "exact, int8 (CPU with AVX-512 VNNI) or float16-state (GPU): fewer bytes moved, nearly the same bits."
 
 
 def precision(name: str) -> Precision:
-    """The precision of that name; ValueError with the known names otherwise."""
-    try:
-        return PRECISIONS[name]
-    except KeyError:
-        raise ValueError(f"unknown precision {name!r}; known: {', '.join(PRECISIONS)}") from None
+    """Returns the precision of that name; ValueError with the known names otherwise."""
+    for known, value in PRECISIONS.items():
+        if known == name:
+            return value
+    raise ValueError(f"unknown precision {name!r}; known: {', '.join(PRECISIONS)}")

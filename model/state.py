@@ -1,6 +1,6 @@
 """The recurrent state of a batch of images: an argument, never a member of a network.
 
-An image in flight is nothing but its (s, z) of every layer and a position; none of it grows.
+An image in flight is its (s, z) of every layer and a position; none of it grows.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scanline.model.config import ModelConfig
 
 @dataclass
 class State:
-    """(s, z) of every layer (eq. 16-19) and each image's position; s may rest in 16 bits, sums are float32."""
+    """(s, z) of every layer (eq. 16-19) and each image's position. s may be stored in 16 bits; sums are float32."""
 
     s: torch.Tensor  # [L, B, H, C, M]
     z: torch.Tensor  # [L, B, H, C]
@@ -26,7 +26,7 @@ class State:
         device: torch.device | str = "cpu",
         state_dtype: torch.dtype = torch.float32,
     ) -> "State":
-        """s_0 = 0, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts; s in `state_dtype`."""
+        """Returns s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts."""
         shape = (config.layers, batch, config.heads, config.key_width)
         return cls(
             s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
@@ -34,18 +34,18 @@ class State:
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
         )
 
-    def rows(self, first: int, stop: int) -> "State":
-        """A view of images first..stop-1; what is changed in it is changed here."""
+    def part(self, first: int, stop: int) -> "State":
+        """Returns a view of images first..stop-1."""
         return State(self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop])
 
-    def put(self, row: int, other: "State") -> None:
-        """Copies the one image of `other` into `row`, in place."""
-        self.s[:, row] = other.s[:, 0]
-        self.z[:, row] = other.z[:, 0]
-        self.position[row] = other.position[0]
+    def put(self, slot: int, other: "State") -> None:
+        """Copies the one image of `other` into `slot`, in place."""
+        self.s[:, slot] = other.s[:, 0]
+        self.z[:, slot] = other.z[:, 0]
+        self.position[slot] = other.position[0]
 
-    def clear(self, row: int, first: int) -> None:
-        """Sets `row` to zero at position `first`, in place, whatever it held."""
-        self.s[:, row] = 0
-        self.z[:, row] = 0
-        self.position[row] = first
+    def clear(self, slot: int, first: int) -> None:
+        """Sets `slot` to zero at position `first`, in place, whatever it held."""
+        self.s[:, slot] = 0
+        self.z[:, slot] = 0
+        self.position[slot] = first

@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scanline.model import zoo
+from scanline.model.precision import DEFAULT, PrecisionName
 from scanline.server.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]
@@ -26,7 +27,7 @@ class Settings(BaseSettings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     slots: Literal["auto"] | Positive = "auto"
     threads: Literal["auto"] | Positive = "auto"
-    precision: Literal["exact", "float16-state", "int8", "int8-float16-state"] = "exact"
+    precision: PrecisionName = DEFAULT
     engine_timeout: Seconds = 120  # a GPU's first tick compiles its kernels
     load_timeout: Seconds = 600
     max_images_per_request: Positive = 1024

@@ -1,6 +1,7 @@
-"""Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring
-and prefill. `reference.py` is the law, `chunked.py` the way that works anywhere, `triton.py` the way of a GPU; one
-signature. The way is chosen by where the tensors are, and told once.
+"""Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring and prefill.
+
+`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU; all have one signature. The
+implementation is chosen by the device of the tensors, and logged once.
 """
 
 import logging
@@ -14,7 +15,7 @@ from scanline.kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
 
-WIDEST = 128  # keys or values that the registers and shared memory of a GPU take
+WIDEST = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
 
 Attention = Callable[..., tuple[torch.Tensor, ...]]
 
@@ -28,7 +29,7 @@ def causal_linear_attention(
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> tuple[torch.Tensor, ...]:
-    """As `chunked.causal_linear_attention`: y [B, H, N, M] and the state s, z after the last position."""
+    """Returns y [B, H, N, M] and the state s, z after the last position; see `chunked.causal_linear_attention`."""
     if phi_q.is_cuda:
         return _on_gpu(phi_q, phi_k, v, s, z)
     return chunked.causal_linear_attention(phi_q, phi_k, v, s, z)
@@ -41,7 +42,8 @@ def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Ten
     return chunked.causal_linear_attention(q, k, v, *state)
 
 
-if torch.cuda.is_available():  # there is nothing in it for a compiler, whose import would be 150 MB elsewhere
+# torch.compile cannot trace into Triton's autograd function. Only with CUDA: importing torch.compiler costs 150 MB.
+if torch.cuda.is_available():
     _on_gpu = torch.compiler.disable(_on_gpu)
 
 

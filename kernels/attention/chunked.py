@@ -1,9 +1,9 @@
 """Causal linear attention in chunks, with its own backward (eq. 13-15).
 
-A chunk meets the positions before it through one state (s, z) and its own positions through a masked
-[chunk, chunk] product. Only phi(q), phi(k) and v are kept for the backward pass, which sums the state
-again from the front for queries and from the back for keys and values, so training memory is
-O(N max(C, M)) per head and no [N, C, M] tensor exists. The derivation stands in README.md beside this file.
+A chunk attends to the positions before it through one state (s, z), and to its own positions through a masked
+[chunk, chunk] product. Only phi(q), phi(k) and v are kept for the backward pass, which computes the state
+again, from the front for queries and from the back for keys and values. Training memory is therefore
+O(N max(C, M)) per head, and no [N, C, M] tensor exists. The derivation is in README.md, in this folder.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from scanline.kernels.attention.reference import EPSILON
 
-CHUNK = 64  # positions: the masked product costs CHUNK a position, a state C; equal at the usual head of 32 to 64
+CHUNK = 64  # positions; per position the masked product costs CHUNK and a state C, equal for heads of 32 to 64
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -25,10 +25,10 @@ def causal_linear_attention(
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
-    """As `reference.causal_linear_attention`: y [B, H, N, M] and the final state s, z (float32 or wider).
+    """Returns y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
 
     Gradients flow to phi_q, phi_k and v; the given state is a constant and the returned one carries no
-    gradient. The arguments stay as they are.
+    gradient. The arguments are not changed. ValueError where their shapes do not fit.
     """
     batch, heads, _, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
@@ -50,13 +50,13 @@ def _chunks(x: torch.Tensor) -> torch.Tensor:
 
 
 def _before(sums: torch.Tensor, first: torch.Tensor) -> Tensors:
-    """Running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
+    """Returns the running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
     after = sums.cumsum(dim=2) + first.unsqueeze(2)
     return torch.cat((first.unsqueeze(2), after[:, :, :-1]), dim=2), after[:, :, -1]
 
 
 def _after(sums: torch.Tensor) -> torch.Tensor:
-    """Sums over all later chunks, for each chunk."""
+    """Returns for each chunk the sum over all later ones."""
     return sums.flip(2).cumsum(dim=2).flip(2) - sums
 
 

@@ -1,6 +1,6 @@
-"""The law for causal linear attention: Algorithm 1 of the paper, a literal loop over time.
+"""The reference of causal linear attention: Algorithm 1 of the paper, a literal loop over time. Never optimised.
 
-Never optimised. Autograd through it is the law for gradients.
+Autograd through it is the reference of gradients.
 """
 
 import torch
@@ -18,8 +18,8 @@ def causal_linear_attention(
     """y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
     phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
 
-    Returns y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]; the
-    arguments stay as they are.
+    Returns y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
+    arguments are not changed.
     """
     batch, heads, length, key_width = phi_q.shape
     s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1]) if s is None else s

@@ -1,8 +1,9 @@
-"""Causal linear attention in chunks on a GPU: `chunked.py` with its sums in registers. A program is one head of one
-image and walks through its chunks, so company cannot matter; sums are float32 whatever comes in.
+"""Causal linear attention in chunks on a GPU: `chunked.py` with its sums in registers. Reference: reference.py.
 
-The backward pass is two launches: from the front for the queries (eq. 13), which sums the state again, and from the
-back for keys and values (eq. 14, 15). Kept for it are the inputs, the outputs and the normalisers. See README.md.
+A program is one head of one image and walks through its chunks, so its result does not depend on what else is in the
+batch; sums are float32 whatever the inputs are. The backward pass is two launches: one from the front for the queries
+(eq. 13), which computes the state again, and one from the back for keys and values (eq. 14, 15). It needs the inputs,
+the outputs and the normalisers. The derivation is in README.md, in this folder.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ import triton.language as tl
 
 from scanline.kernels.attention.reference import EPSILON
 
-CHUNK = {torch.float32: 32, torch.float16: 64, torch.bfloat16: 64}  # positions: as many as registers hold
+CHUNK = {torch.float32: 32, torch.float16: 64, torch.bfloat16: 64}  # positions; as many as fit the registers
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -25,7 +26,7 @@ def causal_linear_attention(
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
-    """As `chunked.causal_linear_attention`, gradients included; all inputs of one type that CHUNK names."""
+    """As `chunked.causal_linear_attention`, with gradients. All inputs have one dtype, a key of CHUNK."""
     batch, heads, _, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
@@ -62,12 +63,12 @@ class _Attention(torch.autograd.Function):
 
 
 def _dense(x: torch.Tensor) -> torch.Tensor:
-    """Any strides but the last, as slices of one projection have them."""
+    """Returns x with a last stride of 1; other strides may be any, as those of slices of one projection are."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _heads(*tensors: torch.Tensor) -> tuple[Any, ...]:
-    """Each of [B, H, N, D] with its strides over images, heads and positions."""
+    """Returns each [B, H, N, D] tensor followed by its strides over images, heads and positions."""
     return tuple(argument for x in tensors for argument in (x, *x.stride()[:3]))
 
 
@@ -76,7 +77,7 @@ def _grid(q: torch.Tensor) -> tuple[int]:
 
 
 def _sizes(q: torch.Tensor, v: torch.Tensor) -> tuple[Any, ...]:
-    """Heads, N, C, M and the constants; a tensor core takes at least 16 of everything."""
+    """Returns heads, N, C, M and the constants. Tiles are at least 16 wide, as a tensor core needs them."""
     _, heads, length, key_width = q.shape
     blocks = (max(16, triton.next_power_of_2(width)) for width in (key_width, v.shape[-1]))
     return heads, length, key_width, v.shape[-1], EPSILON, CHUNK[q.dtype], *blocks
@@ -84,13 +85,13 @@ def _sizes(q: torch.Tensor, v: torch.Tensor) -> tuple[Any, ...]:
 
 @triton.jit
 def _dot(a, b):
-    """Product with float32 sums; float32 factors count with all but their last bits."""
+    """Returns a b with float32 sums. Three TF32 products keep all but the last bits of float32 factors."""
     return tl.dot(a, b.to(a.dtype), input_precision="tf32x3")
 
 
 @triton.jit
 def _rows(x, stride_b, stride_h, stride_n, heads, n, length, d, width: tl.constexpr):
-    """Positions n of this program's head of x [B, H, N, width], zeros beyond the end."""
+    """Loads positions n of this program's head of x [B, H, N, width]; zero beyond the end."""
     first = x + (tl.program_id(0) // heads).to(tl.int64) * stride_b + (tl.program_id(0) % heads) * stride_h
     inside = (n[:, None] < length) & (d[None, :] < width)
     return tl.load(first + n[:, None] * stride_n + d[None, :], mask=inside, other=0.0)
@@ -98,7 +99,7 @@ def _rows(x, stride_b, stride_h, stride_n, heads, n, length, d, width: tl.conste
 
 @triton.jit
 def _put(x, value, n, length, d, width: tl.constexpr):
-    """Writes positions n of this program's head of x [B, H, N, width], contiguous."""
+    """Stores positions n of this program's head of x [B, H, N, width], contiguous."""
     first = x + tl.program_id(0).to(tl.int64) * length * width
     inside = (n[:, None] < length) & (d[None, :] < width)
     tl.store(first + n[:, None] * width + d[None, :], value.to(x.dtype.element_ty), mask=inside)
@@ -106,7 +107,10 @@ def _put(x, value, n, length, d, width: tl.constexpr):
 
 @triton.jit
 def _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width: tl.constexpr, epsilon: tl.constexpr):
-    """G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser."""
+    """Returns G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser.
+
+    y = numerator / normaliser, so with g = d loss / d y: G = g / normaliser and h = -sum over M of G y.
+    """
     stride = length * value_width
     gradient = _rows(g, heads * stride, stride, value_width, heads, n, length, m, value_width)
     outputs = _rows(y, heads * stride, stride, value_width, heads, n, length, m, value_width)
@@ -121,6 +125,7 @@ def _forward(
     heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
     epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
 ):  # fmt: skip
+    # The state before the first chunk stays in registers until the last one.
     head = tl.program_id(0).to(tl.int64)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     states = head * key_width * value_width + c[:, None] * value_width + m[None, :]
@@ -132,11 +137,14 @@ def _forward(
         queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
+        # Earlier chunks contribute through the state, this one through its causal scores.
         scores = tl.where(n[:, None] >= n[None, :], _dot(queries, tl.trans(keys)), 0.0)
         numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)
         below = tl.sum(scores, axis=1) + tl.sum(queries.to(tl.float32) * total[None, :], axis=1)
+        # The backward pass divides by the normaliser, which y alone does not give back.
         _put(y, numerator / (below + epsilon)[:, None], n, length, m, value_width)
         tl.store(normaliser + head * length + n, below, mask=n < length)
+        # Only now, for the next chunk. Positions beyond the end are zeros and add nothing.
         state += _dot(tl.trans(keys), values)
         total += tl.sum(keys.to(tl.float32), axis=0)
     tl.store(s_last + states, state, mask=in_state)
@@ -149,6 +157,7 @@ def _backward_queries(
     heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
     epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
 ):  # fmt: skip
+    # A query's gradient needs the state of its position: the same walk as forward, without storing N states.
     head = tl.program_id(0).to(tl.int64)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     states = head * key_width * value_width + c[:, None] * value_width + m[None, :]
@@ -159,6 +168,7 @@ def _backward_queries(
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
         weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
+        # eq. 13: keys of this chunk, weighted by G V^T + h 1^T, and those before it through (s, z).
         scores = tl.where(n[:, None] >= n[None, :], _dot(weighted, tl.trans(values)) + h[:, None], 0.0)
         gradient = _dot(scores.to(keys.dtype), keys) + _dot(weighted, tl.trans(state)) + h[:, None] * total[None, :]
         _put(grad_q, gradient, n, length, c, key_width)
@@ -172,6 +182,7 @@ def _backward_keys_values(
     heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
     epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
 ):  # fmt: skip
+    # A key counts in every later query, so this walk begins at the last chunk.
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     later = tl.zeros((block_c, block_m), tl.float32)  # sum of phi(q_j) G_j^T over later chunks
     total = tl.zeros((block_c,), tl.float32)  # and of phi(q_j) h_j
@@ -182,11 +193,14 @@ def _backward_keys_values(
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
         weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
-        before = n[:, None] <= n[None, :]  # key by query
+        # Both score matrices are key by query, transposed to those of the forward pass: no product needs a transpose.
+        before = n[:, None] <= n[None, :]
         scores = tl.where(before, _dot(keys, tl.trans(queries)), 0.0)
         score_gradients = tl.where(before, _dot(values, tl.trans(weighted)) + h[None, :], 0.0)
+        # eq. 14: queries of this chunk, and later ones through their sums.
         grad = _dot(score_gradients.to(queries.dtype), queries) + _dot(values, tl.trans(later)) + total[None, :]
         _put(grad_k, grad, n, length, c, key_width)
+        # eq. 15, with the same two parts.
         grad = _dot(scores.to(weighted.dtype), weighted) + _dot(keys, later)
         _put(grad_v, grad, n, length, m, value_width)
         later += _dot(tl.trans(queries), weighted)

@@ -1,51 +1,58 @@
-// The plain C interface of the native step: what Python hands over, and the functions it calls.
-// kernels/cpu/bindings.py mirrors these structs field by field.
+// The plain C interface of the CPU kernel: the structs that cross it and the functions Python calls through ctypes.
+// kernels/cpu/bindings.py mirrors the structs field by field. Raise ABI there with every change of a struct, a signature
+// or the order of the tensors: setup.py passes it on as SCANLINE_ABI and names the library file after it.
 #pragma once
 #include <cstdint>
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-// Sizes and choices of a network; letters as everywhere: L layers, H heads, C key width, M value width, K components.
+// Sizes and options of a network: L layers, H heads, C key width, M value width, K mixture components, D = H M.
 struct Shape {
     int64_t height, width, channels, layers, heads, key_width, value_width, feed_forward, components;
-    int64_t tables;          // value tables: the previous byte's, and one for every further neighbour
-    const int64_t* offsets;  // [tables], how far back each of them looks
-    int64_t first;           // 1 where no start token is, else 0
+    int64_t tables;          // value tables: one for the previous byte and one for each further neighbour
+    const int64_t* offsets;  // [tables], distance in bytes from the predicted byte back to the one each table embeds
+    int64_t first;           // first predicted byte: 0 with a start token, else 1
     int64_t pre_norm, gelu, concat, axial, exp_scale, anchor_numbers;
 };
 
-// How numbers are held: weights as float32 (0), float16 (1) or int8 (2); s at rest as float32 (0) or float16 (1).
-struct Precision {
-    int64_t weights, state;
+// A contiguous float32 tensor of `size` numbers.
+struct Tensor {
+    const float* data;
+    int64_t size;
 };
 
-// Images in flight, one a row; B rows.
-struct Seats {
-    int64_t rows;
-    void* s;            // [L, B, H, C, M]
+// The slots of a batch, B of them.
+struct Slots {
+    int64_t count;      // B
+    float* s;           // [L, B, H, C, M]
     float* z;           // [L, B, H, C]
-    int64_t* position;  // [B]; N where nobody is, or an image is done
+    int64_t* position;  // [B], the next byte of the image in flight; N where the slot is empty or its image is done
     uint8_t* images;    // [B, N]
-    const uint8_t* known;      // [B, N], 0 or 1
-    double* bits;              // [B]
+    const uint8_t* known;         // [B, N], 1 where the byte is given and not sampled
+    double* bits;                 // [B], cost of the bytes before the position
     const int64_t *seed, *index;  // [B]
     const float* temperature;     // [B]
 };
 
-// Which of the compiled ways this processor can run, best first, separated by spaces.
-const char* scanline_ways();
+// SCANLINE_ABI mixed with the sizes of the structs above. Python refuses a library that returns another number.
+int64_t scanline_abi();
 
-// A network ready to run, or null where `way` is none of scanline_ways(). `tensors` are float32, in the order of
-// kernels/cpu/bindings.py; they are copied. scanline_destroy gives everything back.
-void* scanline_create(const Shape*, const float* const* tensors, Precision, int64_t threads, const char* way);
+// The instruction sets the library was compiled for and this processor has, best first, separated by spaces.
+const char* scanline_isas();
+
+// Returns a network that holds its own copy of the tensors, or null if `isa` is not one of scanline_isas() or if number
+// and sizes of the tensors are not those the shape needs. Their order is given in kernels/cpu/bindings.py.
+// weight_type: a WeightType of packing.h. Free it with scanline_destroy.
+void* scanline_create(const Shape*, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads,
+                      const char* isa);
 void scanline_destroy(void* network);
 
-// Paints up to `steps` bytes of every row whose position is below N.
-void scanline_advance(void* network, const Seats*, int64_t steps);
+// Paints up to `steps` bytes of every slot whose position is below N.
+void scanline_advance(void* network, const Slots*, int64_t steps);
 
-// Runs the known bytes start .. stop - 1 of all rows, whose states stand at `start`: bits [B, stop - start].
-// Where `parameters` is not null it gets those of the mixture, [B, stop - start, 3K].
-void scanline_read(void* network, const Seats*, int64_t start, int64_t stop, double* bits, float* parameters);
+// Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, and writes their cost to
+// bits [B, stop - start] and, unless it is null, the mixture's parameters to `parameters` [B, stop - start, 3K].
+void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, double* bits, float* parameters);
 }
 #pragma GCC visibility pop

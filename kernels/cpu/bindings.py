@@ -1,6 +1,11 @@
-"""The native library through ctypes, which lets go of the interpreter's lock for the length of a call."""
+"""The CPU kernel's library through ctypes, which releases the interpreter's lock for the length of a call.
+
+Mirrors abi.h. A library compiled from another version of it is never called: its file name carries the version, and
+what its scanline_abi() returns is compared when it is loaded.
+"""
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -8,14 +13,16 @@ from typing import Any
 
 import torch
 
-_i64, _pointer = ctypes.c_int64, ctypes.c_void_p
-WEIGHTS = {"float32": 0, "float16": 1, "int8": 2}
+ABI = 2  # raised with every change of abi.h or of the order of the tensors; read from here by setup.py
+LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
+WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 INT8_INSTRUCTION_SETS = ("avx512vnni",)
-STATE = {torch.float32: 0, torch.float16: 1}
+
+_i64, _pointer = ctypes.c_int64, ctypes.c_void_p
 
 
 class Shape(ctypes.Structure):
-    """Sizes and choices of a network, as in step.h."""
+    """Sizes and options of a network, as in abi.h."""
 
     _fields_ = (
         *((name, _i64) for name in ("height", "width", "channels", "layers", "heads", "key_width", "value_width")),
@@ -25,64 +32,66 @@ class Shape(ctypes.Structure):
     )
 
 
-class _Precision(ctypes.Structure):
-    _fields_ = (("weights", _i64), ("state", _i64))
+class _Tensor(ctypes.Structure):
+    _fields_ = (("data", _pointer), ("size", _i64))
 
 
-class _Seats(ctypes.Structure):
+class _Slots(ctypes.Structure):
     _fields_ = (
-        ("rows", _i64),
+        ("count", _i64),
         *((name, _pointer) for name in ("s", "z", "position", "images", "known", "bits", "seed", "index")),
         ("temperature", _pointer),
     )
 
 
 class Network:
-    """A network in native memory: its weights are copied when it is made, and given back by `close`."""
+    """A network in the library's memory: its weights are copied when it is made, and freed by `close`."""
 
     def __init__(
         self,
         shape: Shape,
         tensors: Sequence[torch.Tensor],
         weights: str = "float32",
-        state: torch.dtype = torch.float32,
         threads: int = 1,
         isa: str | None = None,
     ) -> None:
-        """tensors, float32: value tables [tables x rows, D or D/2]; rows, columns and (colour) channels of the
+        """tensors: value tables [tables x rows, D or D/2]; rows, columns and (if there are several) channels of the
         position, or its waves [N, .]; for each layer the weight and bias of query-key-value, attention out,
         feed-forward in and out, then of its two norms; those of the last norm and of the head.
 
-        weights: how they are held, of WEIGHTS. state: how s rests, of STATE. isa: one of instruction_sets().
+        weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
+        Raises ValueError if this processor cannot run that, or if the tensors are not those the shape needs.
         """
-        library, self.isa = _library(), isa or instruction_sets()[0]
-        self._state = state
+        known = instruction_sets()
+        self.isa = isa or known[0]
+        self._network = None
+        if self.isa not in known:
+            raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(known)}")
         if weights == "int8" and self.isa not in INT8_INSTRUCTION_SETS:
             raise ValueError(f"int8 weights need a processor with AVX-512 VNNI; this one runs {self.isa}")
-        held = [tensor.detach().float().contiguous() for tensor in tensors]
-        pointers = (_pointer * len(held))(*(tensor.data_ptr() for tensor in held))
-        precision = _Precision(WEIGHTS[weights], STATE[state])
-        self._network = library.scanline_create(
-            ctypes.byref(shape), pointers, precision, max(1, threads), self.isa.encode()
+        kept = [tensor.detach().float().contiguous() for tensor in tensors]
+        crossing = (_Tensor * len(kept))(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in kept))
+        self._network = _library().scanline_create(
+            ctypes.byref(shape), crossing, len(kept), WEIGHT_TYPES[weights], max(1, threads), self.isa.encode()
         )
         if not self._network:
-            raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(instruction_sets())}")
+            raise ValueError(f"number or sizes of the {len(kept)} tensors are not those the shape needs")
 
-    def advance(self, seats: dict[str, torch.Tensor], steps: int) -> None:
-        """Paints up to `steps` bytes of every row whose position is below N; seats: as in step.h, changed IN PLACE."""
-        _library().scanline_advance(self._network, ctypes.byref(self._seats(seats)), steps)
+    def advance(self, slots: dict[str, torch.Tensor], steps: int) -> None:
+        """Paint up to `steps` bytes of every slot whose position is below N; slots: as in abi.h, changed IN PLACE."""
+        _library().scanline_advance(self._network, ctypes.byref(_slots(slots)), steps)
 
     def read(
-        self, seats: dict[str, torch.Tensor], start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None
+        self, slots: dict[str, torch.Tensor], start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None
     ) -> None:
-        """Runs known bytes start..stop-1 of every row; bits [B, n] float64 and parameters [B, n, 3K] are written."""
-        found = None if parameters is None else parameters.data_ptr()
+        """Run known bytes start..stop-1 of every slot; writes bits [B, n] float64 and parameters [B, n, 3K]."""
+        written = None if parameters is None else parameters.data_ptr()
         _library().scanline_read(
-            self._network, ctypes.byref(self._seats(seats)), start, stop, _pointer(bits.data_ptr()), _pointer(found)
+            self._network, ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)
         )
 
     def close(self) -> None:
-        """Gives memory and threads back; nothing may be called afterwards."""
+        """Free memory and threads; no method may be called afterwards."""
         if self._network:
             _library().scanline_destroy(self._network)
             self._network = None
@@ -91,45 +100,80 @@ class Network:
         if getattr(self, "_network", None):
             self.close()
 
-    def _seats(self, tensors: dict[str, torch.Tensor]) -> _Seats:
-        assert all(tensor.is_contiguous() and tensor.device.type == "cpu" for tensor in tensors.values())
-        assert tensors["s"].dtype == self._state
-        assert tensors["z"].dtype == torch.float32
-        return _Seats(
-            rows=len(tensors["position"]), **{name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
-        )
+
+def _slots(tensors: dict[str, torch.Tensor]) -> _Slots:
+    assert all(tensor.is_contiguous() and tensor.device.type == "cpu" for tensor in tensors.values())
+    assert tensors["s"].dtype == tensors["z"].dtype == torch.float32
+    return _Slots(
+        count=len(tensors["position"]), **{name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
+    )
 
 
 def available() -> bool:
-    """Whether the library was compiled at install and can be loaded."""
-    return _found() is not None
+    """Whether the library is there and fits this version."""
+    return unavailable_reason() is None
+
+
+def unavailable_reason() -> str | None:
+    """Why the library cannot be used, in words for a log; None if it can."""
+    loaded = _load()
+    return loaded if isinstance(loaded, str) else None
 
 
 def instruction_sets() -> list[str]:
     """The instruction sets that this processor has and the library was compiled for, best first."""
-    found: bytes = _library().scanline_ways()
-    return found.decode().split()
+    names: bytes = _library().scanline_isas()
+    return names.decode().split()
 
 
 @cache
-def _found() -> Any:
-    for file in sorted(Path(__file__).parent.glob("_step*.so")):
-        try:
-            library = ctypes.CDLL(str(file))
-        except OSError:  # compiled for another machine
-            continue
-        library.scanline_ways.restype = ctypes.c_char_p
-        library.scanline_create.restype = _pointer
-        library.scanline_create.argtypes = [_pointer, _pointer, _Precision, _i64, ctypes.c_char_p]
-        library.scanline_destroy.argtypes = [_pointer]
-        library.scanline_advance.argtypes = [_pointer, _pointer, _i64]
-        library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer]
-        library.scanline_destroy.restype = library.scanline_advance.restype = library.scanline_read.restype = None
-        return library
-    return None
+def _load() -> ctypes.CDLL | str:
+    """The library, or why it cannot be used."""
+    if not LIBRARY.exists():
+        others = [file.name for file in sorted(LIBRARY.parent.glob("_step*.so"))]
+        if others:
+            return f"the cpu kernel was compiled by another version ({', '.join(others)}), install it again"
+        return "the cpu kernel was not compiled at install (no C++ compiler?)"
+    try:
+        _check_complete(LIBRARY.read_bytes())
+        library = ctypes.CDLL(str(LIBRARY))
+        library.scanline_abi.restype = _i64
+        found, expected = library.scanline_abi(), expected_abi()
+    except (OSError, AttributeError) as error:  # another machine's library, half a file, or another library
+        return f"the cpu kernel cannot be loaded ({error}), install it again"
+    if found != expected:
+        return f"the cpu kernel {LIBRARY.name} has ABI {found:#x} instead of {expected:#x}, install it again"
+    library.scanline_isas.restype = ctypes.c_char_p
+    library.scanline_create.restype = _pointer
+    library.scanline_create.argtypes = [_pointer, _pointer, _i64, _i64, _i64, ctypes.c_char_p]
+    library.scanline_destroy.argtypes = [_pointer]
+    library.scanline_advance.argtypes = [_pointer, _pointer, _i64]
+    library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer]
+    library.scanline_destroy.restype = library.scanline_advance.restype = library.scanline_read.restype = None
+    return library
+
+
+def expected_abi() -> int:
+    """What scanline_abi() must return: the version mixed with the sizes of the structs above."""
+    sizes = (ctypes.sizeof(crossing) for crossing in (Shape, _Slots, _Tensor))
+    return ABI | sum(size << shift for size, shift in zip(sizes, (16, 32, 48), strict=True))
+
+
+def _check_complete(elf: bytes) -> None:
+    """Raise OSError if an ELF file ends before its segments do: the loader maps them unchecked and dies of SIGBUS."""
+    if elf[:5] != b"\x7fELF\x02":
+        return  # the loader refuses what it does not know
+    try:
+        (table,) = struct.unpack_from("<Q", elf, 32)
+        entry, count = struct.unpack_from("<HH", elf, 54)
+        segments = [struct.unpack_from("<IIQQQQQQ", elf, table + i * entry) for i in range(count)]
+    except struct.error:
+        raise OSError("the file is truncated") from None
+    if any(offset + size > len(elf) for _, _, offset, _, _, size, _, _ in segments):
+        raise OSError("the file is truncated")
 
 
 def _library() -> Any:
-    library = _found()
-    assert library is not None, "the native library was not compiled"
-    return library
+    loaded = _load()
+    assert not isinstance(loaded, str), loaded
+    return loaded

@@ -1,19 +1,25 @@
-// The C interface: which ways this processor can run, and the one that was asked for.
+// The C interface of abi.h: its version, the instruction sets this processor can run, and the one that was asked for.
 #include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include "runner.h"
 
-// Those that the compiler knew (setup.py defines WITH_...) and this processor has.
-const char* scanline_ways() {
-    static const std::string ways = [] {
+int64_t scanline_abi() {
+    return int64_t(SCANLINE_ABI) | int64_t(sizeof(Shape)) << 16 | int64_t(sizeof(Slots)) << 32 |
+           int64_t(sizeof(Tensor)) << 48;
+}
+
+const char* scanline_isas() {
+    static const std::string isas = [] {
         std::string found;
 #if defined(__x86_64__)
+        // setup.py defines WITH_... for each instruction set that the compiler knew
         __builtin_cpu_init();
-        const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-        const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-        (void)avx512;
+        [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        [[maybe_unused]] const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                                             __builtin_cpu_supports("avx512bw") &&
+                                             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #if defined(WITH_avx512vnni)
         if (avx512 && __builtin_cpu_supports("avx512vnni")) found += "avx512vnni ";
 #endif
@@ -26,30 +32,42 @@ const char* scanline_ways() {
 #endif
         return found + "portable";
     }();
-    return ways.c_str();
+    return isas.c_str();
 }
 
-void* scanline_create(const Shape* shape, const float* const* tensors, Precision precision, int64_t threads,
-                      const char* way) {
+static Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads,
+                      const char* isa) {
 #if defined(WITH_avx512vnni)
-    if (!strcmp(way, "avx512vnni")) return avx512vnni::create(*shape, tensors, precision, threads);
+    if (!strcmp(isa, "avx512vnni")) return avx512vnni::create(shape, tensors, count, weight_type, threads);
 #endif
 #if defined(WITH_avx512)
-    if (!strcmp(way, "avx512")) return avx512::create(*shape, tensors, precision, threads);
+    if (!strcmp(isa, "avx512")) return avx512::create(shape, tensors, count, weight_type, threads);
 #endif
 #if defined(WITH_avx2)
-    if (!strcmp(way, "avx2")) return avx2::create(*shape, tensors, precision, threads);
+    if (!strcmp(isa, "avx2")) return avx2::create(shape, tensors, count, weight_type, threads);
 #endif
-    if (!strcmp(way, "portable")) return portable::create(*shape, tensors, precision, threads);
+    if (!strcmp(isa, "portable")) return portable::create(shape, tensors, count, weight_type, threads);
     return nullptr;
 }
 
-void scanline_destroy(void* network) { delete static_cast<Native*>(network); }
-
-void scanline_advance(void* network, const Seats* seats, int64_t steps) {
-    static_cast<Native*>(network)->advance(*seats, steps);
+void* scanline_create(const Shape* shape, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads,
+                      const char* isa) {
+    // compiled for does not mean that this processor can run it
+    if (!strstr((" " + std::string(scanline_isas()) + " ").c_str(), (" " + std::string(isa) + " ").c_str()))
+        return nullptr;
+    try {
+        return create(*shape, tensors, count, weight_type, threads, isa);
+    } catch (const std::invalid_argument&) {
+        return nullptr;
+    }
 }
 
-void scanline_read(void* network, const Seats* seats, int64_t start, int64_t stop, double* bits, float* parameters) {
-    static_cast<Native*>(network)->read(*seats, start, stop, bits, parameters);
+void scanline_destroy(void* network) { delete static_cast<Runner*>(network); }
+
+void scanline_advance(void* network, const Slots* slots, int64_t steps) {
+    static_cast<Runner*>(network)->advance(*slots, steps);
+}
+
+void scanline_read(void* network, const Slots* slots, int64_t start, int64_t stop, double* bits, float* parameters) {
+    static_cast<Runner*>(network)->read(*slots, start, stop, bits, parameters);
 }

@@ -1,35 +1,37 @@
 // x W^T + b for a few rows of x. Every number of the result is one chain of fused multiply-adds over k = 0, 1, 2, ...,
-// whatever the number of rows, so that an image's arithmetic cannot depend on its company; int8 sums are whole numbers.
-//
-// A block keeps R rows x P panels of sums in registers and reads every weight once for its R rows.
+// whatever the number of rows, so that an image's arithmetic cannot depend on what else is in the batch; int8 sums are
+// whole numbers. Rows and columns may be divided in any way, k never.
 #pragma once
 #include <algorithm>
 
 #include "elementwise.h"
 #include "packing.h"
 
-namespace WAY {
+namespace ISA {
 
-constexpr int VECTORS = PANEL / W;  // of a panel's row
+constexpr int VECTORS = PANEL / W;  // of one row of a panel
 #if defined(__AVX512F__)
-constexpr int MOST_ROWS = 7;  // by two panels: 28 of 32 registers hold sums, and 11 loads feed 28 multiply-adds
+constexpr int MAX_BLOCK_ROWS = 7;  // by two panels: 28 of 32 registers hold sums, and 11 loads feed 28 multiply-adds
+constexpr int SUM_REGISTERS = 28;
 #elif defined(__AVX2__)
-constexpr int MOST_ROWS = 3;  // 12 of 16
+constexpr int MAX_BLOCK_ROWS = 3;  // 12 of 16
+constexpr int SUM_REGISTERS = 12;
 #else
-constexpr int MOST_ROWS = 2;
+constexpr int MAX_BLOCK_ROWS = 2;
+constexpr int SUM_REGISTERS = 8;
 #endif
 
 enum Activation { NONE, RELU, GELU };
 
-// What becomes of a sum: bias, activation, the residual that it is added to, and where it goes.
-struct Finish {
+// What happens to a sum before it is stored: bias, activation, addition to a residual.
+struct Epilogue {
     Activation activation = NONE;
     const float* residual = nullptr;
     int64_t residual_stride = 0;
     float* out = nullptr;
     int64_t out_stride = 0;
 
-    inline void operator()(int64_t row, int64_t column, V v, const Packed& w) const {
+    inline void operator()(int64_t row, int64_t column, V v, const PackedMatrix& w) const {
         v = v + load(w.bias.data + column);
         if (activation == GELU) v = gelu(v);
         if (activation == RELU) v = relu(v);
@@ -38,8 +40,8 @@ struct Finish {
     }
 };
 
-// Rows of activations: float32, and in 8 bits with a scale each where the product wants them so.
-struct Rows {
+// Rows of x: float32, and for a product with int8 weights also in 8 bits with a scale for each row.
+struct Input {
     const float* numbers = nullptr;
     int64_t stride = 0;
     const uint8_t* bytes = nullptr;  // round(x / scale) + 128
@@ -47,24 +49,25 @@ struct Rows {
     const float* scale = nullptr;
 };
 
+// R rows x P panels, whose sums stay in registers. Every weight is loaded once for all R rows.
 template <class Weight, int R, int P>
-static void block(const Rows& x, const Packed& w, const Weight* weights, int64_t row, int64_t panel,
-                  const Finish& finish) {
-    const int64_t step = PANEL * round_up(w.inner, 4);
+static void float_block(const Input& x, const PackedMatrix& w, const Weight* weights, int64_t row, int64_t panel,
+                        const Epilogue& epilogue) {
+    const int64_t panel_size = PANEL * round_up(w.inner, 4);
     const float* rows = x.numbers + row * x.stride;
     V sum[R][P * VECTORS] = {};
     for (int64_t k = 0; k < w.inner; k++) {
         V column[P * VECTORS];
         UNROLL for (int p = 0; p < P; p++)
             UNROLL for (int v = 0; v < VECTORS; v++)
-                column[p * VECTORS + v] = load(weights + p * step + k * PANEL + v * W);
+                column[p * VECTORS + v] = load(weights + p * panel_size + k * PANEL + v * W);
         UNROLL for (int r = 0; r < R; r++) {
-            const V factor = all(rows[r * x.stride + k]);
+            const V factor = splat(rows[r * x.stride + k]);
             UNROLL for (int c = 0; c < P * VECTORS; c++) sum[r][c] = fma(factor, column[c], sum[r][c]);
         }
     }
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < P * VECTORS; c++) finish(row + r, panel * PANEL + c * W, sum[r][c], w);
+        for (int c = 0; c < P * VECTORS; c++) epilogue(row + r, panel * PANEL + c * W, sum[r][c], w);
 }
 
 #if defined(__AVX512VNNI__)
@@ -76,9 +79,9 @@ static inline VI dot(VI sum, const uint8_t* four, const int8_t* weights) {
 }
 
 template <int R, int P>
-static void block8(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
+static void int8_block(const Input& x, const PackedMatrix& w, int64_t row, int64_t panel, const Epilogue& epilogue) {
     const int8_t* weights = w.panel<int8_t>(panel);
-    const int64_t step = PANEL * round_up(w.inner, 4);
+    const int64_t panel_size = PANEL * round_up(w.inner, 4);
     const uint8_t* rows = x.bytes + row * x.byte_stride;
     VI sum[R][P * VECTORS] = {};
     for (int64_t k = 0; k < w.inner; k += 4)
@@ -86,102 +89,105 @@ static void block8(const Rows& x, const Packed& w, int64_t row, int64_t panel, c
             UNROLL for (int p = 0; p < P; p++)
                 UNROLL for (int v = 0; v < VECTORS; v++)
                     sum[r][p * VECTORS + v] = dot(sum[r][p * VECTORS + v], rows + r * x.byte_stride + k,
-                                                  weights + p * step + k * PANEL + v * W * 4);
+                                                  weights + p * panel_size + k * PANEL + v * W * 4);
     for (int r = 0; r < R; r++)
         for (int c = 0; c < P * VECTORS; c++) {
+            // the instruction takes unsigned activations: they were shifted by 128, which is taken out again here
             const int64_t column = panel * PANEL + c * W;
             VI correction;
             memcpy(&correction, w.correction.data + column, sizeof correction);
             const V whole = __builtin_convertvector(sum[r][c] - correction, V);
-            finish(row + r, column, whole * (load(w.scale.data + column) * x.scale[row + r]), w);
+            epilogue(row + r, column, whole * (load(w.scale.data + column) * x.scale[row + r]), w);
         }
 }
 #endif
 
 template <int R, int P>
-static inline void held(const Rows& x, const Packed& w, int64_t row, int64_t panel, const Finish& finish) {
+static inline void block(const Input& x, const PackedMatrix& w, int64_t row, int64_t panel, const Epilogue& epilogue) {
 #if defined(__AVX512VNNI__)
-    if (w.held == INT8) return block8<R, P>(x, w, row, panel, finish);
+    if (w.type == INT8) return int8_block<R, P>(x, w, row, panel, epilogue);
 #endif
-    if (w.held == FLOAT16)
-        block<half, R, P>(x, w, w.panel<half>(panel), row, panel, finish);
+    if (w.type == FLOAT16)
+        float_block<half, R, P>(x, w, w.panel<half>(panel), row, panel, epilogue);
     else
-        block<float, R, P>(x, w, w.panel<float>(panel), row, panel, finish);
+        float_block<float, R, P>(x, w, w.panel<float>(panel), row, panel, epilogue);
 }
 
-// Panels for the sums of R rows.
-constexpr int PANELS(int R) {
-    constexpr int REGISTERS = W == 16 ? 28 : W == 8 ? 12 : 8;
-    const int fit = REGISTERS / (R * VECTORS);
+// How many panels R rows are multiplied with at a time: as many as there are registers for their sums.
+constexpr int block_panels(int R) {
+    const int fit = SUM_REGISTERS / (R * VECTORS);
     return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 
-// The block with `count` rows, as many panels as its sums leave registers for; how many it did.
+// `rows` <= R rows by the panels begin .. end - 1. Each number of rows has code of its own, found by counting R down.
 template <int R>
-static inline int64_t panels(int64_t count, const Rows& x, const Packed& w, int64_t row, int64_t panel, int64_t stop,
-                             const Finish& finish) {
+static inline void row_block(int64_t rows, const Input& x, const PackedMatrix& w, int64_t row, int64_t begin,
+                             int64_t end, const Epilogue& epilogue) {
     if constexpr (R > 1)
-        if (count < R) return panels<R - 1>(count, x, w, row, panel, stop, finish);
-    constexpr int MOST = PANELS(R);
-    if constexpr (MOST == 4)
-        if (stop - panel >= 4) return held<R, 4>(x, w, row, panel, finish), 4;
-    if constexpr (MOST >= 2)
-        if (stop - panel >= 2) return held<R, 2>(x, w, row, panel, finish), 2;
-    return held<R, 1>(x, w, row, panel, finish), 1;
+        if (rows < R) return row_block<R - 1>(rows, x, w, row, begin, end, epilogue);
+    constexpr int P = block_panels(R);
+    int64_t panel = begin;
+    if constexpr (P == 4)
+        for (; end - panel >= 4; panel += 4) block<R, 4>(x, w, row, panel, epilogue);
+    if constexpr (P >= 2)
+        for (; end - panel >= 2; panel += 2) block<R, 2>(x, w, row, panel, epilogue);
+    for (; panel < end; panel++) block<R, 1>(x, w, row, panel, epilogue);
 }
 
-// A panel of float16 as float32, for many small blocks: where few registers are, widening it anew for each costs half
-// of the time.
-static inline const float* widen(const Packed& w, int64_t panel, float* wide) {
-    const half* weights = w.panel<half>(panel);
-    for (int64_t i = 0; i < w.inner * PANEL; i += W) store(wide + i, load(weights + i));
-    return wide;
-}
-
+// The same for one panel whose weights were converted to float32 before.
 template <int R>
-static inline void wide_panel(int64_t count, const Rows& x, const Packed& w, const float* wide, int64_t row,
-                              int64_t panel, const Finish& finish) {
+static inline void converted_row_block(int64_t rows, const Input& x, const PackedMatrix& w, const float* converted,
+                                       int64_t row, int64_t panel, const Epilogue& epilogue) {
     if constexpr (R > 1)
-        if (count < R) return wide_panel<R - 1>(count, x, w, wide, row, panel, finish);
-    block<float, R, 1>(x, w, wide, row, panel, finish);
+        if (rows < R) return converted_row_block<R - 1>(rows, x, w, converted, row, panel, epilogue);
+    float_block<float, R, 1>(x, w, converted, row, panel, epilogue);
 }
 
-// Columns of panels begin .. end - 1, for `count` rows; `wide` [inner, 32] is room to work in.
-static inline void matmul(const Rows& x, int64_t count, const Packed& w, int64_t begin, int64_t end,
-                          const Finish& finish, float* wide) {
-    const int64_t blocks = (count + MOST_ROWS - 1) / MOST_ROWS;
-    const bool widens = W < 16 && blocks > 2 && w.held == FLOAT16;
-    const int64_t abreast = widens ? 1 : PANELS(int((count + blocks - 1) / blocks));
-    for (int64_t panel = begin; panel < end; panel += abreast) {
-        const int64_t stop = std::min(panel + abreast, end);
-        if (widens) widen(w, panel, wide);
-        for (int64_t b = 0; b < blocks; b++) {
-            const int64_t row = count * b / blocks, rows = count * (b + 1) / blocks - row;
-            if (widens)
-                wide_panel<MOST_ROWS>(rows, x, w, wide, row, panel, finish);
-            else
-                for (int64_t p = panel; p < stop;) p += panels<MOST_ROWS>(rows, x, w, row, p, stop, finish);
+// `count` rows by the columns of panels begin .. end - 1. `converted` [inner, 32] is scratch memory.
+static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, int64_t begin, int64_t end,
+                          const Epilogue& epilogue, float* converted) {
+    // Rows are divided into blocks of nearly equal height: 8 rows are 4 + 4, which need fewer loads than 7 + 1.
+    const int64_t blocks = (count + MAX_BLOCK_ROWS - 1) / MAX_BLOCK_ROWS;
+    const auto block_begin = [&](int64_t b) { return count * b / blocks; };
+
+    // With few registers, converting a float16 panel anew for every block costs half of the time: convert it once.
+    if (W < 16 && blocks > 2 && w.type == FLOAT16) {
+        for (int64_t panel = begin; panel < end; panel++) {
+            const half* weights = w.panel<half>(panel);
+            for (int64_t i = 0; i < w.inner * PANEL; i += W) store(converted + i, load(weights + i));
+            for (int64_t b = 0; b < blocks; b++)
+                converted_row_block<MAX_BLOCK_ROWS>(block_begin(b + 1) - block_begin(b), x, w, converted,
+                                                    block_begin(b), panel, epilogue);
         }
+        return;
     }
+
+    // All rows pass the panels of one block before the next panels are read, which then come from memory only once.
+    const int64_t at_once = block_panels(int((count + blocks - 1) / blocks));
+    for (int64_t panel = begin; panel < end; panel += at_once)
+        for (int64_t b = 0; b < blocks; b++)
+            row_block<MAX_BLOCK_ROWS>(block_begin(b + 1) - block_begin(b), x, w, block_begin(b), panel,
+                                      std::min(panel + at_once, end), epilogue);
 }
 
-// Rows in 8 bits: round(x / scale) + 128 with scale = max |x| / 127, padded with 128 (zero) to a multiple of four.
+// One row in 8 bits: round(x / scale) + 128 with scale = max |x| / 127, padded with 128 (zero) to a multiple of four.
 static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* scale) {
     typedef uint8_t VB __attribute__((vector_size(W)));
-    V most{};
+    V largest{};
     int64_t i = 0;
     for (; i + W <= n; i += W) {
         const V v = load(x + i), size = v < 0.0f ? -v : v;
-        most = size > most ? size : most;
+        largest = size > largest ? size : largest;
     }
     if (i < n) {
-        const V v = load_some(x + i, n - i), size = v < 0.0f ? -v : v;
-        most = size > most ? size : most;
+        const V v = load_partial(x + i, n - i), size = v < 0.0f ? -v : v;
+        largest = size > largest ? size : largest;
     }
-    const float top = largest(most), factor = top > 0 ? 127 / top : 0;
+    const float top = hmax(largest), factor = top > 0 ? 127 / top : 0;
     *scale = top / 127;
     for (i = 0; i + W <= n; i += W) {
-        const V shifted = fma(load(x + i), all(factor), all(12582912.0f + 128));  // round to nearest even in the low bits
+        // as in exponential(): the sum's low bits hold the number, rounded to nearest even
+        const V shifted = fma(load(x + i), splat(factor), splat(12582912.0f + 128));
         const VB narrow = __builtin_convertvector((VI)shifted, VB);
         memcpy(bytes + i, &narrow, sizeof narrow);
     }
@@ -189,4 +195,4 @@ static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* sc
     for (; i % 4; i++) bytes[i] = 128;
 }
 
-}  // namespace WAY
+}  // namespace ISA

@@ -1,13 +1,50 @@
-// The mixture of discretised logistics of kernels/mixture/reference.py, for one byte: its draw and its cost.
+// The mixture of discretised logistics of kernels/mixture for one byte: anchored means, the draw, and the cost in bits.
 #pragma once
 #include <cmath>
 #include <cstdint>
 
+#include "abi.h"
 #include "philox.h"
 
-namespace WAY {
+namespace ISA {
 
-// log sigmoid(x)
+// The four candidates of kernels/mixture/anchors.py for the byte at `position`.
+static inline void anchor_values(const Shape& shape, const uint8_t* image, int64_t position, float* four) {
+    const int64_t row_bytes = shape.width * shape.channels;
+    const bool inner_column = position / shape.channels % shape.width != 0, inner_row = position >= row_bytes;
+    const auto value = [&](bool inside, int64_t back) {
+        return inside ? float(image[position - back]) / 127.5f - 1.0f : 0.0f;
+    };
+    const float left = value(inner_column, shape.channels), above = value(inner_row, row_bytes);
+    const float corner = value(inner_column && inner_row, row_bytes + shape.channels);
+    four[0] = left;
+    four[1] = above;
+    four[2] = std::fmin(std::fmax(left + above - corner, -1.0f), 1.0f);
+    four[3] = 0;
+}
+
+// Shifts the means of parameters [3K + anchor numbers] by the anchor that the network chose among painted neighbours.
+static inline void apply_anchors(const Shape& shape, const uint8_t* image, int64_t position, float* parameters) {
+    const int64_t K = shape.components;
+    const float* choice = parameters + 3 * K;
+    float values[4], before[4];
+    anchor_values(shape, image, position, values);
+    // a further channel of a pixel also follows what the previous channel did relative to its own candidates
+    if (position % shape.channels) {
+        anchor_values(shape, image, position - 1, before);
+        const float share = 1 / (1 + std::exp(-choice[4])), seen = float(image[position - 1]) / 127.5f - 1.0f;
+        for (int i = 0; i < 4; i++) values[i] += share * (seen - before[i]);
+    }
+    const float top = std::fmax(std::fmax(choice[0], choice[1]), std::fmax(choice[2], choice[3]));
+    float total = 0, sum = 0;
+    for (int i = 0; i < 4; i++) {
+        const float weight = std::exp(choice[i] - top);
+        total += weight;
+        sum += weight * values[i];
+    }
+    for (int64_t i = K; i < 2 * K; i++) parameters[i] += sum / total;
+}
+
 static inline float log_sigmoid(float x) { return std::fmin(x, 0.0f) - std::log1p(std::exp(-std::fabs(x))); }
 
 static inline float scale_of(float raw, bool exp_scale) {
@@ -20,13 +57,13 @@ static inline float scale_of(float raw, bool exp_scale) {
 static inline uint8_t sample(const float* parameters, int64_t K, Uniforms u, float temperature, bool exp_scale) {
     float top = parameters[0];
     for (int64_t i = 1; i < K; i++) top = std::fmax(top, parameters[i]);
-    float all = 0;
-    for (int64_t i = 0; i < K; i++) all += std::exp((parameters[i] - top) / temperature);
-    const float wanted = u.first * all;
+    float total = 0;
+    for (int64_t i = 0; i < K; i++) total += std::exp((parameters[i] - top) / temperature);
+    const float target = u.first * total;
     int64_t picked = 0;
     for (float sum = 0; picked < K - 1; picked++) {
         sum += std::exp((parameters[picked] - top) / temperature);
-        if (wanted < sum) break;
+        if (target < sum) break;
     }
     const float scale = scale_of(parameters[2 * K + picked], exp_scale) * temperature;
     const float value = parameters[K + picked] + scale * (std::log(u.second) - std::log1p(-u.second));
@@ -34,35 +71,28 @@ static inline uint8_t sample(const float* parameters, int64_t K, Uniforms u, flo
     return byte >= 255.0f ? 255 : byte > 0.0f ? uint8_t(byte) : 0;
 }
 
-// Bits that the byte `value` costs at temperature 1.
-static inline double bits_of(const float* parameters, int64_t K, uint8_t value, bool exp_scale) {
+// Bits that the byte `value` costs at temperature 1; `logs` [K] is scratch memory.
+static inline double bits_of(const float* parameters, int64_t K, uint8_t value, bool exp_scale, float* logs) {
     const float half_bin = 1.0f / 255, x = float(value) / 127.5f - 1.0f;
     float top = parameters[0];
     for (int64_t i = 1; i < K; i++) top = std::fmax(top, parameters[i]);
-    float all = 0, most = -INFINITY, logs[64];
-    for (int64_t i = 0; i < K; i++) all += std::exp(parameters[i] - top);
-    double sum = 0;
-    for (int64_t begin = 0; begin < K; begin += 64) {  // any K in a fixed memory: rescale the sum as its top rises
-        const int64_t count = K - begin < 64 ? K - begin : 64;
-        float best = -INFINITY;
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t i = begin + j;
-            const float scale = scale_of(parameters[2 * K + i], exp_scale), centred = x - parameters[K + i];
-            float log = parameters[i] - top;
-            if (value != 255) log += log_sigmoid((centred + half_bin) / scale);
-            if (value != 0) log += log_sigmoid((half_bin - centred) / scale);
-            if (value != 0 && value != 255) log += std::log(-std::expm1(-2 * half_bin / scale));
-            logs[j] = log;
-            best = std::fmax(best, log);
-        }
-        if (best == -INFINITY) continue;
-        if (best > most) {
-            sum *= std::exp(most - best);
-            most = best;
-        }
-        for (int64_t j = 0; j < count; j++) sum += std::exp(logs[j] - most);
+    float total = 0, largest = -INFINITY;
+    for (int64_t i = 0; i < K; i++) total += std::exp(parameters[i] - top);
+    // log(sigmoid(a) - sigmoid(b)) = log sigmoid(a) + log sigmoid(-b) + log(1 - e^(b - a)), exact far from the mean too;
+    // the first and the last byte take all that lies beyond them
+    for (int64_t i = 0; i < K; i++) {
+        const float scale = scale_of(parameters[2 * K + i], exp_scale), centred = x - parameters[K + i];
+        float log = parameters[i] - top;
+        if (value != 255) log += log_sigmoid((centred + half_bin) / scale);
+        if (value != 0) log += log_sigmoid((half_bin - centred) / scale);
+        if (value != 0 && value != 255) log += std::log(-std::expm1(-2 * half_bin / scale));
+        logs[i] = log;
+        largest = std::fmax(largest, log);
     }
-    return -(double(most) + std::log(sum) - std::log(all)) * 1.4426950408889634;
+    if (largest == -INFINITY) return INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < K; i++) sum += std::exp(logs[i] - largest);
+    return -(double(largest) + std::log(sum) - std::log(total)) * 1.4426950408889634;
 }
 
-}  // namespace WAY
+}  // namespace ISA

@@ -9,7 +9,7 @@
 
 #include "vector.h"
 
-namespace WAY {
+namespace ISA {
 
 constexpr int64_t PANEL = 32;
 
@@ -25,14 +25,14 @@ struct Array {
     }
 };
 
-enum Weights { FLOAT32, FLOAT16, INT8 };
+enum WeightType { FLOAT32, FLOAT16, INT8 };  // WEIGHT_TYPES of bindings.py
 
-struct Packed {
-    Weights held = FLOAT32;
+struct PackedMatrix {
+    WeightType type = FLOAT32;
     int64_t inner = 0, panels = 0;
     Array<char> numbers;
     Array<float> bias, scale;    // [32 panels]
-    Array<int32_t> correction;   // [32 panels], 128 times the sum of a column, for activations that are 128 too large
+    Array<int32_t> correction;   // [32 panels], 128 times the sum of a column: int8 activations are stored 128 too large
 
     int64_t width() const { return panels * PANEL; }
     template <class T>
@@ -41,15 +41,15 @@ struct Packed {
     }
 };
 
-// `rows` [n] names the rows of `weights` [., inner] that become columns 0 .. n - 1; -1 leaves a column zero.
-static inline Packed pack(const float* weights, const float* bias, int64_t inner, const std::vector<int64_t>& rows,
-                          Weights held) {
-    Packed p;
-    p.held = held;
+// Packs weights [., inner] and bias [.]: row rows[j] becomes column j, and a column stays zero where rows[j] is -1.
+static inline PackedMatrix pack(const float* weights, const float* bias, int64_t inner,
+                                const std::vector<int64_t>& rows, WeightType type) {
+    PackedMatrix p;
+    p.type = type;
     p.inner = inner;
     p.panels = round_up(int64_t(rows.size()), PANEL) / PANEL;
-    const int64_t deep = round_up(inner, 4), size = held == FLOAT32 ? 4 : held == FLOAT16 ? 2 : 1;
-    p.numbers = Array<char>(p.width() * deep * size);
+    const int64_t padded_inner = round_up(inner, 4), size = type == FLOAT32 ? 4 : type == FLOAT16 ? 2 : 1;
+    p.numbers = Array<char>(p.width() * padded_inner * size);
     p.bias = Array<float>(p.width());
     p.scale = Array<float>(p.width());
     p.correction = Array<int32_t>(p.width());
@@ -57,17 +57,17 @@ static inline Packed pack(const float* weights, const float* bias, int64_t inner
         if (rows[j] < 0) continue;
         const float* row = weights + rows[j] * inner;
         p.bias.data[j] = bias[rows[j]];
-        float most = 0;
-        for (int64_t k = 0; k < inner; k++) most = std::fmax(most, std::fabs(row[k]));
-        p.scale.data[j] = most / 127;
+        float largest = 0;
+        for (int64_t k = 0; k < inner; k++) largest = std::fmax(largest, std::fabs(row[k]));
+        p.scale.data[j] = largest / 127;
+        const int64_t panel = j / PANEL * PANEL * padded_inner, column = j % PANEL;
         for (int64_t k = 0; k < inner; k++) {
-            const int64_t panel = j / PANEL * PANEL * deep, column = j % PANEL;
-            if (held == FLOAT32) {
+            if (type == FLOAT32) {
                 reinterpret_cast<float*>(p.numbers.data)[panel + k * PANEL + column] = row[k];
-            } else if (held == FLOAT16) {
-                reinterpret_cast<half*>(p.numbers.data)[panel + k * PANEL + column] = narrowed(row[k]);
+            } else if (type == FLOAT16) {
+                reinterpret_cast<half*>(p.numbers.data)[panel + k * PANEL + column] = float_to_half(row[k]);
             } else {
-                const int8_t q = int8_t(most > 0 ? std::nearbyint(row[k] / most * 127) : 0);
+                const int8_t q = int8_t(largest > 0 ? std::nearbyint(row[k] / largest * 127) : 0);
                 reinterpret_cast<int8_t*>(p.numbers.data)[panel + k / 4 * 4 * PANEL + column * 4 + k % 4] = q;
                 p.correction.data[j] += 128 * q;
             }
@@ -76,4 +76,4 @@ static inline Packed pack(const float* weights, const float* bias, int64_t inner
     return p;
 }
 
-}  // namespace WAY
+}  // namespace ISA

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace WAY {
+namespace ISA {
 
 struct Uniforms {
     float first, second;  // in (0, 1)
@@ -23,4 +23,4 @@ static inline Uniforms uniforms(int64_t seed, int64_t index, int64_t position) {
     return {(float(c0 >> 9) + 0.5f) * 0x1p-23f, (float(c1 >> 9) + 0.5f) * 0x1p-23f};
 }
 
-}  // namespace WAY
+}  // namespace ISA

@@ -1,150 +1,173 @@
-// The native step for one instruction set: compiled once for each, WAY being its name. Seats in tiles, tiles in teams.
+// The CPU kernel for one instruction set, compiled once for each with ISA being its name: slots are divided into tiles,
+// and tiles among groups of threads. How they are divided changes the time of a call and never a bit of its result.
+#include "runner.h"
+
 #include <algorithm>
 #include <memory>
 
-#include "network.h"
-#include "runner.h"
+#include "layers.h"
 
-namespace WAY {
+namespace ISA {
 
-constexpr int64_t ROWS_OF_A_TEAM = 2;  // fewer rows than this for each thread, and threads share a tile instead
-// How long threads work apart after more than half of a call was lost to waiting: at first, and when that goes on.
-constexpr auto APART = std::chrono::milliseconds(5), LONGEST_APART = std::chrono::milliseconds(160);
+constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thread, threads share a tile
+// How long threads work solo after more than half of a call was lost at barriers: at first, and when that goes on.
+constexpr auto SOLO = std::chrono::milliseconds(5), LONGEST_SOLO = std::chrono::milliseconds(160);
 
-class Runner final : public Native {
+class IsaRunner final : public Runner {
     const Network network;
-    Threads threads;
-    std::vector<std::unique_ptr<Tile>> tiles;
+    const Weights& weights = network.weights;
+    ThreadPool threads;
+    std::vector<std::unique_ptr<Tile>> tiles;  // one for each thread, as each may be a group of its own
     std::vector<Scratch> scratches;
-    std::chrono::steady_clock::time_point apart_until{};
-    std::chrono::milliseconds apart_for = APART;
+    std::chrono::steady_clock::time_point solo_until{};
+    std::chrono::milliseconds solo_time = SOLO;
 
   public:
-    Runner(const Shape& shape, const float* const* tensors, Precision precision, int64_t count)
-        : network(shape, tensors, precision), threads(int(count)) {
-        for (int64_t i = 0; i < count; i++) {
+    IsaRunner(const Shape& shape, const Tensor* tensors, int64_t tensor_count, int64_t weight_type,
+              int64_t thread_count)
+        : network(shape, tensors, tensor_count, WeightType(weight_type)),
+          threads(int(thread_count)),
+          scratches(thread_count) {
+        for (Scratch& scratch : scratches) {
             tiles.push_back(std::make_unique<Tile>());
-            network.prepare(*tiles.back());
-            scratches.push_back(network.scratch());
+            network.allocate(*tiles.back());
+            network.allocate(scratch);
         }
     }
 
-    void advance(const Seats& seats, int64_t steps) override {
-        std::vector<int64_t> busy;
-        for (int64_t b = 0; b < seats.rows; b++)
-            if (seats.position[b] < network.bytes) busy.push_back(b);
-        const int64_t count = int64_t(busy.size());
+    void advance(const Slots& slots, int64_t steps) override {
+        std::vector<int64_t> in_flight;
+        for (int64_t b = 0; b < slots.count; b++)
+            if (slots.position[b] < weights.bytes) in_flight.push_back(b);
+        const int64_t count = int64_t(in_flight.size());
         if (!count) return;
-        const int64_t wanted = apart() ? count : (count + ROWS_OF_A_TEAM - 1) / ROWS_OF_A_TEAM;
-        const int64_t teams = std::min<int64_t>(wanted, threads.count);
-        const int64_t rounds = (count + teams * TILE - 1) / (teams * TILE), pieces = std::min(count, rounds * teams);
-        in_teams(teams, pieces, [&](int64_t piece, Tile& tile, Scratch& mine, const Member& me) {
-            const int64_t begin = count * piece / pieces, end = count * (piece + 1) / pieces;
+
+        // Groups of several threads only where there are too few rows to keep each thread busy with its own. Parts of
+        // equal size that fit a tile; a multiple of the groups, so that none is idle in the last round.
+        const int64_t wanted = solo() ? count : (count + ROWS_PER_GROUP - 1) / ROWS_PER_GROUP;
+        const int64_t groups = std::min<int64_t>(wanted, threads.count);
+        const int64_t rounds = (count + groups * TILE - 1) / (groups * TILE), parts = std::min(count, rounds * groups);
+
+        // A part takes all its steps before the next one: its states are in cache from the second step on.
+        run_groups(groups, parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
+            const int64_t begin = count * part / parts, end = count * (part + 1) / parts;
             for (int64_t step = 0; step < steps; step++) {
-                if (me.rank == 0) {
+                // images that are done leave their row to the next one
+                if (member.rank == 0) {
                     tile.rows = 0;
-                    for (int64_t i = begin; i < end; i++)
-                        if (seats.position[busy[i]] < network.bytes) {
-                            tile.seat[tile.rows] = busy[i];
-                            tile.position[tile.rows++] = seats.position[busy[i]];
+                    for (int64_t i = begin; i < end; i++) {
+                        const int64_t b = in_flight[i];
+                        if (slots.position[b] < weights.bytes) {
+                            tile.slot[tile.rows] = b;
+                            tile.position[tile.rows] = slots.position[b];
+                            tile.rows++;
                         }
+                    }
                 }
-                me.barrier->wait();
+                member.barrier->wait();
                 if (!tile.rows) break;
-                embed(tile, me, seats);
-                network.run_layers(tile, mine, me, seats);
-                for (int64_t r = me.rank; r < tile.rows; r += me.size()) paint(tile, r, mine, seats);
-                me.barrier->wait();
+                embed_rows(tile, member, slots);
+                network.run_layers(tile, scratch, member, slots);
+                for (int64_t r = member.rank; r < tile.rows; r += member.size()) paint(tile, r, scratch, slots);
+                member.barrier->wait();
             }
-            me.barrier->wait();  // nobody fills the tile anew while another still looks whether it is empty
+            member.barrier->wait();  // else rank 0 could fill the tile anew before another thread has seen it empty
         });
     }
 
-    void read(const Seats& seats, int64_t start, int64_t stop, double* bits, float* parameters) override {
-        const int64_t count = stop - start, K = network.shape.components;
-        const int64_t teams = std::min<int64_t>(seats.rows, threads.count);
-        in_teams(teams, seats.rows, [&](int64_t b, Tile& tile, Scratch& mine, const Member& me) {
+    void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters) override {
+        const int64_t bytes_read = stop - start, K = weights.shape.components;
+        const int64_t groups = std::min<int64_t>(slots.count, threads.count);
+        // A part is one image; the rows of its tiles are successive positions, whose bytes are all known.
+        run_groups(groups, slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
+            const uint8_t* image = slots.images + b * weights.bytes;
             for (int64_t begin = start; begin < stop; begin += TILE) {
-                if (me.rank == 0) {
+                if (member.rank == 0) {
                     tile.rows = std::min(TILE, stop - begin);
-                    for (int64_t r = 0; r < tile.rows; r++) tile.seat[r] = b, tile.position[r] = begin + r;
+                    for (int64_t r = 0; r < tile.rows; r++) {
+                        tile.slot[r] = b;
+                        tile.position[r] = begin + r;
+                    }
                 }
-                me.barrier->wait();
-                embed(tile, me, seats);
-                network.run_layers(tile, mine, me, seats);
-                for (int64_t r = me.rank; r < tile.rows; r += me.size()) {
-                    const uint8_t* image = seats.images + b * network.bytes;
-                    const float* p = network.read_out(tile, r, image, mine);
-                    const int64_t at = b * count + tile.position[r] - start;
-                    bits[at] = bits_of(p, K, image[tile.position[r]], network.shape.exp_scale);
+                member.barrier->wait();
+                embed_rows(tile, member, slots);
+                network.run_layers(tile, scratch, member, slots);
+                for (int64_t r = member.rank; r < tile.rows; r += member.size()) {
+                    const float* p = network.read_out(tile, r, image, scratch);
+                    const int64_t at = b * bytes_read + tile.position[r] - start;
+                    bits[at] = bits_of(p, K, image[tile.position[r]], weights.shape.exp_scale, scratch.logs.data());
                     if (parameters) memcpy(parameters + at * 3 * K, p, 4 * 3 * K);
                 }
-                me.barrier->wait();
+                member.barrier->wait();
             }
-            if (me.rank == 0) seats.position[b] = stop;
+            if (member.rank == 0) slots.position[b] = stop;
         });
     }
 
   private:
-    // `pieces` of work over teams of equal size; a team takes the next piece when it has done one.
+    // Calls work(part, tile, scratch, member) for every part, on every member of the group that takes it. Groups have
+    // equal sizes and take the next part when they have finished one.
     template <class Work>
-    void in_teams(int64_t teams, int64_t pieces, const Work& work) {
-        const int64_t most = std::max<int64_t>(1, network.shape.heads);  // more threads than heads find nothing to do
-        const int64_t size = apart() ? 1 : std::min(threads.count / teams, most);
+    void run_groups(int64_t groups, int64_t parts, const Work& work) {
+        const int64_t limit = std::max<int64_t>(1, weights.shape.heads);  // further threads would have no head to compute
+        const int64_t size = solo() ? 1 : std::min(threads.count / groups, limit);
         std::atomic<int64_t> next{0};
-        std::vector<int64_t> taken(teams);
-        const auto begun = std::chrono::steady_clock::now();
-        for (int64_t team = 0; team < teams; team++) tiles[team]->barrier.size = int(size);
+        std::vector<int64_t> taken(groups);
+        const auto start = std::chrono::steady_clock::now();
+        for (int64_t group = 0; group < groups; group++) tiles[group]->barrier.size = int(size);
         threads.run([&](int rank) {
-            const int64_t team = rank / size;
-            if (team >= teams) return;
-            Tile& tile = *tiles[team];
-            const Member me{&tile.barrier, int(rank % size)};
+            const int64_t group = rank / size;
+            if (group >= groups) return;
+            Tile& tile = *tiles[group];
+            const GroupMember member{&tile.barrier, int(rank % size)};
             for (;;) {
-                if (me.rank == 0) taken[team] = next.fetch_add(1);
-                me.barrier->wait();
-                const int64_t piece = taken[team];
-                if (piece >= pieces) return;
-                work(piece, tile, scratches[rank], me);
-                me.barrier->wait();
+                if (member.rank == 0) taken[group] = next.fetch_add(1);
+                member.barrier->wait();
+                const int64_t part = taken[group];
+                if (part >= parts) return;
+                work(part, tile, scratches[rank], member);
+                member.barrier->wait();
             }
         });
         if (size == 1) return;
+
+        // If other programs took our cores for more than 60 % of the call, groups do harm: each thread works on tiles of
+        // its own for a while, twice as long each time the next attempt is disturbed as well.
         int64_t lost = 0;
-        for (int64_t team = 0; team < teams; team++) lost += tiles[team]->barrier.lost.exchange(0);
-        const auto ended = std::chrono::steady_clock::now();
-        const bool disturbed = std::chrono::nanoseconds(lost / (teams * (size - 1))) > (ended - begun) * 6 / 10;
-        if (disturbed) apart_until = ended + apart_for;
-        apart_for = disturbed ? std::min(2 * apart_for, LONGEST_APART) : APART;
+        for (int64_t group = 0; group < groups; group++) lost += tiles[group]->barrier.long_waits.exchange(0);
+        const auto end = std::chrono::steady_clock::now();
+        const bool disturbed = std::chrono::nanoseconds(lost / (groups * (size - 1))) > (end - start) * 6 / 10;
+        if (disturbed) solo_until = end + solo_time;
+        solo_time = disturbed ? std::min(2 * solo_time, LONGEST_SOLO) : SOLO;
     }
 
-    // Whether other programs have lately taken processors from us: a team would wait for them at every meeting.
-    bool apart() const { return std::chrono::steady_clock::now() < apart_until; }
+    // Whether other programs took cores from us a short while ago.
+    bool solo() const { return std::chrono::steady_clock::now() < solo_until; }
 
-    void embed(Tile& tile, const Member& me, const Seats& seats) const {
-        for (int64_t r = me.rank; r < tile.rows; r += me.size())
-            network.embed(seats.images + tile.seat[r] * network.bytes, tile.position[r],
-                          tile.x.data + r * network.padded_width);
-        me.barrier->wait();
+    void embed_rows(Tile& tile, const GroupMember& member, const Slots& slots) const {
+        for (int64_t r = member.rank; r < tile.rows; r += member.size())
+            embed(weights, slots.images + tile.slot[r] * weights.bytes, tile.position[r],
+                  tile.x.data + r * weights.padded_width);
+        member.barrier->wait();
     }
 
-    // The byte of a row: drawn, or the known one; what it costs; one position on.
-    void paint(Tile& tile, int64_t r, Scratch& mine, const Seats& seats) const {
-        const int64_t b = tile.seat[r], position = tile.position[r], K = network.shape.components;
-        const bool exp_scale = network.shape.exp_scale;
-        uint8_t* image = seats.images + b * network.bytes;
-        const float* parameters = network.read_out(tile, r, image, mine);
+    // Samples the byte of a row unless it is known, adds its cost, and moves the slot to the next position.
+    void paint(Tile& tile, int64_t r, Scratch& scratch, const Slots& slots) const {
+        const int64_t b = tile.slot[r], position = tile.position[r], K = weights.shape.components;
+        const bool exp_scale = weights.shape.exp_scale;
+        uint8_t* image = slots.images + b * weights.bytes;
+        const float* parameters = network.read_out(tile, r, image, scratch);
         uint8_t& byte = image[position];
-        if (!seats.known[b * network.bytes + position])
-            byte = sample(parameters, K, uniforms(seats.seed[b], seats.index[b], position), seats.temperature[b],
+        if (!slots.known[b * weights.bytes + position])
+            byte = sample(parameters, K, uniforms(slots.seed[b], slots.index[b], position), slots.temperature[b],
                           exp_scale);
-        seats.bits[b] += bits_of(parameters, K, byte, exp_scale);
-        seats.position[b] = position + 1;
+        slots.bits[b] += bits_of(parameters, K, byte, exp_scale, scratch.logs.data());
+        slots.position[b] = position + 1;
     }
 };
 
-Native* create(const Shape& shape, const float* const* tensors, Precision precision, int64_t threads) {
-    return new Runner(shape, tensors, precision, threads);
+Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads) {
+    return new IsaRunner(shape, tensors, count, weight_type, threads);
 }
 
-}  // namespace WAY
+}  // namespace ISA

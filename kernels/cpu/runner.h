@@ -1,14 +1,15 @@
-// What every instruction set's way of the native step offers; dispatch.cpp picks one.
+// The interface that runner.cpp implements once for each instruction set; dispatch.cpp picks one of them.
 #pragma once
 #include "abi.h"
 
-struct Native {
-    virtual ~Native() = default;
-    virtual void advance(const Seats&, int64_t steps) = 0;
-    virtual void read(const Seats&, int64_t start, int64_t stop, double* bits, float* parameters) = 0;
+struct Runner {
+    virtual ~Runner() = default;
+    virtual void advance(const Slots&, int64_t steps) = 0;
+    virtual void read(const Slots&, int64_t start, int64_t stop, double* bits, float* parameters) = 0;
 };
 
-namespace avx512vnni { Native* create(const Shape&, const float* const*, Precision, int64_t threads); }
-namespace avx512 { Native* create(const Shape&, const float* const*, Precision, int64_t threads); }
-namespace avx2 { Native* create(const Shape&, const float* const*, Precision, int64_t threads); }
-namespace portable { Native* create(const Shape&, const float* const*, Precision, int64_t threads); }
+// Each throws std::invalid_argument if the tensors are not those the shape needs.
+namespace avx512vnni { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
+namespace avx512 { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
+namespace avx2 { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
+namespace portable { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }

@@ -1,4 +1,4 @@
-// Threads that live as long as their network, and teams of them that meet at barriers inside one piece of work.
+// Threads that live as long as their network, and groups of them that share a tile and wait for each other at barriers.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,43 +12,50 @@
 #endif
 #include <sched.h>
 
-namespace WAY {
+namespace ISA {
 
-// A meeting of `size` threads, a few hundred nanoseconds when all of them run. Who waits spins: yielding at once gives a
-// busy neighbour's program its whole time slice at every meeting (measured: steps 20 times slower). Where another program
-// has taken a member's processor, the wait is long whatever one does, and `lost` tells.
+static inline void spin_pause() {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+}
+
+// A barrier for `size` threads, a few hundred nanoseconds when all of them run. Waiting threads spin: yielding at once
+// gives another program its whole time slice at every barrier (measured: steps 20 times slower). If the system has
+// given a member's core to another program the wait is long in any case, and is added to `long_waits`.
 class Barrier {
-    static constexpr auto LONG = std::chrono::microseconds(1500), PATIENCE = std::chrono::microseconds(20000);
+    static constexpr auto LONG_WAIT = std::chrono::microseconds(1500), SPIN_LIMIT = std::chrono::microseconds(20000);
+    // lines of cache of their own: spinning threads read only the second, which changes once a barrier
     alignas(64) std::atomic<int> arrived{0};
-    alignas(64) std::atomic<unsigned> meeting{0};
+    alignas(64) std::atomic<unsigned> generation{0};
 
   public:
     int size = 1;
-    std::atomic<int64_t> lost{0};  // nanoseconds of long waits, all members together
+    std::atomic<int64_t> long_waits{0};  // nanoseconds, summed over the members
 
     void wait() {
         if (size == 1) return;
-        const unsigned now = meeting.load(std::memory_order_relaxed);
+        // read before arriving: once the last one has arrived, the number changes
+        const unsigned current = generation.load(std::memory_order_relaxed);
+        // the last to arrive opens the barrier; it is ready for the next use before any other thread sees that
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
             arrived.store(0, std::memory_order_relaxed);
-            meeting.store(now + 1, std::memory_order_release);
+            generation.store(current + 1, std::memory_order_release);
             return;
         }
-        const auto begun = std::chrono::steady_clock::now();
-        for (int spins = 1; meeting.load(std::memory_order_acquire) == now; spins++) {
-#if defined(__x86_64__)
-            _mm_pause();
-#endif
-            if (spins % 1024) continue;
-            if (std::chrono::steady_clock::now() - begun > PATIENCE) sched_yield();
+        const auto start = std::chrono::steady_clock::now();
+        for (int spins = 1; generation.load(std::memory_order_acquire) == current; spins++) {
+            spin_pause();
+            // the clock costs more than a pause: look at it now and then. After SPIN_LIMIT another program needs this core.
+            if (spins % 1024 == 0 && std::chrono::steady_clock::now() - start > SPIN_LIMIT) sched_yield();
         }
-        const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begun;
-        if (waited > LONG) lost.fetch_add(waited.count(), std::memory_order_relaxed);
+        const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;
+        if (waited > LONG_WAIT) long_waits.fetch_add(waited.count(), std::memory_order_relaxed);
     }
 };
 
-// What one thread of a team knows of it.
-struct Member {
+// One thread of a group, and its share of `count` heads or columns.
+struct GroupMember {
     Barrier* barrier;
     int rank;
 
@@ -57,43 +64,43 @@ struct Member {
     int64_t end(int64_t count) const { return count * (rank + 1) / size(); }
 };
 
-// Threads that wait for work: awake for a moment after the last one, as the next call is often near, then asleep.
-class Threads {
-    static constexpr auto AWAKE = std::chrono::microseconds(100);
+// `count` threads, the caller being one of them. Between two jobs they spin for a moment, as the next call is often
+// near, and then sleep.
+class ThreadPool {
+    static constexpr auto SPIN_TIME = std::chrono::microseconds(100);
 
     std::mutex mutex;
-    std::condition_variable begun, ended;
+    std::condition_variable started, finished;
     std::function<void(int)> job;
     alignas(64) std::atomic<uint64_t> jobs{0};
-    alignas(64) std::atomic<int> busy{0};
+    alignas(64) std::atomic<int> unfinished{0};
     std::atomic<bool> closing{false};
-    std::vector<std::thread> others;
+    std::vector<std::thread> threads;
 
-    // Returns at once when `there()` holds, looking again and again for a moment; else sleeps until told to look.
-    template <class There>
-    void await(std::condition_variable& told, There there) {
-        const auto until = std::chrono::steady_clock::now() + AWAKE;
+    // Returns when `condition()` holds; `changed` is notified under the mutex after each change.
+    template <class Condition>
+    void await(std::condition_variable& changed, Condition condition) {
+        const auto until = std::chrono::steady_clock::now() + SPIN_TIME;
         do {
             for (int i = 0; i < 64; i++) {
-                if (there()) return;
-#if defined(__x86_64__)
-                _mm_pause();
-#endif
+                if (condition()) return;
+                spin_pause();
             }
         } while (std::chrono::steady_clock::now() < until);
         std::unique_lock lock(mutex);
-        told.wait(lock, there);
+        changed.wait(lock, condition);
     }
 
     void work(int rank) {
-        for (uint64_t seen = 0;;) {
-            await(begun, [&] { return closing.load() || jobs.load() != seen; });
+        for (uint64_t done = 0;;) {
+            await(started, [&] { return closing.load() || jobs.load() != done; });
             if (closing) return;
-            seen++;
+            done++;
             job(rank);
-            if (busy.fetch_sub(1) == 1) {
+            if (unfinished.fetch_sub(1) == 1) {
+                // with the mutex held the caller is either asleep, and is woken, or has not yet looked
                 std::lock_guard lock(mutex);
-                ended.notify_one();
+                finished.notify_one();
             }
         }
     }
@@ -101,30 +108,30 @@ class Threads {
   public:
     const int count;
 
-    explicit Threads(int count) : count(count) {
-        for (int rank = 1; rank < count; rank++) others.emplace_back([this, rank] { work(rank); });
+    explicit ThreadPool(int count) : count(count) {
+        for (int rank = 1; rank < count; rank++) threads.emplace_back([this, rank] { work(rank); });
     }
-    ~Threads() {
+    ~ThreadPool() {
         {
             std::lock_guard lock(mutex);
             closing = true;
         }
-        begun.notify_all();
-        for (auto& thread : others) thread.join();
+        started.notify_all();
+        for (auto& thread : threads) thread.join();
     }
 
-    // Calls job(rank) on all threads, the caller's being rank 0; returns when all are done.
-    void run(std::function<void(int)> what) {
+    // Calls next(rank) on all threads, the caller's rank being 0; returns when all are done.
+    void run(std::function<void(int)> next) {
         {
             std::lock_guard lock(mutex);
-            job = std::move(what);
-            busy = count - 1;
+            job = std::move(next);
+            unfinished = count - 1;
             jobs++;
         }
-        begun.notify_all();
+        started.notify_all();
         job(0);
-        await(ended, [&] { return busy.load() == 0; });
+        await(finished, [&] { return unfinished.load() == 0; });
     }
 };
 
-}  // namespace WAY
+}  // namespace ISA

@@ -1,5 +1,5 @@
 // One vector of floats, as wide as the instruction set that this file is compiled for, and what the compiler's own
-// vector arithmetic (+ - * / ? :) does not say: fused multiply-add, float16, parts of vectors.
+// vector arithmetic (+ - * / ? :) lacks: fused multiply-add, float16, partial vectors, horizontal sums.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -7,9 +7,10 @@
 #include <immintrin.h>
 #endif
 
+// Loops over arrays of vectors must be unrolled fully, or the arrays live in memory instead of registers.
 #define UNROLL _Pragma("GCC unroll 64")
 
-namespace WAY {
+namespace ISA {
 
 #if defined(__AVX512F__)
 constexpr int W = 16;
@@ -20,7 +21,7 @@ constexpr int W = 4;
 #endif
 typedef float V __attribute__((vector_size(4 * W)));
 typedef int32_t VI __attribute__((vector_size(4 * W)));
-typedef uint16_t half;  // float16, as bits
+typedef uint16_t half;  // the bits of a float16
 
 static inline V load(const float* p) {
     V v;
@@ -28,17 +29,19 @@ static inline V load(const float* p) {
     return v;
 }
 static inline void store(float* p, V v) { memcpy(p, &v, sizeof v); }
-static inline V all(float x) { return x - V{}; }
 
-// The first n < W floats, the others zero.
-static inline V load_some(const float* p, int64_t n) {
+// The first n < W floats, the other lanes zero.
+static inline V load_partial(const float* p, int64_t n) {
     V v{};
     memcpy(&v, p, 4 * n);
     return v;
 }
-static inline void store_some(float* p, V v, int64_t n) { memcpy(p, &v, 4 * n); }
+static inline void store_partial(float* p, V v, int64_t n) { memcpy(p, &v, 4 * n); }
 
-static inline float widened(half h) {
+// x in every lane. x - 0 and not x + 0, which would turn -0 into 0.
+static inline V splat(float x) { return x - V{}; }
+
+static inline float half_to_float(half h) {
     const uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
     float x;
     if (exponent == 0) {
@@ -50,8 +53,8 @@ static inline float widened(half h) {
     return x;
 }
 
-// Round to nearest, ties to even; beyond the largest float16, infinity.
-static inline half narrowed(float x) {
+// Rounds to nearest, ties to even; beyond the largest float16, infinity.
+static inline half float_to_half(float x) {
     uint32_t bits;
     memcpy(&bits, &x, 4);
     const uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
@@ -70,43 +73,29 @@ static inline half narrowed(float x) {
 #if defined(__AVX512F__)
 static inline V fma(V a, V b, V c) { return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 static inline V load(const half* p) { return (V)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)); }
-static inline void store(half* p, V v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph((__m512)v, 0)); }
 #elif defined(__AVX2__)
 static inline V fma(V a, V b, V c) { return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 static inline V load(const half* p) { return (V)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
-static inline void store(half* p, V v) { _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph((__m256)v, 0)); }
 #else
 static inline V fma(V a, V b, V c) { return a * b + c; }
 static inline V load(const half* p) {
     V v;
-    for (int i = 0; i < W; i++) v[i] = widened(p[i]);
+    for (int i = 0; i < W; i++) v[i] = half_to_float(p[i]);
     return v;
-}
-static inline void store(half* p, V v) {
-    for (int i = 0; i < W; i++) p[i] = narrowed(v[i]);
 }
 #endif
 
-static inline V load_some(const half* p, int64_t n) {
-    V v{};
-    for (int i = 0; i < n; i++) v[i] = widened(p[i]);
-    return v;
-}
-static inline void store_some(half* p, V v, int64_t n) {
-    for (int i = 0; i < n; i++) p[i] = narrowed(v[i]);
-}
-
-// Lanes added in one fixed order.
-static inline float total(V v) {
+// Sum of the lanes, always added in the same order.
+static inline float hsum(V v) {
     for (int width = W / 2; width; width /= 2)
         for (int i = 0; i < width; i++) v[i] += v[i + width];
     return v[0];
 }
 
-static inline float largest(V v) {
+static inline float hmax(V v) {
     float x = v[0];
     for (int i = 1; i < W; i++) x = v[i] > x ? v[i] : x;
     return x;
 }
 
-}  // namespace WAY
+}  // namespace ISA

@@ -1,20 +1,23 @@
 """The output distribution: a mixture of K discretised logistics over a byte (section 4.2; Salimans et
-al., "PixelCNN++", 2017). Log-probability and sampling live here and share `_split`, so that what is
-sampled is what was trained.
+al., "PixelCNN++", 2017). Log-probability and sampling share `_split`, so that what is sampled is what
+was trained.
 
-A byte x stands at x / 127.5 - 1; its bin is half a step wide to either side, and the first and the last
+A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and the last
 bin take the tails. Parameters are [..., 3K]: logits, means, raw scales, in that order.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
 
+LN2 = math.log(2)
 LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
 
 
 def _split(parameters: torch.Tensor, scale: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Logits, means and scales, each [..., K], float32. `scale`: "exp" (floored at e^-7, as the authors'
+    """Returns logits, means and scales, each [..., K], float32. `scale`: "exp" (floored at e^-7, as the authors'
     loss) or "elu" (elu(x) + 1.0001, as their sampler)."""
     logits, means, raw = parameters.float().chunk(3, dim=-1)
     if scale == "exp":
@@ -25,7 +28,7 @@ def _split(parameters: torch.Tensor, scale: str) -> tuple[torch.Tensor, torch.Te
 
 
 def log_prob(parameters: torch.Tensor, values: torch.Tensor, scale: str) -> torch.Tensor:
-    """Natural log-probability [...] of the bytes `values` [...] under `parameters` [..., 3K].
+    """Returns the natural log-probability [...] of the bytes `values` [...] under `parameters` [..., 3K].
 
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable
     logarithm; the outer bins drop the factors that the tails make 1.
@@ -39,8 +42,13 @@ def log_prob(parameters: torch.Tensor, values: torch.Tensor, scale: str) -> torc
     return torch.logsumexp(F.log_softmax(logits, dim=-1) + inner + outer + width, dim=-1)
 
 
+def bits(parameters: torch.Tensor, values: torch.Tensor, scale: str) -> torch.Tensor:
+    """Returns the cost [...] in bits, float64, of the bytes `values` [...]: -log2 of their probability."""
+    return -log_prob(parameters, values, scale).double() / LN2
+
+
 def sample(parameters: torch.Tensor, uniforms: torch.Tensor, temperature: torch.Tensor, scale: str) -> torch.Tensor:
-    """One byte [...] (uint8) for each row of `parameters` [..., 3K].
+    """Returns one byte [...] (uint8) for each row of `parameters` [..., 3K].
 
     uniforms [..., 2] in (0, 1): the first picks the component, the second inverts its logistic.
     temperature [...] > 0 divides the logits and multiplies the scales; 1 is the model itself.

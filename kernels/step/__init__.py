@@ -1,5 +1,6 @@
-"""One step of the recurrence (eq. 18-20), for images that each stand at their own position.
-`reference.py` is the law, `eager.py` the working way; one signature."""
+"""One step of the recurrence (eq. 18-20), for images that are each at their own position. `reference.py` is the literal
+loop, `eager.py` the same function in torch operations over the batch; `fused_triton.py` does more in one launch, with a
+name and a signature of its own."""
 
 from scanline.kernels.step.eager import recurrent_step
 

@@ -1,4 +1,4 @@
-"""The recurrent step in plain torch operations over the whole batch."""
+"""The recurrent step in torch operations over the whole batch, on any device."""
 
 import torch
 

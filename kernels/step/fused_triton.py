@@ -1,8 +1,10 @@
-"""The recurrent step on a GPU: one pass over the state. A program reads the states of a few heads of one image,
-adds phi(k) v^T, reads y out of them while they are in registers, and writes them back.
+"""The recurrent step on a GPU, with what surrounds it: one pass over the state. A program reads the states of a few
+heads of one image, adds phi(k) v^T, reads y out of them while they are in registers, and writes them back. All sums are
+float32, whatever type s is stored in.
 
-Refuses to know what a row is: `rows` says which state each projection belongs to, and a negative one costs one
-load. What a program computes depends on its own image alone. All sums are float32, whatever s rests in.
+Its reference is `reference.recurrent_step`, but its signature is its own. It takes the projection before it is split
+and before the feature map, applies the map itself, and finds the states of each row through `slots`, where -1 costs
+one load. What a program computes depends on its own image alone.
 """
 
 import torch
@@ -17,31 +19,31 @@ ELEMENTS = 4096  # of s in one program: 16 KB of float32 in flight, 8 loads of 1
 WARPS = 4
 
 
-def recurrent_step(
+def fused_recurrent_step(
     projected: torch.Tensor,  # [B, 2 H C + H M]: queries and keys before the feature map, values
-    s: torch.Tensor,  # [R, H, C, M] float32, float16 or bfloat16, changed in place
-    z: torch.Tensor,  # [R, H, C] float32, changed in place
-    rows: torch.Tensor,  # [B] int64, all different: the row of s and z each one steps; nothing is done where negative
+    s: torch.Tensor,  # [S, H, C, M] float32, float16 or bfloat16, changed in place
+    z: torch.Tensor,  # [S, H, C] float32, changed in place
+    slots: torch.Tensor,  # [B] int64, all different: which of the S states each row steps; -1: nothing is done
     feature_map: str = "elu",
     y: torch.Tensor | None = None,  # [B, H M] float32, where to put the result
-    chained: bool = False,  # to the launches around it: see kernels/handover
+    chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> torch.Tensor:
-    """As `reference.recurrent_step` for the chosen rows: s and z are updated IN PLACE; returns y [B, H M], whose
-    rows of negative `rows` hold what they held."""
+    """As `reference.recurrent_step` for the chosen slots: s and z are updated IN PLACE. Returns y [B, H M]; its rows
+    whose slot is -1 are not written."""
     _, heads, key_width, value_width = s.shape
     known_map(feature_map)
-    if projected.shape != (len(rows), heads * (2 * key_width + value_width)) or z.shape != s.shape[:3]:
+    if projected.shape != (len(slots), heads * (2 * key_width + value_width)) or z.shape != s.shape[:3]:
         raise ValueError(f"projections {list(projected.shape)}, s {list(s.shape)} and z {list(z.shape)} do not fit")
     assert projected.is_contiguous()
     assert s.is_contiguous()
     assert z.is_contiguous()
-    y = projected.new_zeros(len(rows), heads * value_width) if y is None else y
+    y = projected.new_zeros(len(slots), heads * value_width) if y is None else y
     c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
     h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
-    grid = (len(rows), triton.cdiv(heads, h))
+    grid = (len(slots), triton.cdiv(heads, h))
     warps = WARPS * max(1, min(4, c * m // ELEMENTS))
     _step[grid](
-        projected, s, z, rows, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=warps,
+        projected, s, z, slots, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=warps,
         **options(chained),
     )  # fmt: skip
     return y
@@ -59,7 +61,7 @@ def _step(
     projected,
     s,
     z,
-    rows,
+    slots,
     y,
     heads,
     key_width: tl.constexpr,
@@ -72,29 +74,31 @@ def _step(
     chained: tl.constexpr,
 ):
     image = tl.program_id(0).to(tl.int64)
-    row = tl.load(rows + image)
+    slot = tl.load(slots + image)
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    own_heads = tl.where(row < 0, 0, heads)  # none where the row is nobody's
+    own_heads = tl.where(slot < 0, 0, heads)  # masks every load of an empty slot
     in_keys = (h[:, None] < own_heads) & (c[None, :] < key_width)
     in_values = (h[:, None] < own_heads) & (m[None, :] < value_width)
     in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
 
-    states = s + row * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
-    sums = z + row * heads * key_width + keys
+    states = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
+    sums = z + slot * heads * key_width + keys
     state = tl.load(states, mask=in_state, other=0.0).to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
-    wait(chained)  # for the projection; the state is this kernel's own, and `rows` older than the launch before
-    if row < 0:
+    # The projection is the previous kernel's; s and z are read and written by this kernel only, and `slots` was written
+    # before the previous kernel began, so the states above may be fetched early.
+    wait(chained)
+    if slot < 0:
         return
     first = projected + image * heads * (2 * key_width + value_width)
     q = phi(tl.load(first + keys, mask=in_keys, other=0.0), feature_map)
     k = phi(tl.load(first + heads * key_width + keys, mask=in_keys, other=0.0), feature_map)
     v = tl.load(first + 2 * heads * key_width + values, mask=in_values, other=0.0)
-    q = tl.where(in_keys, q, 0.0)  # phi(0) is 1
+    q = tl.where(in_keys, q, 0.0)  # phi(0) is 1: masked loads must not count
 
     state += k[:, :, None] * v[:, None, :]
     total += k

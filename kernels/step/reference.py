@@ -1,4 +1,4 @@
-"""The law for the recurrent step: eq. 18-20, image by image and head by head. Never optimised."""
+"""The reference of the recurrent step: eq. 18-20, image by image and head by head. Never optimised."""
 
 import torch
 

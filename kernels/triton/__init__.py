@@ -1,1 +1,3 @@
-"""Pieces of a GPU's step whose law is a torch operation: embedding, LayerNorm, matrix product, launch chaining."""
+"""Triton kernels of operations that torch has: embedding, LayerNorm, matrix product; torch is their reference. `pdl.py`
+chains their launches.
+"""

@@ -1,4 +1,6 @@
-"""LayerNorm of whole rows, in place: mean, then the mean of squares around it, in float32."""
+"""LayerNorm of whole rows, in place, where it is not fused into the matrix product that follows (post-norm models).
+Reference: torch.nn.functional.layer_norm. The mean first, then the mean of squares around it, in float32.
+"""
 
 import torch
 import triton
@@ -12,25 +14,25 @@ ROWS = 4  # of a program
 
 def layer_norm(
     x: torch.Tensor,  # [B, D] float32, changed in place
-    gain: torch.Tensor,  # [D]
-    shift: torch.Tensor,  # [D]
-    chained: bool = False,  # to the launches around it: see kernels/handover
+    weight: torch.Tensor,  # [D]
+    bias: torch.Tensor,  # [D]
+    chained: bool = False,  # by programmatic dependent launch: see pdl.py
 ) -> None:
-    """x = (x - mean) / sqrt(variance + 1e-5) gain + shift, row by row, IN PLACE."""
+    """x = (x - mean) / sqrt(variance + 1e-5) weight + bias, row by row, IN PLACE."""
     batch, width = x.shape
-    if gain.shape != (width,) or shift.shape != (width,):
-        raise ValueError(f"x {list(x.shape)}, gain {list(gain.shape)} and shift {list(shift.shape)} do not fit")
+    if weight.shape != (width,) or bias.shape != (width,):
+        raise ValueError(f"x {list(x.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit")
     assert x.is_contiguous()
     _layer_norm[(triton.cdiv(batch, ROWS),)](
-        x, gain, shift, batch, width, EPSILON, ROWS, triton.next_power_of_2(width), num_warps=ROWS, **options(chained)
+        x, weight, bias, batch, width, EPSILON, ROWS, triton.next_power_of_2(width), num_warps=ROWS, **options(chained)
     )
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _layer_norm(
     x,
-    gain,
-    shift,
+    weight,
+    bias,
     batch,
     width: tl.constexpr,
     epsilon: tl.constexpr,
@@ -45,7 +47,7 @@ def _layer_norm(
     places = x + b[:, None] * width + d[None, :]
     value = tl.load(places, mask=inside, other=0.0)
     centred = tl.where(inside, value - (tl.sum(value, axis=1) / width)[:, None], 0.0)
-    sharpness = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / width + epsilon)
-    factor = tl.load(gain + d, mask=d < width, other=0.0)
-    result = centred * sharpness[:, None] * factor[None, :] + tl.load(shift + d, mask=d < width, other=0.0)[None, :]
+    rstd = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / width + epsilon)
+    factor = tl.load(weight + d, mask=d < width, other=0.0)
+    result = centred * rstd[:, None] * factor[None, :] + tl.load(bias + d, mask=d < width, other=0.0)[None, :]
     tl.store(places, result, mask=inside)

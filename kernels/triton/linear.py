@@ -1,12 +1,14 @@
 """activation(norm(x) W^T + b) + residual in one launch, on tensor cores, as exactly as float32 multiplies.
+Reference: torch's layer_norm and linear in float64.
 
 A float32 number is a float16 and 2^-11 times another, to 22 bits. Products of float16 numbers are exact in the
 float32 sums of tensor cores, so high x high + 2^-11 (low x high + high x low) is what a float32 product is, up to
-the last bits; weights that are float16 already have no low part and spare a product. |x| must stay below 65,504.
+the last bits; weights that are float16 already have no low part and need one product less. |x| must stay below 65,504.
 
-Every program is SIDE rows by some columns and runs through all of K in the same order, whatever the batch, so that a
-row's sums are the same sequence of operations in any company. How many columns, and how much of K at a time, decides
-no sum: a tensor core adds 16 products at a time either way.
+Every program is SIDE rows by some columns and runs through all of K in the same order, whatever the batch, so the
+sums of a row do not depend on what else is in the batch. How many columns a program has decides no sum; neither does
+how much of K it takes at a time, since a tensor core adds 16 products at a time either way, except for the low parts
+of weights (see `linear`).
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.pdl import options, wait
 
 SIDE, WARPS = 64, 4
-ENOUGH = 64  # programs that keep a GPU of 132 multiprocessors busy, beside another branch
+ENOUGH = 64  # programs that keep a GPU of 132 multiprocessors busy while another branch runs
 MOMENTS = 64  # of K at a time in the mean and variance of a row, in every shape
 LOW = 2048.0
 ACTIVATIONS = ("none", "relu", "gelu")
@@ -27,12 +29,12 @@ ACTIVATIONS = ("none", "relu", "gelu")
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the programs: WIDE reads x the fewest times, NARROW has more of them and starts fetching weights early."""
+    """Of the programs: WIDE reads x the fewest times, NARROW has more of them and fetches weights early."""
 
     columns: int
     depth: int  # of K at a time
     stages: int  # fetched ahead
-    early: bool  # the first weights before everything else
+    early: bool  # whether the first weights are fetched before everything else
 
 
 WIDE, NARROW = Shape(128, 64, 3, False), Shape(32, 256, 2, True)
@@ -40,17 +42,17 @@ WIDE, NARROW = Shape(128, 64, 3, False), Shape(32, 256, 2, True)
 
 @dataclass(frozen=True)
 class Halves:
-    """A weight [O, K] as float16 numbers: weight = high + low / 2048; no low where all of it is zero."""
+    """A weight [O, K] as float16 numbers: weight = high + low / 2048; `low` is None where all of it is zero."""
 
     high: torch.Tensor  # [O, K]
     low: torch.Tensor | None  # [O, K]
 
     @classmethod
     def of(cls, weight: torch.Tensor) -> "Halves":
-        """From float32 [O, K]; ValueError where float16 does not reach."""
+        """Splits a float32 weight [O, K]; ValueError where a number is beyond float16's range."""
         high = weight.half().contiguous()
         if not high.isfinite().all():
-            raise ValueError("a weight of 65,504 or more does not fit this way of multiplying")
+            raise ValueError("a weight of 65,504 or more does not fit the kernels' products of float16 numbers")
         low = ((weight.float() - high.float()) * LOW).half().contiguous()
         return cls(high, low if low.any() else None)
 
@@ -60,11 +62,11 @@ def linear(
     weight: Halves,  # [O, K]
     bias: torch.Tensor,  # [O]
     out: torch.Tensor,  # [B, O] float32: where to put the result; may be `residual`
-    norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # scale and shift [K] of a LayerNorm of x
+    norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # weight and bias [K] of a LayerNorm of x
     activation: str = "none",
-    residual: torch.Tensor | None = None,  # [B, O], added at the end; older than the launch before this one
-    shape: Shape | None = None,  # of the programs; by the number of rows if not given
-    chained: bool = False,  # to the launches around it: see kernels/handover
+    residual: torch.Tensor | None = None,  # [B, O], added at the end; written before the previous kernel began
+    shape: Shape | None = None,  # of the programs; chosen by the number of rows if not given
+    chained: bool = False,  # by programmatic dependent launch: see pdl.py
 ) -> torch.Tensor:
     """Writes `out` and returns it."""
     batch, depth = x.shape
@@ -76,10 +78,13 @@ def linear(
     assert out.is_contiguous()
     tall = triton.cdiv(batch, SIDE)
     shape = shape or (WIDE if tall * triton.cdiv(width, WIDE.columns) >= ENOUGH else NARROW)
-    gain, shift = norm or (None, None)
+    # Low parts of x and of the weight go into one sum, block of K by block of K: with a low weight, the order of that
+    # sum depends on the size of the block, so both shapes must use the same.
+    step = shape.depth if weight.low is None else WIDE.depth
+    norm_weight, norm_bias = norm or (None, None)
     _linear[(triton.cdiv(width, shape.columns), tall)](
-        x, weight.high, weight.low, bias, out, gain, shift, residual, batch, width, depth, EPSILON, activation,
-        SIDE, shape.columns, min(shape.depth, max(16, triton.next_power_of_2(depth))), shape.early, MOMENTS, LOW,
+        x, weight.high, weight.low, bias, out, norm_weight, norm_bias, residual, batch, width, depth, EPSILON,
+        activation, SIDE, shape.columns, min(step, max(16, triton.next_power_of_2(depth))), shape.early, MOMENTS, LOW,
         num_warps=WARPS, num_stages=shape.stages, **options(chained),
     )  # fmt: skip
     return out
@@ -98,13 +103,14 @@ def _activated(x, activation: tl.constexpr):
 def _moments(first, inside, depth: tl.constexpr, epsilon: tl.constexpr, side: tl.constexpr, step: tl.constexpr):
     """Mean and 1 / deviation of each row, block by block (Chan, Golub, LeVeque 1983), in one pass."""
     mean = tl.zeros((side,), tl.float32)
-    squares = tl.zeros((side,), tl.float32)
-    for start in tl.range(0, depth, step, num_stages=4):  # several blocks on their way at once
+    squares = tl.zeros((side,), tl.float32)  # sum of squares around the mean so far
+    for start in tl.range(0, depth, step, num_stages=4):  # loads several blocks ahead
         k = start + tl.arange(0, step)
         count = tl.minimum(depth - start, step).to(tl.float32)
         x = tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
         block_mean = tl.sum(x, axis=1) / count
         centred = tl.where(k[None, :] < depth, x - block_mean[:, None], 0.0)
+        # the two sums of squares are about different means; the last term moves both to the common one
         difference = block_mean - mean
         share = count / (start + count)
         mean += difference * share
@@ -126,19 +132,20 @@ def _values(first, inside, k, depth: tl.constexpr):
 
 
 @triton.jit
-def _added(sums, rest, value, k, gain, shift, mean, sharpness, high, low, depth: tl.constexpr, scale):
+def _add(sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, high, low, depth: tl.constexpr, scale):
     """The sums and their low parts with one more block of K."""
-    if gain is not None:
-        factor = tl.load(gain + k, mask=k < depth, other=0.0)
-        value = (value - mean[:, None]) * sharpness[:, None] * factor[None, :]
-        value += tl.load(shift + k, mask=k < depth, other=0.0)[None, :]
+    if norm_weight is not None:
+        factor = tl.load(norm_weight + k, mask=k < depth, other=0.0)
+        value = (value - mean[:, None]) * rstd[:, None] * factor[None, :]
+        value += tl.load(norm_bias + k, mask=k < depth, other=0.0)[None, :]
     above = value.to(tl.float16)
     below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
     sums = tl.dot(above, high, sums)
-    rest = tl.dot(below, high, rest)
+    # low x low would be 2^-22 of the product, below float32's last bit
+    low_sum = tl.dot(below, high, low_sum)
     if low is not None:
-        rest = tl.dot(above, low, rest)
-    return sums, rest
+        low_sum = tl.dot(above, low, low_sum)
+    return sums, low_sum
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -148,8 +155,8 @@ def _linear(
     low,
     bias,
     out,
-    gain,
-    shift,
+    norm_weight,
+    norm_bias,
     residual,
     batch,
     width,
@@ -164,6 +171,7 @@ def _linear(
     scale: tl.constexpr,
     chained: tl.constexpr,
 ):
+    # Rows beyond the batch are masked, not left out, so that every program runs the same instructions.
     b = tl.program_id(1) * side + tl.arange(0, side)
     o = tl.program_id(0) * columns + tl.arange(0, columns)
     inside = (b < batch)[:, None]
@@ -171,31 +179,43 @@ def _linear(
     places = b[:, None].to(tl.int64) * width + o[None, :]
     in_out = inside & (o[None, :] < width)
     k = tl.arange(0, step)
-    if early:  # what is there before the launch before this one has ended
+
+    # Fetch what the previous kernel does not write (weights, bias, the residual) while that kernel still runs.
+    if early:
         first_high = _weights(high, o, k, width, depth)
         first_low = _weights(low, o, k, width, depth) if low is not None else None
         end = tl.load(bias + o, mask=o < width, other=0.0)
         added = tl.load(residual + places, mask=in_out, other=0.0) if residual is not None else None
+
+    # x is written by the previous kernel: nothing of it may be read before this line.
     wait(chained)
     if early:
-        value = _values(first, inside, k, depth)
-    mean, sharpness = None, None
-    if gain is not None:
-        mean, sharpness = _moments(first, inside, depth, epsilon, side, moments)
+        value = _values(first, inside, k, depth)  # on its way while the moments are computed
+
+    # The norm needs mean and deviation of the whole row before the first product; x comes from the L2 the second time.
+    mean, rstd = None, None
+    if norm_weight is not None:
+        mean, rstd = _moments(first, inside, depth, epsilon, side, moments)
+
+    # All of K in ascending order: the block fetched early first, where there is one.
     sums = tl.zeros((side, columns), tl.float32)
-    rest = tl.zeros((side, columns), tl.float32)
+    low_sum = tl.zeros((side, columns), tl.float32)
     if early:
-        sums, rest = _added(sums, rest, value, k, gain, shift, mean, sharpness, first_high, first_low, depth, scale)
+        sums, low_sum = _add(
+            sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, first_high, first_low, depth, scale
+        )
     for start in range(step if early else 0, depth, step):
         k = start + tl.arange(0, step)
-        sums, rest = _added(
-            sums, rest, _values(first, inside, k, depth), k, gain, shift, mean, sharpness,
+        sums, low_sum = _add(
+            sums, low_sum, _values(first, inside, k, depth), k, norm_weight, norm_bias, mean, rstd,
             _weights(high, o, k, width, depth), _weights(low, o, k, width, depth) if low is not None else None,
             depth, scale,
         )  # fmt: skip
+
+    # The low sums were scaled by 2^11 to stay within float16's range; the residual comes after the activation.
     if not early:
         end = tl.load(bias + o, mask=o < width, other=0.0)
-    result = _activated(sums + rest * (1.0 / scale) + end[None, :], activation)
+    result = _activated(sums + low_sum * (1.0 / scale) + end[None, :], activation)
     if residual is not None:
         result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
     tl.store(out + places, result, mask=in_out)

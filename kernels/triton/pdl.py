@@ -1,10 +1,10 @@
-"""Handing a GPU over from kernel to kernel (Hopper's programmatic dependent launch): in a chain, a kernel is started
-while the one before it still runs, may fetch what nobody writes, such as weights, and waits for the rest.
+"""Programmatic dependent launch (PDL, from Hopper on): in a chain of launches, a kernel starts while the previous one
+still runs, may fetch what no kernel writes, such as weights, and then waits for the rest.
 
-Every kernel of a chain calls `wait` before it touches what the launch before it writes, or writes what that one reads;
-so each finds its forerunner ended, as if they had been launched one after the other. What was written two launches
-before is there already: the one in between let this one come only when it had seen the other's end. The first of a
-chain is an ordinary launch.
+A chained kernel must call `wait` before it reads anything that the previous kernel writes, and before it writes
+anything that the previous kernel reads. After `wait` it behaves as if the kernels had been launched in stream order.
+What was written two launches before may be read at once: the kernel in between let this one start only after its own
+`wait`. The first launch of a chain is an ordinary one.
 """
 
 from typing import Any
@@ -14,13 +14,13 @@ import triton.language as tl
 
 
 def options(chained: bool) -> dict[str, Any]:
-    """What a launch takes beside its arguments; not chained in Triton's interpreter, which knows nothing of it."""
+    """The keyword arguments of a launch. Triton's interpreter does not know `launch_pdl`: there, nothing is chained."""
     return {"chained": True, "launch_pdl": True} if chained else {"chained": False}
 
 
 @triton.jit
 def wait(chained: tl.constexpr):
-    """Until all launches before this one have ended; from here on the next one may come."""
+    """Waits until all launches before this one have ended, then lets the next one start."""
     if chained:
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()

@@ -1,6 +1,7 @@
-"""Ways to run a network, one class a file: `native` (a CPU's own library), `cuda` (Triton), `eager` (torch, anywhere).
+"""Backends run a network on a device, one class a file: `cpu` (our C++ library), `cuda` (our Triton kernels), `eager`
+(torch operations, anywhere).
 
-The way is chosen once and told once; a test may force it.
+The backend is chosen once, by the device and what is installed, and logged once; a test may force it.
 """
 
 import logging
@@ -12,24 +13,23 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.slots import SlotPool
+from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.state import State
-
-LEAST_GPU = (9, 0)  # compute capability; the kernels' programs fill the shared memory of a Hopper
 
 log = logging.getLogger("scanline.model")
 
 
 class Backend(Protocol):
-    """One network made ready for one device. An image's arithmetic never depends on its company."""
+    """One network made ready for one device. An image's arithmetic never depends on what else is in the batch."""
 
     name: str  # for people: what computes, and how
-    rows: int  # seats are taken in multiples of this
-    state_dtype: torch.dtype  # of s between steps
+    rows: int  # a pool's number of slots must be a multiple of this
+    state_dtype: torch.dtype  # in which s is stored between steps
 
     def warm_up(self, slots: SlotPool) -> None:
-        """Makes ready all that a call for these slots may need; touches no image."""
+        """Prepares all that a call with these slots may need; changes no image."""
 
     def advance(self, slots: SlotPool, steps: int) -> None:
         """Paints up to `steps` bytes of every image that is not done, IN PLACE."""
@@ -37,56 +37,62 @@ class Backend(Protocol):
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
         """Runs known bytes of images [B, N] uint8, from the state's position (the same for all) to stop - 1.
 
-        Returns the bits [B, n] float64 that each of them costs; `state` is moved to `stop` IN PLACE.
+        Returns the cost of each of them, bits [B, n] float64; `state` is moved to `stop` IN PLACE.
         """
 
     def close(self) -> None:
-        """Ends its threads."""
+        """Ends the backend's threads and frees its memory."""
 
 
 def choose(
     model: Transformer, threads: int | None = None, precision_name: str = DEFAULT, backend: str | None = None
 ) -> Backend:
-    """The fastest way for the model's device, or `backend`; ValueError where it cannot run in that precision."""
-    wanted = precision(precision_name)
+    """Returns the fastest backend for the model's device, or the one named; ValueError where it lacks the precision.
+
+    `threads` are those of the cpu backend, all of torch's by default; the others compute in one.
+    """
+    chosen = precision(precision_name)
     backend = backend or best_backend(model.device.type)
+    if chosen.float16_state and model.device.type == "cpu":
+        raise ValueError(f"precision {precision_name!r} needs a GPU")
+    if chosen.int8_weights and backend != "cpu":
+        raise ValueError(f"precision {precision_name!r} needs the native step, on a CPU")
+    if chosen.float16_state and backend != "cuda":
+        raise ValueError(f"precision {precision_name!r} needs Triton and an NVIDIA GPU from Hopper on")
     if backend == "cpu":
         from scanline.model.backends.cpu import CpuBackend
 
-        return _told(CpuBackend(model, threads, wanted))
-    if wanted.int8_weights:
-        raise ValueError(f"precision {precision_name!r} needs the native step, on a CPU")
+        return _logged(CpuBackend(model, threads, chosen))
     if backend == "cuda":
         from scanline.model.backends.cuda import CudaBackend
 
-        return _told(CudaBackend(model, wanted.state_dtype))
+        return _logged(CudaBackend(model, chosen.state_dtype))
     from scanline.model.backends.eager import EagerBackend
 
-    if wanted.float16_state:
-        raise ValueError(f"precision {precision_name!r} needs the native step or Triton; the torch path is exact only")
-    return _told(EagerBackend(model, threads))
+    return _logged(EagerBackend(model))
 
 
 @cache
 def best_backend(device: str) -> str:
-    """native on a CPU, cuda on a GPU; torch where the library was not compiled, or the GPU or Triton does not do."""
+    """Returns "cpu" on a CPU, "cuda" on a GPU; "eager" without the compiled library, without Triton, or on a GPU that
+    the kernels are not made for."""
     if device == "cpu":
         if cpu_kernels.available():
             return "cpu"
-        log.warning("the native step was not compiled at install (no C++ compiler?): the slower torch path serves")
+        log.warning("%s: the slower torch backend is used", cpu_kernels.unavailable_reason())
         return "eager"
     capability = torch.cuda.get_device_capability()
-    if find_spec("triton") and capability >= LEAST_GPU and torch.version.hip is None:
+    if find_spec("triton") and capability >= HOPPER and torch.version.hip is None:
         return "cuda"
-    log.warning("our GPU kernels need Triton and an NVIDIA GPU from Hopper on: the slower torch path serves")
+    log.warning("the GPU kernels need Triton and an NVIDIA GPU from Hopper on: the slower torch backend is used")
     return "eager"
 
 
-@cache
-def _tell(name: str) -> None:
-    log.info("steps are run by %s", name)
-
-
-def _told(backend: Backend) -> Backend:
-    _tell(backend.name)
+def _logged(backend: Backend) -> Backend:
+    _log_once(backend.name)
     return backend
+
+
+@cache
+def _log_once(name: str) -> None:
+    log.info("steps are run by %s", name)

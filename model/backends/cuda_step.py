@@ -1,5 +1,5 @@
-"""A byte of many images as launches of Triton kernels: the network's weights as these take them, the memory that a byte
-passes through, and the order of the launches. Nothing is allocated on the way and the host is asked nothing.
+"""One byte of many images as a sequence of Triton kernels: the network's weights in the form that these take, the
+buffers between them, and the order of the launches. A run allocates nothing and never waits for the device.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from scanline.kernels.mixture.triton import sample
-from scanline.kernels.step.fused_triton import recurrent_step
+from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
@@ -21,15 +21,15 @@ Norm = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True)
 class Buffers:
-    """Memory of one byte's step on its way through the network, for B images."""
+    """What kernels hand to each other in one byte's step of B images."""
 
-    seats: torch.Tensor  # [B] int64: whose turn it is; -1: nobody's
-    rows: torch.Tensor  # [B] int64: of those, who is not done
+    slots: torch.Tensor  # [B] int64: the slots to step; -1: none
+    active: torch.Tensor  # [B] int64: the same, but -1 where the image is done
     x: torch.Tensor  # [B, D]
     projected: torch.Tensor  # [B, 2 H C + D]
     attended: torch.Tensor  # [B, D]
     hidden: torch.Tensor  # [B, feed-forward]
-    parameters: torch.Tensor  # [B, 3K], and with anchors a few more, as the head gives them
+    parameters: torch.Tensor  # [B, 3K], and with anchors a few more, as the head returns them
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
@@ -39,12 +39,12 @@ class Buffers:
         return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
 
     def part(self, first: int, stop: int) -> "Buffers":
-        """A view of some rows."""
+        """Returns a view of rows first..stop-1."""
         return Buffers(*(tensor[first:stop] for tensor in vars(self).values()))
 
 
 class KernelSequence:
-    """The byte step of one network; `chained` launches begin while the ones before them end (kernels/handover)."""
+    """The byte step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py)."""
 
     def __init__(self, model: Transformer, chained: bool) -> None:
         config, embedding = model.config, model.embedding
@@ -56,21 +56,24 @@ class KernelSequence:
         self.head = _Product(model.head, chained)
         self.norm = _norm(model.norm)
 
-    def run(self, slots: SlotPool, work: Buffers) -> None:
-        """Paints the next byte of the images in `work.seats`, of those that are not done."""
+    def run(self, slots: SlotPool, buffers: Buffers) -> None:
+        """Paints the next byte of the images in `buffers.slots` that are not done."""
         state = slots.state
-        embed(work.seats, slots.images, state.position, self.offsets, self.values, self.places, work.x, work.rows)
+        embed(
+            buffers.slots, slots.images, state.position, self.offsets, self.values, self.places, buffers.x,
+            buffers.active,
+        )  # fmt: skip
         for i, layer in enumerate(self.layers):
-            layer.run(work, state.s[i], state.z[i])
-        self.head(work.x, work.parameters, norm=self.norm)
+            layer.run(buffers, state.s[i], state.z[i])
+        self.head(buffers.x, buffers.parameters, norm=self.norm)
         sample(
-            work.parameters, work.rows, slots.images, slots.known, slots.bits, slots.temperature, slots.seed,
+            buffers.parameters, buffers.active, slots.images, slots.known, slots.bits, slots.temperature, slots.seed,
             slots.index, state.position, self.scale, self.grid, self.chained,
         )  # fmt: skip
 
 
 class _Product:
-    """A linear layer with what is fused to it."""
+    """A linear layer, with what is fused to its product."""
 
     def __init__(self, layer: nn.Linear, chained: bool) -> None:
         self.weight, self.bias, self.chained = Halves.of(layer.weight), layer.bias, chained
@@ -98,15 +101,17 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, work: Buffers, s: torch.Tensor, z: torch.Tensor) -> None:
-        """work.x -> work.x; s [R, H, C, M] and z [R, H, C] are updated IN PLACE."""
-        self.query_key_value(work.x, work.projected, self.before[0])
-        recurrent_step(work.projected, s, z, work.rows, self.config.feature_map, work.attended, self.chained)
-        self.attention_out(work.attended, work.x, residual=work.x)
-        self._normalise(work.x, self.after[0])
-        self.feed_forward_in(work.x, work.hidden, self.before[1], self.config.activation)
-        self.feed_forward_out(work.hidden, work.x, residual=work.x)
-        self._normalise(work.x, self.after[1])
+    def run(self, buffers: Buffers, s: torch.Tensor, z: torch.Tensor) -> None:
+        """Updates buffers.x, and s [S, H, C, M] and z [S, H, C] of the active slots, IN PLACE."""
+        self.query_key_value(buffers.x, buffers.projected, self.before[0])
+        fused_recurrent_step(
+            buffers.projected, s, z, buffers.active, self.config.feature_map, buffers.attended, self.chained
+        )
+        self.attention_out(buffers.attended, buffers.x, residual=buffers.x)
+        self._normalise(buffers.x, self.after[0])
+        self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation)
+        self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x)
+        self._normalise(buffers.x, self.after[1])
 
     def _normalise(self, x: torch.Tensor, norm: Norm | None) -> None:
         if norm is not None:

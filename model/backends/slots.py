@@ -1,4 +1,4 @@
-"""The seats of a generator: what every image in flight is, in arrays of one row a seat. Owns no arithmetic."""
+"""The slots of a generator: what every image in flight is, in arrays of one row a slot. Owns no arithmetic."""
 
 from dataclasses import dataclass
 
@@ -10,33 +10,38 @@ from scanline.model.state import State
 
 @dataclass
 class SlotPool:
-    """Memory of all images in flight, taken once; a seat is empty or done where its position is N."""
+    """Memory of all images in flight, allocated once. A slot is free, or its image done, where its position is N."""
 
-    state: State  # of every row
-    images: torch.Tensor  # [B, N] uint8
-    known: torch.Tensor  # [B, N] bool: bytes that are given, not painted
-    bits: torch.Tensor  # [B] float64: what the bytes before the position cost
-    seed: torch.Tensor  # [B] int64
-    index: torch.Tensor  # [B] int64, of the image in its request
-    temperature: torch.Tensor  # [B] float32
+    state: State
+    images: torch.Tensor  # [S, N] uint8
+    known: torch.Tensor  # [S, N] bool: bytes that are given, not painted
+    bits: torch.Tensor  # [S] float64: the cost of the bytes before the position
+    seed: torch.Tensor  # [S] int64
+    index: torch.Tensor  # [S] int64: of the image in its request
+    temperature: torch.Tensor  # [S] float32
 
     @classmethod
     def empty(
         cls,
         config: ModelConfig,
-        rows: int,
+        count: int,
         device: torch.device | str = "cpu",
         state_dtype: torch.dtype = torch.float32,
     ) -> "SlotPool":
-        """`rows` seats with nobody in them; states rest in `state_dtype`."""
-        state = State.zeros(config, rows, device, state_dtype)
+        """Returns `count` free slots whose s is stored in `state_dtype`."""
+        state = State.zeros(config, count, device, state_dtype)
         state.position.fill_(config.bytes)
         return cls(
             state=state,
-            images=torch.zeros(rows, config.bytes, dtype=torch.uint8, device=device),
-            known=torch.zeros(rows, config.bytes, dtype=torch.bool, device=device),
-            bits=torch.zeros(rows, dtype=torch.float64, device=device),
-            seed=torch.zeros(rows, dtype=torch.int64, device=device),
-            index=torch.zeros(rows, dtype=torch.int64, device=device),
-            temperature=torch.ones(rows, device=device),
+            images=torch.zeros(count, config.bytes, dtype=torch.uint8, device=device),
+            known=torch.zeros(count, config.bytes, dtype=torch.bool, device=device),
+            bits=torch.zeros(count, dtype=torch.float64, device=device),
+            seed=torch.zeros(count, dtype=torch.int64, device=device),
+            index=torch.zeros(count, dtype=torch.int64, device=device),
+            temperature=torch.ones(count, device=device),
         )
+
+    def part(self, first: int, stop: int) -> "SlotPool":
+        """Returns a view of slots first..stop-1."""
+        arrays = (self.images, self.known, self.bits, self.seed, self.index, self.temperature)
+        return SlotPool(self.state.part(first, stop), *(tensor[first:stop] for tensor in arrays))

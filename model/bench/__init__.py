@@ -1,6 +1,6 @@
-"""What this machine does with Scanline: `scanline bench` without its command line, so that it runs on a bare machine.
+"""`scanline bench` without its command line, so that it also runs on a machine with torch and nothing of the web.
 
-`run.bench` is the whole of it: `check` comes before any number, `ceilings` are what the machine could do; `ours`,
-`authors` and `softmax` are three programs for the same work, timed in turns (`contender`); `reading` and
-`over_position` measure the rest. `result` says what comes out; `report` and `plot` show it to people.
+`run.bench` first checks the model (`correctness`), then measures the machine's ceilings and Scanline (`measure`), two
+other programs on the same work (`baselines`), and memory (`memory_over_position`). `result` documents the JSON object
+and shows it as tables and a plot; `machine` has the facts that go with every number.
 """

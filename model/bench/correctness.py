@@ -1,7 +1,7 @@
-"""Whether what is about to be measured is right: images of the run's own seed, painted once, hold every later one.
+"""Checks that the model computes what it should before any speed is measured.
 
-Their running likelihood must be the parallel view's, and the same bytes must come at every batch size, in the first
-slot, the second and the last.
+A few images are generated once, in a small batch. Their likelihood, summed up byte by byte while generating, must be
+that of the parallel view, and every later measurement must produce the same bytes in its first, second and last slot.
 """
 
 from collections.abc import Sequence
@@ -18,37 +18,44 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 
 SEED = 1
-STEPS = 8  # bytes painted in one call
-HEAD = 16  # bytes that are painted at every batch size before anything is measured
-BOUND = {True: 1e-3, False: 2e-2}  # bits/dim of an image between the two views, exact or with fewer bits
+STEPS = 8  # bytes of every image painted in one call
+CHECKED_BYTES = 16  # painted and compared at every batch size before anything is measured
+BOUND_EXACT = 1e-3  # largest difference of an image between the two views, bits/dim
+BOUND_REDUCED = 2e-2  # the same where weights or states are stored in fewer bits
 
 
 class WrongResultError(ArithmeticError):
-    """The product is wrong, so that its speed means nothing; the message is one sentence."""
+    """The model computes something else than it should, so its speed means nothing. The message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Images as they must be, painted in a small company; how far their two views lie apart, and what painted them."""
+    """Images that every measurement must reproduce."""
 
     images: dict[int, np.ndarray]  # index -> [N] uint8
-    views_differ: float  # bits/dim, the largest
-    program: str
+    views_differ: float  # largest difference between the recurrent and the parallel view, bits/dim
+    backend: str  # that painted them
 
-    def hold(self, generator: Generator) -> None:
-        """WrongResultError where a generator's bytes so far are others; it paints image i of SEED in slot i."""
+    def check(self, generator: Generator) -> None:
+        """Raises WrongResultError if bytes painted so far differ; `generator` has image i of SEED in slot i."""
         positions = generator.positions()
-        for slot in sorted(set(self.images) & set(range(generator.slots))):
+        for slot in sorted(self.images):
+            if slot >= generator.slots:
+                continue
             painted = generator.image(slot)[: positions[slot]]
-            differ = np.flatnonzero(painted != self.images[slot][: len(painted)])
-            if len(differ):
+            differing = np.flatnonzero(painted != self.images[slot][: len(painted)])
+            if len(differing):
                 raise WrongResultError(
-                    f"byte {differ[0]} of image {slot} is another one with {generator.slots} images in flight"
+                    f"byte {differing[0]} of image {slot} differs from the reference with {generator.slots} images"
+                    " in flight"
                 )
 
 
-def reference(model: Transformer, batches: Sequence[int], precision: str = DEFAULT) -> Reference:
-    """Paints and checks; WrongResultError where the views or the batch sizes differ."""
+def make_reference(model: Transformer, batches: Sequence[int], precision: str = DEFAULT) -> Reference:
+    """Paints the images of the first, second and last slot of every batch size, and checks them.
+
+    Raises WrongResultError if the two views differ by more than the bound, or if a batch size changes a byte.
+    """
     indices = sorted({0, 1, *(batch - 1 for batch in batches)})
     generator = Generator(model, len(indices), precision=precision)
     try:
@@ -57,35 +64,40 @@ def reference(model: Transformer, batches: Sequence[int], precision: str = DEFAU
         while generator.positions().min() < model.config.bytes:
             generator.advance(STEPS)
         images = np.stack([generator.image(slot) for slot in range(len(indices))])
-        running = [generator.bits_per_dim(slot) for slot in range(len(indices))]
+        bits_per_dim = [generator.bits_per_dim(slot) for slot in range(len(indices))]
     finally:
         generator.close()
-    differ = views_differ(model, images, running)
-    found = Reference(dict(zip(indices, images, strict=True)), differ, generator.backend.name)
-    bound = BOUND[precision == DEFAULT]
-    if not differ <= bound:
+    difference = views_differ(model, images, bits_per_dim)
+    bound = BOUND_EXACT if precision == DEFAULT else BOUND_REDUCED
+    if not difference <= bound:
         raise WrongResultError(
-            f"recurrent steps and the parallel view differ by {differ:.2g} bits/dim, more than {bound}"
+            f"recurrent steps and the parallel view differ by {difference:.2g} bits/dim, more than {bound}"
         )
+    reference = Reference(dict(zip(indices, images, strict=True)), difference, generator.backend.name)
     for batch in batches:
-        same_at(found, model, batch, precision)
-    return found
+        _check_batch(reference, model, batch, precision)
+    return reference
 
 
-def views_differ(model: Transformer, images: np.ndarray, running: list[float]) -> float:
-    """The largest difference in bits/dim between likelihoods kept while painting and those of the parallel view."""
-    each = [bits(model, torch.from_numpy(image[None]).to(model.device)).mean().item() for image in images]
-    apart = [0.0 if one == other else abs(one - other) for one, other in zip(each, running, strict=True)]
-    return max(apart) if all(map(isfinite, apart)) else float("inf")
+def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[float]) -> float:
+    """The largest difference between `bits_per_dim`, kept while images [n, N] were painted, and the parallel view."""
+    largest = 0.0
+    for image, recurrent in zip(images, bits_per_dim, strict=True):
+        parallel = bits(model, torch.from_numpy(image[None]).to(model.device)).mean().item()
+        difference = 0.0 if parallel == recurrent else abs(parallel - recurrent)  # both are infinite in rare cases
+        if not isfinite(difference):
+            return float("inf")
+        largest = max(largest, difference)
+    return largest
 
 
-def same_at(found: Reference, model: Transformer, batch: int, precision: str) -> None:
-    """Holds the first bytes of `batch` images in flight against the reference."""
+def _check_batch(reference: Reference, model: Transformer, batch: int, precision: str) -> None:
+    """Compares the first bytes painted with `batch` images in flight with the reference."""
     generator = Generator(model, batch, precision=precision)
     try:
         for slot in range(batch):
             generator.place(slot, ImageSpec(SEED, slot))
-        generator.advance(HEAD)
-        found.hold(generator)
+        generator.advance(CHECKED_BYTES)
+        reference.check(generator)
     finally:
         generator.close()

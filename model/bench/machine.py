@@ -1,56 +1,25 @@
-"""The clock of every measurement, and the facts about this machine that every result carries.
+"""The facts that every result carries: date, machine, commit, versions, and how busy other programs kept the machine.
 
-Numbers of a machine that others use at the same time are worth nothing, so their share is measured and told too.
+Times taken on a busy machine are not comparable, so a result taken on one carries a warning.
 """
 
 import json
 import os
 import platform
 import subprocess
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
-BUSY = 0.05  # share of all processor time that others may take before a warning is due
+import scanline
 
-
-def durations(
-    call: Callable[[], object],
-    seconds: float,
-    device: str = "cpu",
-    least: int = 3,
-    prepare: Callable[[], object] = lambda: None,
-) -> list[float]:
-    """Seconds of each call, after one that is not counted, until `seconds` have passed and `least` were made.
-
-    `prepare` runs before every call, on nobody's time.
-    """
-    times: list[float] = []
-    spent, counted = 0.0, False
-    while not counted or len(times) < least or spent < seconds:
-        prepare()
-        synchronise(device)
-        start = time.perf_counter()
-        call()
-        synchronise(device)
-        if counted:
-            times.append(time.perf_counter() - start)
-            spent += times[-1]
-        counted = True
-    return times
-
-
-def synchronise(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+BUSY = 0.05  # share of all processor time that other programs may use before a result carries a warning
 
 
 def facts() -> dict[str, Any]:
-    """Date, machine, commit, versions."""
+    """Date, machine, commit, versions; `others_share_of_cpu` counts from the import of this module to this call."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _machine(),
@@ -61,67 +30,79 @@ def facts() -> dict[str, Any]:
     }
 
 
-def warning(facts: dict[str, Any]) -> str | None:
-    """A sentence where others kept the machine busy meanwhile."""
-    others = facts["others_share_of_cpu"]
-    if others is None or others <= BUSY:
+def busy_warning(facts: dict[str, Any]) -> str | None:
+    """A sentence if other programs kept the machine busy meanwhile, else None."""
+    share = facts["others_share_of_cpu"]
+    if share is None or share <= BUSY:
         return None
-    return f"WARNING: other programs took {others:.0%} of the processors' time; measure on an idle machine"
+    return f"WARNING: other programs used {share:.0%} of the processors' time; measure on an idle machine"
 
 
 def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) -> None:
-    """The last line of a script in benchmarks/: machine, commit, configuration, results."""
+    """Prints the last line of a script in benchmarks/: a JSON object of machine, commit, configuration and results."""
     known = facts()
-    if sentence := warning(known):
-        print(sentence)
-    print(json.dumps({"benchmark": benchmark, **known, "configuration": configuration, **results}))
+    if warning := busy_warning(known):
+        print(warning)
+    shown = {key: str(value) if isinstance(value, Path) else value for key, value in configuration.items()}
+    print(json.dumps({"benchmark": benchmark, **known, "configuration": shown, **results}))
 
 
 def _machine() -> dict[str, Any]:
     cpu = platform.processor() or platform.machine()
-    if (info := Path("/proc/cpuinfo")).exists():
-        cpu = next((line.split(":")[1].strip() for line in info.open() if line.startswith("model name")), cpu)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts = {
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0].split(":")[1].strip() if names else cpu
+    machine = {
         "cpu": cpu,
-        "cores": cores,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": torch.get_num_threads(),
         "isa": torch.backends.cpu.get_cpu_capability(),
     }
-    return facts | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+    if torch.cuda.is_available():
+        machine["gpu"] = torch.cuda.get_device_name()
+    return machine
 
 
-def _times() -> tuple[float, float, float] | None:
-    """Processor seconds since the machine started: all there were, all that were used, and those of this program
-    and its finished children; None where the system does not say."""
-    if not (stat := Path("/proc/stat")).exists():
+def _processor_seconds() -> tuple[float, float, float] | None:
+    """Processor seconds since the machine started: available, used by all programs, and used by this process and its
+    finished children. None where there is no /proc/stat."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
         return None
-    ticks = [int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:9]]  # user nice system idle iowait ...
-    hertz = os.sysconf("SC_CLK_TCK")
-    return sum(ticks) / hertz, (sum(ticks) - ticks[3] - ticks[4]) / hertz, sum(os.times()[:4])
+    ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]  # user nice system idle iowait ...
+    idle = ticks[3] + ticks[4]
+    per_second = os.sysconf("SC_CLK_TCK")
+    return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, sum(os.times()[:4])
 
 
-_BEFORE = _times()
+_AT_IMPORT = _processor_seconds()
 
 
 def _others_share() -> float | None:
-    """Of all processor time since this module was loaded, what other programs used."""
-    now = _times()
-    if _BEFORE is None or now is None:
+    """The share of all processor time since this module was imported that other programs used."""
+    now = _processor_seconds()
+    if _AT_IMPORT is None or now is None:
         return None
-    there, used, ours = (after - before for after, before in zip(now, _BEFORE, strict=True))
-    return max(0.0, used - ours) / there if there else 0.0
+    available, used, own = (after - before for after, before in zip(now, _AT_IMPORT, strict=True))
+    return max(0.0, used - own) / available if available else 0.0
 
 
 def _commit() -> str | None:
-    """The commit that is checked out, `-dirty` where tracked files differ from it; None outside a clone of ours."""
-    here = Path(__file__).parent
+    """The commit that is checked out, with `-dirty` if tracked files differ from it; None outside a clone of Scanline.
+
+    The package's folder is a clone only if it is the top level of its repository: an installed package may lie inside
+    another repository, as in a project's .venv.
+    """
+    package = Path(scanline.__file__).parent
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        ours = git("rev-parse", "--show-prefix") == "model/bench/"  # not a repository that we are only installed in
-        return git("describe", "--always", "--dirty", "--exclude=*") if ours else None
+        if not Path(git("rev-parse", "--show-toplevel")).samefile(package):
+            return None
+        return git("describe", "--always", "--dirty", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -1,140 +1,145 @@
-"""What an image in flight costs at its first byte and at its last, in memory and in time: ours the same, softmax more.
+"""Memory and time of an image in flight from its first byte to its last: constant in Scanline, growing with softmax.
 
-"Tensors" are the bytes of all tensors that the program holds for each image. "Process" is what the operating system
-has handed over for each image: the growth of resident memory from a program with one tile of images to one with many,
-so that weights and what all images share are not counted.
+`tensor_bytes` counts all tensors that the program holds for an image. `process_bytes` is what the operating system
+counts for it: the growth of resident memory from a generator of one image to one of many, without the weights and
+whatever else all images share.
 """
 
+import ctypes
+import os
 import time
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+import torch
 
-from scanline.model.bench.correctness import SEED, STEPS, Reference
-from scanline.model.bench.machine import durations, synchronise
-from scanline.model.bench.memory import give_back, owned, resident
-from scanline.model.bench.softmax import Softmax, cache_bytes, too_large
+from scanline.model.bench.baselines import SoftmaxCache, cache_bytes, too_large
+from scanline.model.bench.correctness import STEPS, Reference
+from scanline.model.bench.measure import durations, place_all, synchronize
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import ImageSpec
 
 IMAGES = {"cpu": 64, "cuda": 2048}  # in flight
-LOOKS = 8
+SAMPLES = 8  # positions from the first call to the last
 
 
 @dataclass(frozen=True)
-class Look:
+class Sample:
     """After `position` bytes of every image."""
 
     position: int
-    step_ms_median: float  # of all images together
+    step_ms_median: float  # one byte of all images together
     tensor_bytes: float  # of one image
     process_bytes: float | None  # of one image; None where the system does not say
 
 
-@dataclass(frozen=True)
-class Looks:
-    """One program from start to end."""
-
-    images: int  # in flight
-    looks: list[Look]
-
-
-def ours(model: Transformer, reference: Reference, images: int, looks: int = LOOKS, precision: str = DEFAULT) -> Looks:
+def sample_scanline(
+    model: Transformer, reference: Reference, images: int, samples: int = SAMPLES, precision: str = DEFAULT
+) -> list[Sample]:
     """Paints `images` at once from start to end."""
-    device, stops = model.device.type, _stops(model.config, looks)
-    few, few_rows = _shared(model, precision)
-    before = _settled(device)
-    generator = _started(model, images, precision)
-    rows = _rows(generator)
+    device = model.device.type
+    positions = _positions(model.config, samples)
 
-    def look(stop: int) -> Look:
-        times, now = _paint_until(generator, stop, device), resident(device)
-        process = None if now is None or rows == few_rows else (now - before - few) / (rows - few_rows)
-        return Look(stop, 1e3 * float(np.median(times)), owned(generator) / rows, process)
+    # What a generator of one image takes is not the images'. Slots are allocated in whole tiles, so count those.
+    before = _settled_memory(device)
+    small = Generator(model, 1, precision=precision)
+    place_all(small)
+    small.advance(STEPS)
+    shared = (resident_memory(device) or 0) - before
+    small_slots = len(small.pool.images)
+    small.close()
+    del small
 
+    before = _settled_memory(device)
+    generator = Generator(model, images, precision=precision)
+    slots = len(generator.pool.images)
+    found = []
     try:
-        look(stops[min(1, len(stops) - 1)])  # what is loaded and taken at first use is not the images'
-        _start(generator)
-        found = [look(stop) for stop in stops]
-        reference.hold(generator)
+        # The first calls load code and take scratch memory, so the images start again after them.
+        place_all(generator)
+        _paint_until(generator, positions[min(1, len(positions) - 1)], device)
+        place_all(generator)
+        for position in positions:
+            times = _paint_until(generator, position, device)
+            now, process = resident_memory(device), None
+            if now is not None and slots > small_slots:
+                process = (now - before - shared) / (slots - small_slots)
+            found.append(Sample(position, 1e3 * float(np.median(times)), owned_bytes(generator) / slots, process))
+        reference.check(generator)
     finally:
         generator.close()
-    return Looks(images, found)
+    return found
 
 
-def softmax(model: Transformer, seconds: float, images: int, looks: int = LOOKS) -> Looks:
-    """At each look a cache of just that many positions, the kindest there is, and the step that fills the last."""
+def sample_softmax(model: Transformer, seconds: float, images: int, samples: int = SAMPLES) -> list[Sample]:
+    """At each position a cache of just that many positions, which favours softmax, and the step that fills the last."""
     device, found = model.device.type, []
-    for stop in _stops(model.config, looks):
-        before = _settled(device)
-        program = Softmax(model, images, positions=stop)
-        times = durations(lambda: program.paint(stop - 1), seconds / looks, device)  # noqa: B023
-        now = resident(device)
+    for position in _positions(model.config, samples):
+        before = _settled_memory(device)
+        program = SoftmaxCache(model, images, positions=position)
+        times = durations(partial(program.paint_byte, position - 1), seconds / samples, device)
+        now = resident_memory(device)
         process = None if now is None else (now - before) / images
-        tensors = float(cache_bytes(model.config, stop) + model.config.bytes)
-        found.append(Look(stop, 1e3 * float(np.median(times)), tensors, process))
+        tensors = float(cache_bytes(model.config, position) + model.config.bytes)
+        found.append(Sample(position, 1e3 * float(np.median(times)), tensors, process))
         program.close()
-    return Looks(images, found)
+    return found
 
 
 def images_that_fit(config: ModelConfig, images: int, device: str) -> int:
-    """`images`, halved until the softmax caches of so many can be held."""
+    """`images`, halved until the softmax caches of that many images fit into memory."""
     while images > 1 and too_large(config, images, device):
         images //= 2
     return images
 
 
-def _shared(model: Transformer, precision: str) -> tuple[int, int]:
-    """Resident bytes that a generator of one tile takes, and its rows."""
-    device = model.device.type
-    before = _settled(device)
-    generator = _started(model, 1, precision)
-    generator.advance(STEPS)
-    try:
-        return (resident(device) or 0) - before, _rows(generator)
-    finally:
-        generator.close()
+def owned_bytes(owner: object) -> int:
+    """Bytes of the tensors that an object of ours holds, at any depth, without the weights of networks."""
+    if isinstance(owner, torch.Tensor):
+        return owner.nbytes
+    if isinstance(owner, list | tuple):
+        return sum(owned_bytes(member) for member in owner)
+    if isinstance(owner, torch.nn.Module) or not type(owner).__module__.startswith("scanline.model."):
+        return 0
+    return sum(owned_bytes(member) for member in vars(owner).values())
 
 
-def _started(model: Transformer, images: int, precision: str) -> Generator:
-    generator = Generator(model, images, precision=precision)
-    _start(generator)
-    return generator
+def resident_memory(device: str) -> int | None:
+    """Bytes of this process in memory, without pages of files, or of torch's tensors on the GPU; None where unknown."""
+    if device == "cuda":
+        return torch.cuda.memory_allocated()
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return None
+    _, pages, from_files = map(int, statm.read_text().split()[:3])
+    return (pages - from_files) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _start(generator: Generator) -> None:
-    for slot in range(generator.slots):
-        generator.place(slot, ImageSpec(SEED, slot))
+def _settled_memory(device: str) -> int:
+    """Resident bytes after freed memory went back to the system (glibc only); reused, it would not show up later."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
+    return resident_memory(device) or 0
 
 
-def _rows(generator: Generator) -> int:
-    """Seats that a generator takes memory for."""
-    tile = generator.backend.rows
-    return -(-generator.slots // tile) * tile
+def _positions(config: ModelConfig, samples: int) -> list[int]:
+    """Where samples are taken, from the end of the first call to the last byte."""
+    first = min(config.first + STEPS, config.bytes)
+    return sorted(set(np.linspace(first, config.bytes, samples).astype(int).tolist()))
 
 
-def _settled(device: str) -> int:
-    """Resident bytes once what was freed has been given back."""
-    give_back()
-    return resident(device) or 0
-
-
-def _stops(config: ModelConfig, looks: int) -> list[int]:
-    """Positions to look at, from those of the first call to the last."""
-    return sorted(set(np.linspace(min(config.first + STEPS, config.bytes), config.bytes, looks).astype(int).tolist()))
-
-
-def _paint_until(generator: Generator, stop: int, device: str) -> list[float]:
-    """Paints every image up to byte `stop`; seconds of a step, one for each call."""
+def _paint_until(generator: Generator, position: int, device: str) -> list[float]:
+    """Paints every image up to `position`; returns the seconds of a step, one for each call."""
     times = []
-    while (room := stop - int(generator.positions().min())) > 0:
-        steps = min(room, STEPS)
-        synchronise(device)
+    while (remaining := position - int(generator.positions().min())) > 0:
+        steps = min(remaining, STEPS)
+        synchronize(device)
         start = time.perf_counter()
         generator.advance(steps)
-        synchronise(device)
+        synchronize(device)
         times.append((time.perf_counter() - start) / steps)
     return times

@@ -1,71 +1,173 @@
-"""The whole benchmark in its order. Correctness comes first: where `check` raises, there are no numbers."""
+"""The whole benchmark in its order. Correctness comes first: if a check raises, nothing is measured."""
 
+import tempfile
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from scanline.model.bench import fast_transformers, memory_over_position
-from scanline.model.bench.baseline import Contender, Rate, in_turns
-from scanline.model.bench.ceilings import ceilings
-from scanline.model.bench.correctness import Reference, reference
-from scanline.model.bench.fast_transformers import Authors
-from scanline.model.bench.memory_over_position import Looks
-from scanline.model.bench.plan import Plan
-from scanline.model.bench.prefill import reading
-from scanline.model.bench.result import Measured
-from scanline.model.bench.scanline import Ours, alone
-from scanline.model.bench.softmax import Softmax, too_large
+import torch
+
+from scanline.model import zoo
+from scanline.model.bench import memory_over_position
+from scanline.model.bench.baselines import FastTransformers, SoftmaxCache, missing_library, too_large
+from scanline.model.bench.correctness import Reference, make_reference
+from scanline.model.bench.machine import facts
+from scanline.model.bench.measure import (
+    Ceilings,
+    Program,
+    Rate,
+    Scanline,
+    known_bytes,
+    measure_ceilings,
+    measure_in_turns,
+    one_image,
+)
+from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT, precision
+from scanline.model.training.presets import PRESETS
+
+SCHEMA = 1  # of the JSON object, which result.py documents
+PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
 
 
-def bench(model: Transformer, plan: Plan, tell: Callable[[str], None] = lambda stage: None) -> Measured:
-    """Measures `model`; `tell` hears what comes next, Plan.stages times."""
-    device, exact = model.device.type, plan.precision
-    tell("checking")
-    checked = reference(model, plan.batches, exact)
-    tell("ceilings")
-    measured = Measured(checked, ceilings(model.config, plan.batches, device, min(0.5, plan.seconds)))
-    if plan.does("latency"):
-        tell("one image")
-        measured.alone = alone(model, plan.seconds, checked, exact)
-    if plan.does("bulk"):
-        left_out: dict[str, None] = {}  # each reason once, in order
-        measured.bulk = []
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures, and for how long. Raises ValueError with a sentence if it is not possible."""
+
+    batches: tuple[int, ...]
+    seconds: float  # for each number of each program
+    skip: tuple[str, ...] = ()  # of PARTS
+    precision: str = DEFAULT  # of Scanline; the baselines are float32
+
+    def __post_init__(self) -> None:
+        if not self.batches or min(self.batches) < 1:
+            raise ValueError(f"--batches: a batch has at least one image, not {min(self.batches, default=0)}")
+        if not 0 < self.seconds < float("inf"):
+            raise ValueError(f"--seconds: must be finite and greater than 0, not {self.seconds}")
+        for part in self.skip:
+            if part not in PARTS:
+                raise ValueError(f"--skip: unknown part {part!r}; known: {', '.join(PARTS)}")
+        precision(self.precision)
+
+    def includes(self, part: str) -> bool:
+        return part not in self.skip
+
+    @property
+    def stages(self) -> int:
+        """How many stages a run logs: the check, the ceilings, and one for each part and each batch size."""
+        parts = [part for part in ("latency", "reading", "position") if self.includes(part)]
+        batches = self.batches if self.includes("bulk") else ()
+        return 2 + len(parts) + len(batches)
+
+
+def load(name: str | None, random: str | None, device: str) -> Transformer:
+    """The model of that name (the default model for None), or random weights in the shape of the preset `random`.
+
+    Random weights are written to a directory and loaded from it, so that they are stored as any model's weights are.
+    Raises ValueError for an unknown name, or if both names are given.
+    """
+    if random is None:
+        return load_model(zoo.find(name or zoo.DEFAULT), device)
+    if name is not None:
+        raise ValueError("--model and --random exclude each other; give one of them")
+    if random not in PRESETS:
+        raise ValueError(f"--random: unknown preset {random!r}; known: {', '.join(PRESETS)}")
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(Transformer(PRESETS[random].model), Path(folder))
+        return load_model(Path(folder), device)
+
+
+def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] = lambda stage: None) -> dict[str, Any]:
+    """Checks `model`, measures it and returns the JSON object of result.py; `log` gets the name of each stage."""
+    config, device = model.config, model.device.type
+    log("checking")
+    reference = make_reference(model, plan.batches, plan.precision)
+    log("ceilings")
+    ceilings = measure_ceilings(config, plan.batches, device, min(0.5, plan.seconds))
+    latency: dict[str, Any] | None = None
+    rates: dict[int, dict[str, Rate]] | None = None
+    left_out: list[str] = []
+    prefill = scoring = over_position = None
+    if plan.includes("latency"):
+        log("one image")
+        latency = {"ours": one_image(model, plan.seconds, reference, plan.precision)}
+    if plan.includes("bulk"):
+        rates = {}
         for batch in plan.batches:
-            tell(f"{batch} in flight")
-            measured.bulk.append(_rates(model, batch, plan, checked, left_out))
-        measured.left_out = list(left_out)
-    if plan.does("reading"):
-        tell("reading")
-        measured.prefill, measured.scoring = reading(model, plan.seconds, checked, exact)
-    if plan.does("position"):
-        tell("over position")
-        measured.looks = _looks(model, plan, checked)
-    return measured
-
-
-def _rates(
-    model: Transformer, batch: int, plan: Plan, checked: Reference, left_out: dict[str, None]
-) -> dict[str, Rate]:
-    """Our rate and those of the baselines that can be measured, by name."""
-    device = model.device.type
-    reasons = {
-        "authors": fast_transformers.missing() if plan.does("authors") else "",
-        "softmax": too_large(model.config, batch, device) if plan.does("softmax") else "",
+            log(f"{batch} in flight")
+            unavailable = _unavailable_baselines(model, batch, plan)
+            left_out += [reason for reason in unavailable.values() if reason not in left_out]
+            rates[batch] = measure_in_turns(_programs(model, batch, plan, reference, unavailable), plan.seconds)
+    if latency is not None:
+        for baseline in ("authors", "softmax"):
+            rate = (rates or {}).get(1, {}).get(baseline)
+            latency[baseline] = None if rate is None else rate.step_ms_median * config.bytes / 1e3
+    if plan.includes("reading"):
+        log("known bytes")
+        prefill, scoring = known_bytes(model, plan.seconds, reference, ceilings, plan.precision)
+    if plan.includes("position"):
+        log("memory over position")
+        over_position = _over_position(model, plan, reference)
+    state_bytes = precision(plan.precision).state_bytes(config)
+    configuration = {"model": name, "device": device, "program": reference.backend, **asdict(plan)}
+    return {
+        "benchmark": "scanline bench",
+        "schema": SCHEMA,
+        **facts(),
+        "configuration": {**configuration, "config": config.to_dict()},
+        "state_bytes_per_image": state_bytes,
+        "checked": {
+            "images": len(reference.images),
+            "batches": plan.batches,
+            "views_differ_bits_per_dim": reference.views_differ,
+        },
+        "ceilings": ceilings.to_dict(config.bytes, state_bytes),
+        "one_image": latency,
+        "bulk": rates and [_bulk_row(batch, rates[batch], ceilings, config.bytes) for batch in rates],
+        "prefill": prefill,
+        "scoring": scoring,
+        "over_position": over_position,
+        "left_out": left_out,
     }
-    left_out.update(dict.fromkeys(filter(None, reasons.values())))
-    contenders: dict[str, Contender] = {"ours": Ours(model, batch, checked, plan.precision)}
-    if reasons["authors"] is None:
-        contenders["authors"] = Authors(model.config, batch, device)
-    if reasons["softmax"] is None:
-        contenders["softmax"] = Softmax(model, batch)
-    return dict(zip(contenders, in_turns(list(contenders.values()), plan.seconds), strict=True))
 
 
-def _looks(model: Transformer, plan: Plan, checked: Reference) -> dict[str, Looks]:
-    """Ours, and softmax over as many images as it has room for."""
+def _unavailable_baselines(model: Transformer, batch: int, plan: Plan) -> dict[str, str]:
+    """Why baselines that were asked for cannot be measured, by name."""
+    reasons = {"authors": missing_library(), "softmax": too_large(model.config, batch, model.device.type)}
+    return {name: reason for name, reason in reasons.items() if reason is not None and plan.includes(name)}
+
+
+def _programs(
+    model: Transformer, batch: int, plan: Plan, reference: Reference, unavailable: dict[str, str]
+) -> dict[str, Program]:
+    """Scanline, and the baselines that were asked for and can be measured."""
+    programs: dict[str, Program] = {"ours": Scanline(model, batch, reference, plan.precision)}
+    if plan.includes("authors") and "authors" not in unavailable:
+        programs["authors"] = FastTransformers(model.config, batch, model.device.type)
+    if plan.includes("softmax") and "softmax" not in unavailable:
+        programs["softmax"] = SoftmaxCache(model, batch)
+    return programs
+
+
+def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, length: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"batch": batch, "ours": None, "authors": None, "softmax": None}
+    for program, rate in rates.items():
+        numbers = {key: value for key, value in asdict(rate).items() if value is not None}
+        row[program] = numbers | {"of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * length)}
+    return row
+
+
+def _over_position(model: Transformer, plan: Plan, reference: Reference) -> dict[str, Any]:
+    """Scanline, and softmax with as many images as its caches have room for."""
     device = model.device.type
     images = memory_over_position.IMAGES[device]
-    found = {"ours": memory_over_position.ours(model, checked, images, precision=plan.precision)}
-    if plan.does("softmax"):
+    scanline = memory_over_position.sample_scanline(model, reference, images, precision=plan.precision)
+    found = {"ours": {"images": images, "looks": [asdict(sample) for sample in scanline]}}
+    if plan.includes("softmax"):
         fit = memory_over_position.images_that_fit(model.config, images, device)
-        found["softmax"] = memory_over_position.softmax(model, plan.seconds, fit)
+        softmax = memory_over_position.sample_softmax(model, plan.seconds, fit)
+        found["softmax"] = {"images": fit, "looks": [asdict(sample) for sample in softmax]}
     return found

@@ -74,15 +74,7 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model = Transformer(config)
     model.load_state_dict(found)
-    store_by_columns(model)
     return model.to(device).eval().requires_grad_(False)
-
-
-def store_by_columns(model: Transformer) -> None:
-    """Lays each matrix out as x W^T reads it: at the 32 rows of a tile a CPU step is 1.25 times faster."""
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
-            module.weight.data = module.weight.data.t().contiguous().t()
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,1 +1,1 @@
-"""The network: what a step reads, its layers, its head; one set of weights, a parallel and a recurrent view."""
+"""The network: embedding, layers and head; one set of weights with a parallel and a recurrent view."""

@@ -1,7 +1,7 @@
-"""What a step reads: the values of already painted bytes and the position, as one vector.
+"""The input of a step: the values of already painted bytes and the position, as one vector.
 
-To predict byte p the network sees the bytes at p - 1 and p - neighbours, each through its own table,
-and where it stands. A byte before the image is the start token, value 256.
+To predict byte p the network reads the bytes at p - 1 and p - neighbours, each through its own table, and the
+position p. A byte before the image is the start token, value 256.
 """
 
 import math
@@ -16,7 +16,7 @@ START = 256
 
 
 class Embedding(nn.Module):
-    """Values and position of a byte to predict -> [..., D], D being the model's width."""
+    """Maps values and position of a byte to predict to a vector [..., D], D being the model's width."""
 
     offsets: torch.Tensor
     waves: torch.Tensor
@@ -38,8 +38,8 @@ class Embedding(nn.Module):
             self.register_buffer("waves", waves(config.bytes, width), persistent=False)
 
     def forward(self, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """images [B, N] uint8 (bytes from `position` on are not read) and position [B, n] int64, the bytes
-        to predict, or [1, n] where they are the same for all -> [B, n, D]."""
+        """Returns [B, n, D] from images [B, N] uint8 and position [B, n] int64, the bytes to predict, or [1, n] where
+        they are the same for all images. Bytes from `position` on are not read."""
         batch, tables = images.shape[0], len(self.config.offsets)
         back = position.unsqueeze(-1) - self.offsets  # [B or 1, n, tables]
         read = back.clamp(min=0).flatten(1).expand(batch, -1)
@@ -52,7 +52,7 @@ class Embedding(nn.Module):
         )
 
     def place(self, position: torch.Tensor) -> torch.Tensor:
-        """What positions [...] add to, or stand beside, the values: [..., D or D/2]."""
+        """Returns the vectors [..., D or D/2] of positions [...], which are added to the values or concatenated."""
         if self.config.position == "sincos":
             return self.waves[position - self.config.first]
         pixel = position // self.config.channels
@@ -61,17 +61,18 @@ class Embedding(nn.Module):
 
 
 def _drawn(rows: int, width: int) -> nn.Parameter:
-    """A table as training begins with it; where only shapes are wanted, drawing would import a compiler."""
+    """Returns an embedding table drawn from N(0, 0.02). On the meta device nothing is drawn: there, `normal_` would
+    import torch._dynamo."""
     table = torch.empty(rows, width)
     return nn.Parameter(table if table.is_meta else table.normal_() * 0.02)
 
 
 def waves(length: int, width: int) -> torch.Tensor:
-    """Sine in even, cosine in odd dimensions, base 10000 (Vaswani et al., 2017): [length, width]."""
+    """Returns [length, width]: sine in even, cosine in odd dimensions, base 10000 (Vaswani et al., 2017)."""
     angle = torch.arange(length).unsqueeze(1) * frequencies(width)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :width]
 
 
 def frequencies(width: int) -> torch.Tensor:
-    """Of the waves, one for each pair of dimensions."""
+    """Returns the angular frequency of each pair of dimensions."""
     return torch.exp(-math.log(10000) / width * torch.arange(0, width, 2))

@@ -1,5 +1,5 @@
-"""One network, two views over one set of weights: `parallel` over a whole sequence (training, scoring,
-prefill) and `step` over one byte of many images (painting). They must agree; tests hold them to it.
+"""One network with two views of one set of weights: `parallel` runs a whole sequence (training, scoring, prefill),
+`step` runs one byte of many images (painting). Tests check that they agree.
 
 The network keeps no state: `State` is an argument, and each view says what it changes.
 """
@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class Layer(nn.Module):
-    """Linear attention and feed-forward with residuals (eq. 20), norms before or after them."""
+    """Linear attention and feed-forward with residuals (eq. 20), with norms before or after them."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -40,18 +40,18 @@ class Layer(nn.Module):
         self.activation: Activation = ACTIVATIONS[config.activation]
 
     def parallel(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """x [B, N, D] from state s [B, H, C, M], z [B, H, C] -> outputs [B, N, D] and the state after them."""
+        """Returns outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z)
         return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
 
     def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """x [B, D] -> [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
+        """Returns the output [B, D] for x [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
         q, k, v = self._project(x)
         return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1))
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """phi(q), phi(k) [..., H, C] and v [..., H, M]."""
+        """Returns phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
         config = self.config
         keys = config.heads * config.key_width
         x = self.attention_norm(x) if config.norm == "pre" else x
@@ -60,7 +60,7 @@ class Layer(nn.Module):
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
     def _finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
-        """The rest of the layer after attention: x and attended [..., D] -> [..., D]."""
+        """Returns the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
@@ -72,7 +72,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Bytes painted so far -> parameters of the mixture for the next byte."""
+    """Predicts the parameters of the mixture for the next byte from the bytes painted so far."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -92,11 +92,11 @@ class Transformer(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
     def parallel(self, images: torch.Tensor, state: State | None = None, stop: int | None = None) -> torch.Tensor:
-        """Parameters [B, n, 3K] for bytes start..stop-1 of images [B, N] uint8, each from the bytes before it.
+        """Returns parameters [B, n, 3K] for bytes start..stop-1 of images [B, N] uint8, each from the bytes before it.
 
-        start is the state's position, the same for all its images, or the first byte that the network
-        predicts where no state is given; stop defaults to N. A given state is moved to `stop` IN PLACE
-        (no gradients then).
+        start is the state's position, which must be the same for all its images; without a state, it is the first
+        byte that the network predicts. stop defaults to N. A given state is moved to `stop` IN PLACE, and no
+        gradients flow then. ValueError where the images are not N bytes or start..stop-1 is empty or beyond N.
         """
         stop = self.config.bytes if stop is None else stop
         start = self.config.first if state is None else int(state.position[0])
@@ -115,10 +115,10 @@ class Transformer(nn.Module):
         return self._read_out(x, images, position)
 
     def step(self, images: torch.Tensor, state: State) -> torch.Tensor:
-        """Parameters [B, 3K] for the byte of images [B, N] uint8 at each image's own position.
+        """Returns parameters [B, 3K] for the byte of images [B, N] uint8 at each image's own position.
 
-        Updates `state` IN PLACE: s and z of every layer, and position + 1. A position at N, of an image
-        that is done, stays there, and its row means nothing.
+        Updates `state` IN PLACE: s and z of every layer, and position + 1. The position of a finished image stays
+        at N, and its parameters have no meaning.
         """
         position = state.position.clamp(max=self.config.bytes - 1).unsqueeze(1)
         x = self.embedding(images, position).squeeze(1)
@@ -128,7 +128,8 @@ class Transformer(nn.Module):
         return self._read_out(x.unsqueeze(1), images, position).squeeze(1)
 
     def _read_out(self, x: torch.Tensor, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """x [B, n, D] -> [B, n, 3K], in float32 even under autocast: bfloat16 rounds a mean near 1 to a whole byte."""
+        """Returns parameters [B, n, 3K] for x [B, n, D]; in float32 even under autocast, since bfloat16 rounds a mean
+        near 1 to a whole byte."""
         with torch.autocast(x.device.type, enabled=False):
             raw = self.head(self.norm(x.float()))
             if not self.config.anchors:
@@ -138,9 +139,9 @@ class Transformer(nn.Module):
             )
 
     def _initialise(self) -> None:
-        """GPT-2's scheme: N(0, 0.02), products that end in a residual scaled down with depth; the means of
-        the mixture spread over the range, or closely around their anchor, so that none starts where another does."""
-        if self.head.weight.is_meta:  # only shapes are wanted
+        """Draws weights as GPT-2 does: N(0, 0.02), and less with depth for products that end in a residual. The means
+        of the mixture are spread over the range, or closely around their anchor, so that no two start equal."""
+        if self.head.weight.is_meta:  # a model that is built for its shapes alone
             return
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):

@@ -7,7 +7,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.inputs import MAX_SEED, MAX_TEMPERATURE
-from scanline.model.precision import PRECISIONS
+from scanline.model.precision import PRECISION_HELP
 
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help="Name of a shipped model, or a model directory.")]
@@ -17,7 +17,7 @@ Temperature = Annotated[
     typer.Option(help=f"Sampling temperature, above 0 and at most {MAX_TEMPERATURE:g}; 1 is the model itself."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}. All but exact trade bits/dim for speed.")]
+Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Data = Annotated[Path, typer.Option(help="Directory with the data set's published files.")]
 Fetch = Annotated[bool, typer.Option("--fetch", help="Download missing data files into the --data directory.")]

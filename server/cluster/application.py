@@ -1,4 +1,4 @@
-"""From arguments to Serve's application: fronts with the API, behind them a deployment of replicas for each model."""
+"""Build Serve's application from its arguments: ingress replicas with the API, and one deployment for each model."""
 
 from functools import partial
 from typing import Any
@@ -12,29 +12,27 @@ from scanline.server import logs
 from scanline.server.app import build
 from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.replica_pool import ReplicaPool
-from scanline.server.cluster.router import ByImages
+from scanline.server.cluster.router import FewestImagesRouter
 from scanline.server.cluster.settings import ClusterSettings, cluster_settings
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.registry import served_models
 
-MOST = (
-    1_000_000  # requests of one replica at once: how many there may be is decided by images, in `EngineHandle.reserve`
-)
-FRONT = "Front"
+INGRESS = "Ingress"
+METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing
 COMMON: dict[str, Any] = {
-    "max_ongoing_requests": MOST,
+    "max_ongoing_requests": 1_000_000,  # no limit by requests: `EngineHandle.reserve` limits images
     "health_check_period_s": 5,
     "health_check_timeout_s": 30,
-    "logging_config": {"enable_access_log": False},  # requests have their line already, with all that is known of them
+    "logging_config": {"enable_access_log": False},  # the API logs each request itself, with more fields
 }
 
 
 def app(args: dict[str, Any]) -> serve.Application:
-    """What `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError where an argument is wrong."""
+    """Return what `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError for a wrong argument."""
     settings = cluster_settings(args)
     names = list(served_models(settings).all)
-    engines = [_replicas(settings, name).bind(settings, name) for name in names]
-    return _fronts(settings).bind(*engines)
+    models = [_replicas(settings, name).bind(settings, name) for name in names]
+    return _ingress(settings).bind(*models)
 
 
 def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
@@ -45,7 +43,7 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
         name=model,
         ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus},
         graceful_shutdown_timeout_s=settings.drain_seconds,
-        request_router_config=RequestRouterConfig.model_validate({"request_router_class": ByImages}),
+        request_router_config=RequestRouterConfig.model_validate({"request_router_class": FewestImagesRouter}),
         **scale,
         **COMMON,
     )
@@ -58,36 +56,36 @@ def _autoscaling(settings: ClusterSettings) -> AutoscalingConfig:
         max_replicas=settings.max_replicas,
         upscale_delay_s=settings.upscale_seconds,
         downscale_delay_s=settings.downscale_seconds,
-        look_back_period_s=min(30.0, max(11.0, settings.upscale_seconds)),  # told every 10
-        policy=AutoscalingPolicy(policy_function="scanline.server.cluster.autoscaling:by_images"),
+        look_back_period_s=min(30.0, max(METRICS_SECONDS, settings.upscale_seconds)),
+        policy=AutoscalingPolicy(policy_function="scanline.server.cluster.autoscaling:target_replicas"),
     )
 
 
-def _fronts(settings: ClusterSettings) -> serve.Deployment:
+def _ingress(settings: ClusterSettings) -> serve.Deployment:
     def api() -> FastAPI:
-        """The application of a stand-alone server, whose desks are fleets."""
+        """The API of a stand-alone server; its engine handles are replica pools."""
         logs.configure(settings.log_format, settings.log_level)
-        return build(settings, served_models(settings, partial(_fleet, settings.fronts)))
+        return build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
 
     @serve.ingress(api)
-    class Front:
-        """What answers; it names the deployments behind it, for Serve to deploy them."""
+    class Ingress:
+        """Answers requests. It takes the models' deployments as arguments, which makes Serve deploy them too."""
 
-        def __init__(self, *engines: DeploymentHandle[Any]) -> None:
-            self.engines = engines
+        def __init__(self, *models: DeploymentHandle[Any]) -> None:
+            self.models = models
 
     deployment = serve.deployment(
-        name=FRONT,
-        num_replicas=settings.fronts,
-        ray_actor_options={"num_cpus": settings.front_cpus},
+        name=INGRESS,
+        num_replicas=settings.ingress_replicas,
+        ray_actor_options={"num_cpus": settings.ingress_cpus},
         graceful_shutdown_timeout_s=settings.drain_seconds,
         **COMMON,
     )
-    return deployment(Front)
+    return deployment(Ingress)
 
 
-def _fleet(fronts: int, options: EngineOptions, max_waiting_images: int) -> ReplicaPool:
-    """The desk of a model in this front's application."""
+def _replica_pool(ingresses: int, options: EngineOptions, max_waiting_images: int) -> ReplicaPool:
+    """The replicas of a model, for the ingress that this runs in."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
-    return ReplicaPool(handle, fronts, options, max_waiting_images)
+    return ReplicaPool(handle, ingresses, options, max_waiting_images)

@@ -1,8 +1,8 @@
-"""How many replicas a model wants: as many as hold its images in flight in a share of their slots.
+"""The number of replicas that a model needs: as many as hold its images in flight in a share of their slots.
 
-Serve counts requests, of which one may be for an image or for thousands. So replicas tell the images that all fronts
-have accepted and not yet answered (`Replica.record_autoscaling_stats`); bounds and delays stay Serve's own. Serve
-pickles this module by value for its controller: it imports nothing of ours.
+Serve counts requests, and a request may be for one image or for thousands. So each replica reports the images that all
+ingresses have accepted and not yet answered (`Replica.record_autoscaling_stats`). Bounds and delays are Serve's own.
+Serve pickles this module by value for its controller, so it must not import anything of this package.
 """
 
 from math import ceil
@@ -11,10 +11,11 @@ from typing import Any
 from ray.serve.config import AutoscalingContext
 
 
-def by_images(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
-    """The number of replicas wanted, and no state; as many as there are while none has told anything."""
-    told = context.aggregated_metrics or {}
-    images, room = (list(told.get(name, {}).values()) for name in ("images", "room"))
-    if not images or not sum(room):
+def target_replicas(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
+    """Return the number of replicas, and no state. Without reports the current number stays."""
+    reports = context.aggregated_metrics or {}
+    images, targets = (list(reports.get(name, {}).values()) for name in ("images", "target_images"))
+    if not images or not sum(targets):
         return context.target_num_replicas, {}
-    return ceil(max(images) * len(room) / sum(room)), {}
+    # Every replica reports the images of the whole service; the largest report is the most recent one.
+    return ceil(max(images) * len(targets) / sum(targets)), {}

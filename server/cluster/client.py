@@ -1,7 +1,7 @@
-"""`scanline sample --cluster`: images that a running service's replicas paint, without its fronts and their limits.
+"""`scanline sample --cluster`: a folder of images painted by a running service's replicas, without its ingress.
 
-Into a folder they go one by one as they are done, so that thousands more than memory holds can be painted, and a run
-that was stopped goes on where it stood.
+Each image is written as soon as it is finished and is not kept in memory. A folder that an earlier run left incomplete
+is completed.
 """
 
 import json
@@ -9,7 +9,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,36 +20,39 @@ from ray.exceptions import AuthenticationError, RayError
 from scanline.model.atomic import write_atomically
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
-from scanline.server.cluster.application import FRONT
+from scanline.server.cluster.application import INGRESS
 from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.engine.client.job import EngineFailedError, PendingJob
 from scanline.server.engine.worker.process import EngineOptions
 
 RECIPE = "recipe.json"
 CONNECT_SECONDS = 5.0
-Progress = Callable[[int], None]  # is called with the number of images that are there
+Progress = Callable[[int], None]  # called with the number of images in the folder
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What makes all images of a folder the ones that they are."""
+    """What determines all images of a folder."""
 
     model: str
     n: int
     seed: int
     temperature: float
 
+    def __str__(self) -> str:
+        return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}"
 
-class Folder(PendingJob):
-    """A request whose images are written as they come, and forgotten."""
+
+class FolderJob(PendingJob):
+    """A request whose images are written to a folder as they finish."""
 
     def __init__(self, command: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
         super().__init__(command)
         self.images, self.out, self.shape, self.progress = command.images, out, shape, progress
-        self.bits_per_dim: list[float] = []  # of those that were painted now
+        self.bits_per_dim: list[float] = []  # of the images that this run painted
 
     def receive(self, event: Event) -> None:
-        """Writes an image that is done; one that cannot be written ends it all."""
+        """Write a finished image. One that cannot be written fails the job."""
         if isinstance(event, Finished) and event.index in self.missing:
             try:
                 self._write(event)
@@ -67,63 +70,67 @@ class Folder(PendingJob):
         self.bits_per_dim.append(event.bits_per_dim)
 
 
-def resumed(out: Path, wanted: Recipe, seed_is_drawn: bool) -> Recipe:
-    """The recipe of a folder, new or of a run before; ValueError where that one painted something else."""
+def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
+    """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs.
+
+    A random seed gives way to the earlier run's.
+    """
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
         try:
             found = Recipe(**json.loads(path.read_text()))
         except (ValueError, TypeError):
-            raise ValueError(f"{path} is no recipe of an earlier run; choose another folder") from None
-        if seed_is_drawn:
-            wanted = Recipe(wanted.model, wanted.n, found.seed, wanted.temperature)
-        if found != wanted:
-            raise ValueError(f"{out} has images of {_told(found)}, not of {_told(wanted)}; choose another folder")
+            raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
+        if seed_is_random:
+            recipe = replace(recipe, seed=found.seed)
+        if found != recipe:
+            raise ValueError(f"{out} contains images of {found}, not of {recipe}; choose another folder")
         return found
     if any(out.glob("*.png")):
-        raise ValueError(f"{out} has images of which no {RECIPE} tells what they are; choose another folder")
-    write_atomically(path, lambda temporary: temporary.write_text(json.dumps(asdict(wanted)) + "\n"))
-    return wanted
+        raise ValueError(f"{out} contains images but no {RECIPE} of an earlier run; choose another folder")
+    write_atomically(path, lambda temporary: temporary.write_text(json.dumps(asdict(recipe)) + "\n"))
+    return recipe
 
 
-def missing(out: Path, n: int) -> tuple[int, ...]:
-    """The images of a folder that are not there yet."""
-    there = {path.name for path in out.glob("*.png") if path.stat().st_size}
-    return tuple(index for index in range(n) if file_name(index, n) not in there)
+def missing_images(out: Path, n: int) -> tuple[int, ...]:
+    """Return the indices of the images that are not in the folder yet."""
+    present = {path.name for path in out.glob("*.png") if path.stat().st_size}
+    return tuple(index for index in range(n) if file_name(index, n) not in present)
 
 
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
-    """Paints what is missing of a folder and returns the bits/dim of that.
+    """Paint the missing images of a folder and return their bits/dim.
 
-    ValueError where no such service is there, EngineFailedError where its replicas were lost again and again.
+    ValueError where the cluster has no such service, EngineFailedError where the request failed on it.
     """
-    only = missing(out, recipe.n)
-    progress(recipe.n - len(only))
-    if not only:
+    missing = missing_images(out, recipe.n)
+    progress(recipe.n - len(missing))
+    if not missing:
         return []
-    async with fleet(address, recipe.model, len(only)) as replicas:
-        command = GenerateRequest(next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, only=only)
-        folder = Folder(command, out, (await replicas.config()).image_shape, progress)
-        with replicas.reserve(len(only)), replicas.run(folder):
-            while not folder.has_ended:
-                folder.changed.clear()
-                await folder.changed.wait()
-    if folder.failure:
-        raise EngineFailedError(folder.failure)
-    return folder.bits_per_dim
+    async with connect(address, recipe.model, len(missing)) as replicas:
+        command = GenerateRequest(next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, only=missing)
+        job = FolderJob(command, out, (await replicas.config()).image_shape, progress)
+        with replicas.reserve(len(missing)), replicas.run(job):
+            while not job.has_ended:
+                job.changed.clear()
+                await job.changed.wait()
+    if job.failure:
+        raise EngineFailedError(job.failure)
+    return job.bits_per_dim
 
 
 @asynccontextmanager
-async def fleet(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
-    """The replicas of a model that a service on the Ray cluster at `address` has, for so many images.
+async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
+    """The replicas of a model in a service on the Ray cluster at `address`, with room for so many waiting images.
 
     ValueError where there are none.
     """
     _join(address)
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
-        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), images)  # beside one front at least
+        # 2: this client shares the slots with one ingress at least
+        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), images)
         replicas.start()
         try:
             yield replicas
@@ -134,32 +141,29 @@ async def fleet(address: str, model: str, images: int) -> AsyncIterator[ReplicaP
 
 
 def _join(address: str) -> None:
-    """Makes this process one of the cluster's; ValueError in a sentence where it cannot be."""
+    """Connect this process to the Ray cluster; ValueError with the reason where that fails."""
     try:
         host, _, port = address.removeprefix("ray://").rpartition(":")
-        if port.isdigit():  # Ray itself would try for minutes
+        if port.isdigit():  # fail within seconds: Ray itself retries for minutes
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
     except (OSError, ValueError, RuntimeError, RayError) as error:
         causes = (error, error.__cause__, error.__context__)
         if any(isinstance(cause, AuthenticationError) for cause in causes):
-            reason = "it wants its token: set RAY_AUTH_MODE=token"
+            reason = "it requires a token: set RAY_AUTH_MODE=token"
         else:
             reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"--cluster {address}: the Ray cluster cannot be joined ({reason})") from None
+        raise ValueError(f"--cluster {address}: cannot connect to the Ray cluster ({reason})") from None
 
 
 def _service(model: str) -> str:
-    """The name of Serve's application that has the model."""
-    found = serve.status().applications
-    for name, application in found.items():
-        if FRONT in application.deployments and model in application.deployments:
+    """Return the name of the Serve application that has the model."""
+    applications = serve.status().applications
+    for name, application in applications.items():
+        if INGRESS in application.deployments and model in application.deployments:
             return name
-    models = sorted({one for each in found.values() for one in each.deployments if FRONT in each.deployments} - {FRONT})
-    there = f"there are {', '.join(models)}" if models else "no service runs there"
-    raise ValueError(f"--model {model}: the cluster does not serve it; {there}")
-
-
-def _told(recipe: Recipe) -> str:
-    return f"{recipe.model}, n {recipe.n}, seed {recipe.seed}, temperature {recipe.temperature:g}"
+    services = [application.deployments for application in applications.values() if INGRESS in application.deployments]
+    models = sorted({name for deployments in services for name in deployments} - {INGRESS})
+    served = f"it serves {', '.join(models)}" if models else "no service runs there"
+    raise ValueError(f"--model {model}: the cluster does not serve it; {served}")

@@ -1,30 +1,31 @@
-"""A replica: one model's engine in Serve's hands. It paints what fronts ask for and tells how it stands."""
+"""A replica: one model's engine under Serve. It paints shards for ingresses and reports its status."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config
-from scanline.model.sampling.messages import Event, Failed, GenerateRequest, Ready, ScoreRequest, Stats
+from scanline.model.sampling.messages import Event, Failed, Ready, Request, Stats
 from scanline.server import logs
-from scanline.server.cluster.metrics import Gauges
-from scanline.server.cluster.relay import RelayJob
+from scanline.server.cluster.metrics import ReplicaGauges
 from scanline.server.cluster.settings import ClusterSettings
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError
+from scanline.server.engine.client.job import PendingJob
 from scanline.server.registry import engine_options
 
-FORGOTTEN = 60.0  # seconds: a front that asks no more is gone, and so is what it had in flight
-LOOK_SECONDS = 0.05
-EACH_SECONDS = 0.001  # between two lists of events that go to fronts: what one costs all who handle it
+INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress is gone, and its images in flight with it
+LOAD_POLL_SECONDS = 0.05
+SECONDS_PER_JOB = 0.001  # between two lists of events of a job, for each job in progress: a list's cost is per list
 
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """How a replica stands."""
+    """A replica's answer to a poll."""
 
     config: ModelConfig
     ready: Ready
@@ -35,6 +36,34 @@ class ReplicaStatus:
     is_up: bool  # whether its engine can paint now
 
 
+class RelayJob(PendingJob):
+    """A shard in the replica's engine. It keeps no images, only the events that have not been sent to the ingress."""
+
+    def __init__(self, command: Request) -> None:
+        super().__init__(command)
+        self.unsent: list[Event] = []
+        self.ended = asyncio.Event()
+
+    def receive(self, event: Event) -> None:
+        """Queue an event of the engine."""
+        self.unsent.append(event)
+        super().receive(event)
+        if self.has_ended:
+            self.ended.set()
+
+    async def events(self, pause: Callable[[], float] = lambda: 0.0) -> AsyncIterator[list[Event]]:
+        """Yield all events in order, in lists at least `pause()` seconds apart; the last one does not wait."""
+        while self.unsent or not self.has_ended:
+            self.changed.clear()
+            if self.unsent:
+                events, self.unsent = self.unsent, []
+                yield events
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.ended.wait(), pause())
+            else:
+                await self.changed.wait()
+
+
 class Replica:
     """The class that Serve deploys, once for each model."""
 
@@ -43,57 +72,57 @@ class Replica:
         directory = zoo.find(model).resolve()
         options = engine_options(settings, directory, _threads(settings))
         self.config = load_config(directory)
-        self.gauges = Gauges(directory.name)
-        self.share = settings.target_share
-        self.demands: dict[str, tuple[float, int]] = {}  # when each front told its images in flight, and how many
+        self.gauges = ReplicaGauges(directory.name)
+        self.target_share = settings.target_share
+        self.in_flight: dict[str, tuple[float, int]] = {}  # by ingress: the time of its last poll, and its images
         self.engine = EngineClient(options)
         self.engine.start()
         while self.engine.ready is None:
             if self.engine.failed.is_set():
                 raise ValueError(f"{model} cannot be loaded: {self.engine.load_error or 'its engine died'}")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LOAD_POLL_SECONDS)
 
-    async def work(self, command: GenerateRequest | ScoreRequest) -> AsyncIterator[list[Event]]:
-        """The engine's events for a front's request; leaving it cancels it.
+    async def run(self, command: Request) -> AsyncIterator[list[Event]]:
+        """Yield the engine's events for a shard; closing the iterator cancels it.
 
-        EngineUnavailableError where the engine is gone for good: another replica's is not.
+        EngineUnavailableError where the engine is gone for good: another replica can still paint the shard.
         """
-        errand = RelayJob(replace(command, id=next(self.engine.request_ids)))
-        with self.engine.run(errand):
-            async for events in errand.events(lambda: len(self.engine.jobs) * EACH_SECONDS):
+        job = RelayJob(replace(command, id=next(self.engine.request_ids)))
+        with self.engine.run(job):
+            async for events in job.events(lambda: len(self.engine.jobs) * SECONDS_PER_JOB):
                 if self.engine.failed.is_set() and any(isinstance(event, Failed) for event in events):
                     raise EngineUnavailableError
                 yield events
 
-    async def tell(self, front: str, images: int) -> ReplicaStatus:
-        """How this replica stands, for a front that has so many images in flight, wherever they are painted."""
-        self.demands[front] = time.monotonic(), images
+    async def status(self, ingress: str, images: int) -> ReplicaStatus:
+        """Return this replica's status; `images`: in flight of the calling ingress, on all replicas together."""
+        self.in_flight[ingress] = time.monotonic(), images
         engine = self.engine
-        self.gauges.show(engine)
+        self.gauges.update(engine)
         assert engine.ready is not None
         age, load = engine.heartbeat_age, engine.load_seconds
         return ReplicaStatus(self.config, engine.ready, engine.stats, engine.restarts, age, load, engine.is_ready)
 
     def check_health(self) -> None:
-        """Raises where the engine does not come back: Serve then replaces this replica."""
+        """Raise RuntimeError where the engine does not come back: Serve then replaces this replica."""
         if self.engine.failed.is_set():
             raise RuntimeError("the engine is gone for good")
         limit = self.engine.options.timeout + self.engine.options.load_timeout
         if self.engine.heartbeat_age > limit:
-            raise RuntimeError(f"nothing was heard of the engine for {limit:g} seconds")
+            raise RuntimeError(f"the engine has been silent for more than {limit:g} seconds")
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """For `by_images`: images in flight of all fronts, and how many of them one replica should have."""
+        """Return the images in flight of all ingresses, and how many of them one replica should have."""
         assert self.engine.ready is not None
-        late = time.monotonic() - FORGOTTEN
-        self.demands = {front: told for front, told in self.demands.items() if told[0] > late}
-        images = sum(images for _, images in self.demands.values())
-        return {"images": images, "room": self.share * self.engine.ready.slots}
+        oldest = time.monotonic() - INGRESS_TIMEOUT
+        self.in_flight = {ingress: poll for ingress, poll in self.in_flight.items() if poll[0] > oldest}
+        images = sum(images for _, images in self.in_flight.values())
+        return {"images": images, "target_images": self.target_share * self.engine.ready.slots}
 
     async def __del__(self) -> None:
         await self.engine.close()
 
 
 def _threads(settings: ClusterSettings) -> int:
-    """Those that are set, or for auto the processors that Serve has set apart for it."""
+    """The engine's threads; "auto" is the number of processors that Serve reserves for the replica."""
     return max(1, int(settings.cpus)) if settings.threads == "auto" else settings.threads

@@ -1,8 +1,8 @@
-"""A front's side of a model's replicas: gives them jobs in pieces, and pieces anew whose replica is lost.
+"""An ingress's view of one model's replicas: splits jobs into shards, and repeats the shards of lost replicas.
 
-Only so many images are handed out, by all fronts together, as replicas have slots for, and a little more, so that none
-of them runs dry; the others wait here, and go to whichever replica has room next, a new one too. Jobs take turns, a
-piece each.
+All ingresses together hand out only as many images as the replicas have slots, and a quarter more so that no slot runs
+empty. The rest waits here and goes to whichever replica has room next, including a new one. Jobs take turns, one shard
+each. Knows no HTTP, and nothing of images but their indices.
 """
 
 import asyncio
@@ -29,180 +29,200 @@ from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.cluster")
 
-AHEAD = 1.25  # images handed out, by slots
-PIECES = 16  # into which a replica's slots are cut
-SMALLEST, LARGEST = 16, 256  # images of a piece, where a job has as many
-PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a piece is given anew, by losses with no image done in between
-SETTLING_SECONDS = 30.0
-CENSUS_SECONDS = 2.0  # between two questions to all replicas, how they stand
-EACH_SECONDS = 0.02  # and at least so many for each of them, where they are hundreds
-TELLING_SECONDS = 10.0  # for all replicas to say how they stand
+OVERCOMMIT = 1.25  # images handed out for each slot
+SHARDS_PER_REPLICA = 16  # that fill its slots
+MIN_SHARD, MAX_SHARD = 16, 256  # images
+RETRY_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds, by losses of a shard with no image finished in between
+STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
+POLL_SECONDS = 2.0  # between two polls of all replicas
+POLL_SECONDS_PER_REPLICA = 0.02  # the least, where there are hundreds of replicas
+POLL_TIMEOUT = 10.0
 LOST = (RayError, RayServeException, EngineUnavailableError)
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
-BROKEN = "The server failed while it gave this request to its replicas; its log says why."
+BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
 
 
 class ReplicaPool(EngineHandle):
-    """All replicas of one model, behind Serve's handle to them."""
+    """All replicas of one model, behind Serve's handle."""
 
     def __init__(
-        self, handle: DeploymentHandle[Any], fronts: int, options: EngineOptions, max_waiting_images: int
+        self,
+        handle: DeploymentHandle[Any],
+        ingresses: int,
+        options: EngineOptions,
+        max_waiting_images: int,
     ) -> None:
         super().__init__(options, max_waiting_images)
-        self.handle, self.fronts = handle, fronts
-        self.work = handle.options(method_name="work", stream=True)
-        self.name = secrets.token_hex(8)  # by which replicas know this front
-        self.told: list[ReplicaStatus] = []  # by the replicas that answered last
-        self.heard = monotonic()
-        self.heard_any = asyncio.Event()
+        self.handle, self.ingresses = handle, ingresses
+        self.run_on_replica = handle.options(method_name="run", stream=True)
+        self.name = secrets.token_hex(8)  # of this ingress, for the replicas
+        self.statuses: list[ReplicaStatus] = []  # of the last poll
+        self.known: list[ReplicaStatus] = []  # of the last poll with an answer: slots outlast a moment without replicas
+        self.polled = monotonic()
+        self.first_answer = asyncio.Event()
         self.closing = False
-        self.room = 0  # slots of all replicas, when there were any last
-        self.out = 0  # images of this front that are with replicas
-        self.others = 0  # images of others that were, when replicas told last
-        self.turns: deque[tuple[PendingJob, deque[int]]] = deque()  # jobs with images that are not, next at the left
-        self.pieces: dict[int, set[asyncio.Task[None]]] = {}  # by job
+        self.out = 0  # images of this ingress that are with replicas
+        self.others = 0  # images of other ingresses that were, at the last poll: not derivable later, `out` changes
+        self.turns: deque[tuple[PendingJob, deque[int]]] = deque()  # jobs and their images not handed out, next first
+        self.shards: dict[int, set[asyncio.Task[None]]] = {}  # by job
 
     def start(self) -> None:
-        """Begins to ask replicas how they stand."""
-        self.census = asyncio.create_task(self._ask())
+        """Start polling the replicas."""
+        self.poller = asyncio.create_task(self._poll())
 
     async def settled(self) -> None:
-        """Waits for replicas, not for long: a front that comes beside others must not refuse what they would not."""
+        """Wait a while for the first poll, so that a new ingress does not refuse what the others would accept."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.heard_any.wait(), SETTLING_SECONDS)
+            await asyncio.wait_for(self.first_answer.wait(), STARTUP_SECONDS)
 
     async def config(self) -> ModelConfig:
-        """The model's, as soon as a replica has told it."""
-        await self.heard_any.wait()
-        return self.model
+        """Return the model's configuration once a replica has answered."""
+        await self.first_answer.wait()
+        return self.known[0].config
 
     async def close(self) -> None:
-        """Stops asking; replicas are Serve's to end."""
+        """Stop polling. The replicas are Serve's to stop."""
         self.closing = True
-        self.census.cancel()
-        await asyncio.gather(self.census, return_exceptions=True)
+        self.poller.cancel()
+        await asyncio.gather(self.poller, return_exceptions=True)
 
     @property
     def is_ready(self) -> bool:
         """Whether a replica can paint now."""
-        return any(one.is_up for one in self.told)
+        return any(status.is_up for status in self.statuses)
 
     @property
     def slots(self) -> int:
-        """Of all replicas together, when there were any last."""
-        return self.room
+        """Of all replicas together."""
+        return sum(status.ready.slots for status in self.known)
+
+    @property
+    def restarts(self) -> int:
+        """Engines that replicas started after their first one."""
+        return sum(status.restarts for status in self.known)
+
+    @property
+    def load_seconds(self) -> float:
+        """Of the engine that took longest to load its model."""
+        return max((status.load_seconds for status in self.known), default=0.0)
 
     @property
     def heartbeat_age(self) -> float:
-        """Seconds since the engine was heard of that was not heard of for the longest."""
-        return max((one.heartbeat_age for one in self.told), default=0.0) + monotonic() - self.heard
+        """Seconds since the last message of the engine that has been silent for the longest."""
+        return max((status.heartbeat_age for status in self.statuses), default=0.0) + monotonic() - self.polled
 
     @property
     def stats(self) -> Stats:
-        """What all engines last told, with what waits here."""
-        stats = reduce(add, (one.stats for one in self.told), Stats())
+        """The sum over all engines, and what waits here."""
         waiting = Stats(
             requests_waiting=sum(len(images) == job.total for job, images in self.turns),
             images_waiting=sum(len(images) for _, images in self.turns),
         )
-        return stats + waiting
+        return reduce(add, (status.stats for status in self.statuses), waiting)
 
     def _begin(self, job: PendingJob) -> None:
-        self.pieces[job.id] = set()
+        self.shards[job.id] = set()
         self.turns.append((job, deque(job.request.indices)))
         self._hand_out()
 
     def _leave(self, job: PendingJob) -> None:
         self.turns = deque(turn for turn in self.turns if turn[0] is not job)
-        for piece in self.pieces.pop(job.id, ()):
-            piece.cancel()
+        for shard in self.shards.pop(job.id, ()):
+            shard.cancel()
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Gives out pieces while there is room, a piece of each job in turn."""
-        most_out = AHEAD * max(self.room / self.fronts, self.room - self.others)
-        while self.turns and self.out < most_out:
+        """Hand out shards while there is room, one of each job in turn."""
+        slots = self.slots
+        # An equal share of the slots is this ingress's in any case; beyond that, what the others leave unused.
+        limit = OVERCOMMIT * max(slots / self.ingresses, slots - self.others)
+        while self.turns and self.out < limit:
             job, images = self.turns.popleft()
-            most = self._piece(job.total)
-            missing = {images.popleft() for _ in range(min(most, len(images)))}
+            missing = {images.popleft() for _ in range(min(self._shard_size(job.total), len(images)))}
             self.out += len(missing)
-            piece = asyncio.create_task(self._carry(job, missing))
-            self.pieces[job.id].add(piece)
-            piece.add_done_callback(partial(self._carried, job, missing))
+            shard = asyncio.create_task(self._run_shard(job, missing))
+            self.shards[job.id].add(shard)
+            shard.add_done_callback(partial(self._shard_ended, job, missing))
             if images:
                 self.turns.append((job, images))
 
-    def _carried(self, job: PendingJob, missing: set[int], piece: asyncio.Task[None]) -> None:
-        """A piece is done, failed, or was taken back, even before it began."""
+    def _shard_size(self, images: int) -> int:
+        """Images in a shard of a job of so many: enough shards for all replicas, none too small or too large."""
+        replicas = max(1, len(self.statuses))
+        share = min(-(-images // replicas), self.slots // replicas // SHARDS_PER_REPLICA)
+        return min(MAX_SHARD, max(MIN_SHARD, share))
+
+    def _shard_ended(self, job: PendingJob, missing: set[int], shard: asyncio.Task[None]) -> None:
+        """A callback and not the task's own last lines: a task cancelled before its first step runs none of them."""
         self.out -= len(missing)
-        self.pieces.get(job.id, set()).discard(piece)
-        if not piece.cancelled() and (error := piece.exception()):
-            log.error("a piece could not be carried; its request fails", exc_info=error)
+        self.shards.get(job.id, set()).discard(shard)
+        if not shard.cancelled() and (error := shard.exception()):
+            log.error("a shard failed unexpectedly; its request fails", exc_info=error)
             job.receive(Failed(job.id, BROKEN))
         self._hand_out()
 
-    def _piece(self, images: int) -> int:
-        """Images of a piece of a job of so many: enough pieces for all replicas, but none too small or too large."""
-        replicas = max(1, len(self.told))
-        share = min(-(-images // replicas), self.room // replicas // PIECES)
-        return min(LARGEST, max(SMALLEST, share))
-
-    async def _carry(self, job: PendingJob, missing: set[int]) -> None:
-        """Has one replica after the other work on the images that are missing until none is."""
-        losses = 0
+    async def _run_shard(self, job: PendingJob, missing: set[int]) -> None:
+        """Send the missing images to one replica after the other until none is missing or the job is over."""
+        losses = 0  # in a row, without an image finished in between
         while missing and not job.has_ended:
             before = len(missing)
             try:
-                await self._try(job, missing)
+                await self._attempt(job, missing)
             except LOST as error:
-                if job.id not in self.jobs:  # Ray makes of a cancellation an error of its own
+                # A cancelled job: Ray turns CancelledError into an error of its own, which is not a lost replica.
+                if job.id not in self.jobs:
                     return
+                # The last line is the cause; those before it are Ray's remote traceback.
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
                 log.warning("a replica was lost with %s images: %s", len(missing), cause[0])
+            # A replica that finished something was healthy, so only losses in a row count: a request that kills
+            # every replica it meets is given up, one that meets bad luck twice is not. The pause lets Serve notice
+            # the death and route elsewhere.
             losses = 0 if len(missing) < before else losses + 1
-            if missing and losses == len(PAUSES):
+            if missing and losses == len(RETRY_PAUSES):
                 job.receive(Failed(job.id, GIVEN_UP))
             elif missing and not job.has_ended:
-                await asyncio.sleep(PAUSES[losses])
+                await asyncio.sleep(RETRY_PAUSES[losses])
 
-    async def _try(self, job: PendingJob, missing: set[int]) -> None:
-        """Lets a replica work on what is missing, until it has done so or is lost."""
+    async def _attempt(self, job: PendingJob, missing: set[int]) -> None:
+        """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
         command = job.request.shard(tuple(sorted(missing)))
-        call = Context().run(self.work.remote, command)  # Ray gives all calls of one context one number
-        events = cast("DeploymentResponseGenerator[list[Event]]", call)
+        # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
+        # it; the router then could not tell one shard from another.
+        call = Context().run(self.run_on_replica.remote, command)
+        stream = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
-            async for several in events:
-                for event in several:
+            async for events in stream:
+                for event in events:
+                    # A repeated shard may finish an image again; each counts once.
                     if isinstance(event, Finished | Scored) and event.index in missing:
                         missing.remove(event.index)
                         self.out -= 1
                     job.receive(event)
                 self._hand_out()
         finally:
-            events.cancel()
+            stream.cancel()  # on cancellation too: it frees the images' slots at once
 
-    async def _ask(self) -> None:
-        """Asks all replicas how they stand, again and again, and tells them how many images are in flight here."""
-        while not self.closing:  # Ray makes of a cancellation an error of its own
+    async def _poll(self) -> None:
+        """Poll all replicas again and again, and report to them how many images are in flight here."""
+        while not self.closing:  # a flag: Ray turns CancelledError into an error of its own
             try:
-                answers = self.handle.broadcast("tell", self.name, self.reserved_images)
-                told = await answers.results_async(timeout_s=TELLING_SECONDS, return_exceptions=True)
-                self._hear([one for one in told if isinstance(one, ReplicaStatus)])
-            except TimeoutError:  # what they told last stands; one that hangs is Serve's to replace
-                log.warning("not all replicas told in %g seconds how they stand", TELLING_SECONDS)
+                answers = self.handle.broadcast("status", self.name, self.reserved_images)
+                results = await answers.results_async(timeout_s=POLL_TIMEOUT, return_exceptions=True)
+                self._update([result for result in results if isinstance(result, ReplicaStatus)])
+            except TimeoutError:  # the previous answers stay; a replica that hangs is Serve's to replace
+                log.warning("not all replicas answered a poll within %g seconds", POLL_TIMEOUT)
             except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
-                self._hear([])
+                self._update([])
                 log.debug("no replica answers: %s", error)
-            await asyncio.sleep(max(CENSUS_SECONDS, len(self.told) * EACH_SECONDS))
+            await asyncio.sleep(max(POLL_SECONDS, len(self.statuses) * POLL_SECONDS_PER_REPLICA))
 
-    def _hear(self, told: list[ReplicaStatus]) -> None:
-        self.told, self.heard = told, monotonic()
-        if told:
-            self.ready, self.model = told[0].ready, told[0].config
-            self.load_seconds = max(one.load_seconds for one in told)
-            self.restarts = sum(one.restarts for one in told)
-            self.room = sum(one.ready.slots for one in told)
-            with_all = sum(one.stats.images_running + one.stats.images_waiting for one in told)
+    def _update(self, statuses: list[ReplicaStatus]) -> None:
+        self.statuses, self.polled = statuses, monotonic()
+        if statuses:
+            self.known = statuses
+            self.ready = statuses[0].ready
+            with_all = sum(status.stats.images_running + status.stats.images_waiting for status in statuses)
             self.others = max(0, with_all - self.out)
-            self.heard_any.set()
+            self.first_answer.set()
         self._hand_out()

@@ -1,4 +1,4 @@
-"""Settings of a service on a cluster: those of a server, less what Serve's proxies decide, and how large it is."""
+"""Arguments of the service on a cluster: the server's settings, except those of Serve's proxies, and its size."""
 
 import os
 from collections.abc import Mapping
@@ -9,44 +9,45 @@ from pydantic import Field, NonNegativeFloat, ValidationError, model_validator
 from scanline.server.environment import check
 from scanline.server.settings import Positive, Seconds, Settings
 
-OF_THE_PROXIES = {"host", "port", "keep_alive_timeout", "max_head_bytes"}
+PROXY_SETTINGS = {"host", "port", "keep_alive_timeout", "max_head_bytes"}
+FIELDS = {"model": "models", "fronts": "ingress_replicas", "front_cpus": "ingress_cpus"}  # the last two: older names
 
 
 class ClusterSettings(Settings):
-    """Each default stands here and nowhere else; what is not told here is as a server has it."""
+    """Defaults that differ from the server's, and settings that only a cluster has."""
 
-    replicas: Positive | None = None  # of each model: a fixed number of them
-    min_replicas: Positive = 1  # of each model: as many as the images in flight want
+    replicas: Positive | None = None  # of each model, fixed; None: between min_replicas and max_replicas
+    min_replicas: Positive = 1
     max_replicas: Positive = 1
-    target_share: Annotated[float, Field(gt=0, le=1)] = 0.75  # of all slots that images in flight should fill
-    upscale_seconds: Seconds = 30  # for which more replicas must have been wanted
+    target_share: Annotated[float, Field(gt=0, le=1)] = 0.75  # of all slots, to be filled by images in flight
+    upscale_seconds: Seconds = 30  # how long more replicas must be needed before they are started
     downscale_seconds: Seconds = 600
     gpus: NonNegativeFloat = 0  # of each replica
     cpus: NonNegativeFloat = 1
-    fronts: Positive = 1
-    front_cpus: NonNegativeFloat = 1
+    ingress_replicas: Positive = 1
+    ingress_cpus: NonNegativeFloat = 1
     max_images_per_request: Positive = 10_000
-    max_frames_per_second: Positive | None = 2_000  # of a front; Serve's proxy takes all, whether anybody reads or not
-    drain_seconds: Seconds = 600  # of a front or a replica that Serve stops
+    max_frames_per_second: Positive | None = 2_000  # of an ingress: Serve's proxy buffers what a client does not read
+    drain_seconds: Seconds = 600  # of an ingress or a replica that Serve stops
 
     @model_validator(mode="after")
-    def _fixed_or_not(self) -> "ClusterSettings":
+    def _fixed_or_autoscaled(self) -> "ClusterSettings":
         if self.replicas and self.model_fields_set & {"min_replicas", "max_replicas"}:
-            raise ValueError("replicas is a fixed number: leave it out, or min_replicas and max_replicas")
+            raise ValueError("replicas excludes min_replicas and max_replicas")
         if self.min_replicas > self.max_replicas:
             raise ValueError("min_replicas must be at most max_replicas")
         return self
 
 
 def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
-    """What Serve was given as arguments, over SCANLINE_* variables; ValueError that names what is wrong.
+    """Return the settings of Serve's arguments, which override SCANLINE_* variables; ValueError names a wrong one.
 
-    `model` is one name, several between commas, or a list of them.
+    `model` is one name, several separated by commas, or a list.
     """
-    for name in OF_THE_PROXIES & args.keys():
-        raise ValueError(f"{name} is for Serve's proxies to say: see http_options in Serve's own configuration")
+    for name in PROXY_SETTINGS & args.keys():
+        raise ValueError(f"{name} is set for Serve's proxies: see http_options in Serve's configuration")
     check(os.environ, args, ClusterSettings)
-    given = {"models" if name == "model" else name: value for name, value in args.items()}
+    given = {FIELDS.get(name, name): value for name, value in args.items()}
     try:
         return ClusterSettings(**given)
     except ValidationError as error:
@@ -54,6 +55,6 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
         name = "model" if first["loc"][:1] == ("models",) else ".".join(map(str, first["loc"][:1]))
         reason = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            there = sorted({"model", *ClusterSettings.model_fields} - {"models"} - OF_THE_PROXIES)
-            reason = f"there is no such argument, but {', '.join(there)}"
+            known = sorted({"model", *ClusterSettings.model_fields} - {"models"} - PROXY_SETTINGS)
+            reason = f"unknown argument; known ones are {', '.join(known)}"
         raise ValueError(f"{name}: {reason}" if name else reason) from None

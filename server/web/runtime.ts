@@ -1,6 +1,6 @@
-// The wasm of onnxruntime-web as one compressed file among the assets: 3.7 instead of 14.2 MB, in the repository, in
-// the wheel and on the way, whatever the server in front can compress. The page unpacks it. Its name tells the wasm:
-// another gzip may pack the same in other bytes.
+// A vite plugin that ships the wasm of onnxruntime-web as one compressed asset: 3.7 instead of 14.2 MB in the
+// repository, in the wheel and on the wire, also behind proxies that do not compress. The page decompresses it. Its
+// name has the hash of the wasm, because another version of gzip may compress the same file to other bytes.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -9,11 +9,11 @@ import { gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
 const WASM = createRequire(import.meta.url).resolve("onnxruntime-web/ort-wasm-simd-threaded.wasm");
-const NAME = "virtual:runtime"; // exports its address, from the page on
+const NAME = "virtual:runtime"; // a module that exports the URL of the asset, relative to the page
 
-/** Gives the page the runtime's address, and the file at it. */
+/** Provides the module NAME and emits the asset. */
 export function runtime(): Plugin {
-  const packed = () => gzipSync(readFileSync(WASM), { level: 9 });
+  const compressed = () => gzipSync(readFileSync(WASM), { level: 9 });
   const hash = () => createHash("sha256").update(readFileSync(WASM)).digest("hex").slice(0, 8);
   let building = true;
   return {
@@ -24,17 +24,18 @@ export function runtime(): Plugin {
       if (id !== `\0${NAME}`) return;
       if (!building) return 'export default "runtime.wasm.gz"';
       const fileName = `assets/runtime-${hash()}.wasm.gz`;
-      const file = this.emitFile({ type: "asset", fileName, source: packed() });
+      const file = this.emitFile({ type: "asset", fileName, source: compressed() });
       return `export default import.meta.ROLLUP_FILE_URL_${file}`;
     },
-    configureServer: ({ middlewares }) => void middlewares.use("/runtime.wasm.gz", (_, answer) => answer.end(packed())),
+    configureServer: ({ middlewares }) =>
+      void middlewares.use("/runtime.wasm.gz", (_, response) => response.end(compressed())),
   };
 }
 
-/** Takes from onnxruntime-web the addresses of its own copy, which would become an asset too. */
-export function withoutItsOwn(): Plugin {
+/** Removes the URL of the wasm from onnxruntime-web's own code, which would emit it a second time, uncompressed. */
+export function withoutOwnWasm(): Plugin {
   return {
-    name: "without-its-own",
+    name: "without-own-wasm",
     transform(code, id) {
       if (!id.includes("onnxruntime-web")) return;
       return code.replaceAll('new URL("ort-wasm-simd-threaded.wasm",import.meta.url)', 'new URL("data:,")');

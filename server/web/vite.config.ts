@@ -1,12 +1,12 @@
-// The page is built into the Python package, server/web/dist/, so that users need no node. Addresses stay relative:
-// the server may live under a prefix. `npm run dev` serves the sources in front of a scanline at port 8000.
+// `npm run build` writes the page to dist/, which is part of the Python package, so that users do not need node. URLs
+// are relative, because a proxy may add a prefix. `npm run dev` serves the sources; a server on port 8000 answers /v1.
 import { defineConfig } from "vite";
-import { runtime, withoutItsOwn } from "./runtime.ts";
+import { runtime, withoutOwnWasm } from "./runtime.ts";
 
 export default defineConfig({
   base: "./",
   plugins: [runtime()],
-  worker: { format: "es", plugins: () => [withoutItsOwn()] },
+  worker: { format: "es", plugins: () => [withoutOwnWasm()] },
   build: {
     outDir: "dist",
     emptyOutDir: true,

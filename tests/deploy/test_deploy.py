@@ -1,4 +1,4 @@
-"""What lies under deploy/ for one machine: files that Compose can read, and questions that the server can answer."""
+"""deploy/ for one machine: Compose files are valid; dashboard and alerts use metrics that the server exports."""
 
 import json
 import re
@@ -29,24 +29,24 @@ def services(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
-def test_it_is_yaml(path: Path) -> None:
+def test_every_file_is_yaml(path: Path) -> None:
     documents = list(yaml.safe_load_all(path.read_text()))
     assert documents
     assert all(isinstance(document, dict) for document in documents)
 
 
 @pytest.mark.parametrize("path", [COMPOSE, CUDA], ids=lambda path: path.name)
-def test_compose_can_read_it(path: Path) -> None:
+def test_it_is_valid_by_the_schema_of_compose(path: Path) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", path]
-    told = run(command, capture_output=True, text=True)
-    assert told.returncode == 0, told.stdout
+    result = run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
 
 
-def test_the_overlay_is_of_services_that_are_there() -> None:
+def test_the_overlay_changes_existing_services() -> None:
     assert services(CUDA).keys() <= services(COMPOSE).keys()
 
 
-def test_the_images_arguments_are_the_dockerfiles() -> None:
+def test_build_arguments_are_those_of_the_dockerfile() -> None:
     arguments = services(CUDA)["scanline"]["build"]["args"]
     known = re.findall(r"^ARG (\w+)", (DEPLOY.parent / "Dockerfile").read_text(), re.MULTILINE)
     assert arguments
@@ -57,20 +57,20 @@ def test_the_servers_variables_are_settings() -> None:
     check(dict.fromkeys(services(COMPOSE)["scanline"]["environment"], ""), ())
 
 
-def test_a_server_may_drain_before_it_is_killed() -> None:
+def test_the_grace_period_is_longer_than_the_drain() -> None:
     (seconds,) = re.findall(r"^(\d+)s$", services(COMPOSE)["scanline"]["stop_grace_period"])
     assert int(seconds) > Settings.model_fields["drain_seconds"].default + TELLING_SECONDS + CLOSING_SECONDS
 
 
 @pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])
-def test_nothing_is_asked_for_that_is_not_told(grey_directory: Path, name: str) -> None:
+def test_queries_use_metrics_that_the_server_exports(grey_directory: Path, name: str) -> None:
     settings = Settings(models=(str(grey_directory),))
-    told = TestClient(build(settings, served_models(settings))).get("/metrics").text
-    kinds = dict(re.findall(r"^# TYPE (scanline_\w+) (\w+)", told, re.MULTILINE))
+    metrics = TestClient(build(settings, served_models(settings))).get("/metrics").text
+    kinds = dict(re.findall(r"^# TYPE (scanline_\w+) (\w+)", metrics, re.MULTILINE))
     known = {f"{metric}_bucket" if kind == "histogram" else metric for metric, kind in kinds.items()}
-    asked = set(re.findall(r"scanline_\w+", (DEPLOY / name).read_text()))
-    assert asked
-    assert asked <= known
+    used = set(re.findall(r"scanline_\w+", (DEPLOY / name).read_text()))
+    assert used
+    assert used <= known
 
 
 def test_panels_do_not_overlap() -> None:
@@ -79,21 +79,21 @@ def test_panels_do_not_overlap() -> None:
     assert len(cells) == len(set(cells))
 
 
-def test_what_is_mounted_exists() -> None:
+def test_mounted_files_exist() -> None:
     mounts = [mount.split(":")[0] for service in services(COMPOSE).values() for mount in service.get("volumes", [])]
     files = [DEPLOY / mount for mount in mounts if mount.startswith(".")]
     assert files
     assert all(file.exists() for file in files)
 
 
-def test_prometheus_asks_the_server_of_the_compose_file() -> None:
+def test_prometheus_scrapes_the_server_of_the_compose_file() -> None:
     (job,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
     (target,) = job["static_configs"][0]["targets"]
     host, port = target.split(":")
     assert services(COMPOSE)[host]["ports"] == [f"127.0.0.1:{port}:{port}"]
 
 
-def test_prometheus_is_given_its_rules() -> None:
+def test_the_rules_are_mounted_for_prometheus() -> None:
     rules = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["rule_files"]
     mounts = services(COMPOSE)["prometheus"]["volumes"]
     assert rules

@@ -1,4 +1,4 @@
-"""deploy/kubernetes: manifests that Kubernetes' own schemas allow, with numbers that fit the server's."""
+"""deploy/kubernetes: the rendered overlays are valid by Kubernetes' schemas and agree with the server's settings."""
 
 import re
 import shutil
@@ -18,22 +18,30 @@ from scanline.server.lifecycle import TELLING_SECONDS
 from scanline.server.registry import served_models
 from scanline.server.running import CLOSING_SECONDS
 from scanline.server.settings import Settings
+from tests.support.kustomize import render
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-VERSIONS = ("1.30", kubernetes_validate.latest_version())  # the first with a preStop that sleeps, and the newest
+VERSIONS = ("1.30", kubernetes_validate.latest_version())  # the first with preStop.sleep, and the newest
 
-pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl renders the overlays")
+OVERLAYS = ["cpu", "cuda"]
 
 
-@pytest.fixture(scope="module", params=["cpu", "cuda"])
+@pytest.fixture(scope="module", params=OVERLAYS)
 def rendered(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What `kubectl apply -k` would apply, by kind."""
-    told = subprocess.run(
-        ["kubectl", "kustomize", ROOT / "deploy/kubernetes" / request.param], capture_output=True, text=True
-    )
-    assert told.returncode == 0, told.stderr
-    return {document["kind"]: document for document in yaml.safe_load_all(told.stdout)}
+    return render(ROOT / "deploy/kubernetes" / request.param)
+
+
+if shutil.which("kubectl"):  # the other tests do not need it
+
+    @pytest.mark.parametrize("overlay", OVERLAYS)
+    def test_kubectl_renders_the_same(overlay: str) -> None:
+        folder = ROOT / "deploy/kubernetes" / overlay
+        result = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        documents = {document["kind"]: document for document in yaml.safe_load_all(result.stdout)}
+        assert render(folder) == documents
 
 
 @pytest.fixture
@@ -48,25 +56,25 @@ def container(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_kubernetes_allows_it(rendered: dict[str, Any], version: str) -> None:
+def test_it_is_valid_by_kubernetes_schemas(rendered: dict[str, Any], version: str) -> None:
     assert rendered.keys() == {"Deployment", "Service", "PodDisruptionBudget"}
     for document in rendered.values():
         kubernetes_validate.validate(document, version, strict=True)
 
 
-def test_a_server_may_drain_before_it_is_killed(pod: dict[str, Any], container: dict[str, Any]) -> None:
+def test_the_grace_period_is_longer_than_the_drain(pod: dict[str, Any], container: dict[str, Any]) -> None:
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     drain = float(variables.get("SCANLINE_DRAIN_SECONDS", Settings.model_fields["drain_seconds"].default))
     before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pod["terminationGracePeriodSeconds"] > before + drain + TELLING_SECONDS + CLOSING_SECONDS
 
 
-def test_a_model_may_load_before_a_rollout_is_given_up(rendered: dict[str, Any]) -> None:
+def test_a_rollout_waits_longer_than_a_model_may_load(rendered: dict[str, Any]) -> None:
     deadline = rendered["Deployment"]["spec"]["progressDeadlineSeconds"]
     assert deadline > Settings.model_fields["load_timeout"].default
 
 
-def test_probes_and_prometheus_find_what_they_ask_for(
+def test_probes_and_prometheus_use_paths_that_the_server_answers(
     rendered: dict[str, Any], container: dict[str, Any], grey_directory: Path
 ) -> None:
     settings = Settings(models=(str(grey_directory),))
@@ -77,7 +85,7 @@ def test_probes_and_prometheus_find_what_they_ask_for(
     assert statuses == [200, 503, 200, 200]  # no engine has been started
 
 
-def test_all_speak_of_one_port(rendered: dict[str, Any], container: dict[str, Any]) -> None:
+def test_service_probes_and_image_use_one_port(rendered: dict[str, Any], container: dict[str, Any]) -> None:
     (port,) = container["ports"]
     (service,) = rendered["Service"]["spec"]["ports"]
     probes = [container[f"{name}Probe"]["httpGet"]["port"] for name in ("startup", "readiness", "liveness")]
@@ -87,7 +95,7 @@ def test_all_speak_of_one_port(rendered: dict[str, Any], container: dict[str, An
     assert {str(port["containerPort"]), notes["prometheus.io/port"]} == {listening}
 
 
-def test_service_and_budget_are_of_these_pods(rendered: dict[str, Any]) -> None:
+def test_service_and_budget_select_the_pods(rendered: dict[str, Any]) -> None:
     labels = rendered["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert labels
     assert rendered["Service"]["spec"]["selector"] == labels
@@ -98,7 +106,7 @@ def test_its_variables_are_settings(container: dict[str, Any]) -> None:
     check({variable["name"]: variable.get("value", "") for variable in container["env"]}, ())
 
 
-def test_it_runs_as_the_images_user_and_writes_where_it_may(pod: dict[str, Any], container: dict[str, Any]) -> None:
+def test_it_runs_as_the_images_user_and_only_tmp_is_writable(pod: dict[str, Any], container: dict[str, Any]) -> None:
     (user,) = re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)
     assert pod["securityContext"]["runAsUser"] == int(user)
     assert container["securityContext"]["readOnlyRootFilesystem"]
@@ -106,7 +114,7 @@ def test_it_runs_as_the_images_user_and_writes_where_it_may(pod: dict[str, Any],
     assert mount == {"name": pod["volumes"][0]["name"], "mountPath": "/tmp"}
 
 
-def test_its_image_is_this_version(container: dict[str, Any]) -> None:
+def test_its_image_has_the_version_of_the_project(container: dict[str, Any]) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     with_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
     assert container["image"] == f"scanline:{version}{'-cuda' if with_gpu else ''}"

@@ -1,4 +1,4 @@
-"""deploy/kubernetes/rayservice.yaml. No package has KubeRay's schema: its fields stand here; pods have their own."""
+"""deploy/kubernetes/rayservice.yaml. No package has KubeRay's schema, so its fields are listed here."""
 
 import re
 import tomllib
@@ -21,7 +21,7 @@ HEAD = CLUSTER["headGroupSpec"]
 (WORKERS,) = CLUSTER["workerGroupSpecs"]
 SETTINGS = cluster_settings(SERVE["applications"][0]["args"])
 
-# of KubeRay 1.5: what RayServiceSpec, RayClusterSpec, HeadGroupSpec and WorkerGroupSpec of ray.io/v1 may say
+# fields of RayServiceSpec, RayClusterSpec, HeadGroupSpec and WorkerGroupSpec of ray.io/v1 in KubeRay 1.5
 FIELDS: dict[str, dict[str, type]] = {
     "service": {
         "rayClusterDeletionDelaySeconds": int,
@@ -72,7 +72,7 @@ def container(group: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("part", FIELDS)
-def test_kuberay_knows_its_fields(part: str) -> None:
+def test_its_fields_are_kuberays(part: str) -> None:
     assert SERVICE.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert (SERVICE["apiVersion"], SERVICE["kind"]) == ("ray.io/v1", "RayService")
     for name, value in PARTS[part].items():
@@ -81,31 +81,31 @@ def test_kuberay_knows_its_fields(part: str) -> None:
 
 @pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])
 @pytest.mark.parametrize("version", ["1.30", kubernetes_validate.latest_version()])
-def test_kubernetes_allows_its_pods(group: dict[str, Any], version: str) -> None:
+def test_its_pods_are_valid_by_kubernetes_schemas(group: dict[str, Any], version: str) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", **group["template"]}
     kubernetes_validate.validate(pod, version, strict=True)
     assert all(type(value) is str for value in group["rayStartParams"].values())
 
 
-def test_it_serves_what_the_file_for_ray_alone_serves() -> None:
+def test_its_serve_config_is_deploy_serve_yaml() -> None:
     assert yaml.safe_load((ROOT / "deploy/serve.yaml").read_text()) == SERVE
 
 
-def test_workers_have_room_for_all_replicas_and_fronts() -> None:
+def test_workers_have_room_for_all_replicas_and_ingresses() -> None:
     cpus = int(WORKERS["rayStartParams"]["num-cpus"])
     sizes = {WORKERS["minReplicas"]: SETTINGS.min_replicas, WORKERS["maxReplicas"]: SETTINGS.max_replicas}
     for workers, replicas in sizes.items():
         assert workers * (cpus // SETTINGS.cpus) >= replicas
-        assert workers * cpus >= replicas * SETTINGS.cpus + SETTINGS.fronts * SETTINGS.front_cpus
+        assert workers * cpus >= replicas * SETTINGS.cpus + SETTINGS.ingress_replicas * SETTINGS.ingress_cpus
 
 
-def test_ray_counts_on_no_more_than_the_pods_ask_for() -> None:
+def test_ray_uses_no_more_processors_than_the_pods_request() -> None:
     assert WORKERS["minReplicas"] <= WORKERS["replicas"] <= WORKERS["maxReplicas"]
     for group in GROUPS:
         assert int(group["rayStartParams"]["num-cpus"]) <= int(container(group)["resources"]["requests"]["cpu"])
 
 
-def test_a_replaced_cluster_may_finish() -> None:
+def test_a_replaced_cluster_may_drain() -> None:
     assert SPEC["rayClusterDeletionDelaySeconds"] > SETTINGS.drain_seconds
 
 
@@ -117,7 +117,7 @@ def test_head_and_workers_run_one_image_of_this_version() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])
-def test_their_variables_are_settings_and_their_user_the_images(group: dict[str, Any]) -> None:
+def test_their_variables_are_settings_and_their_user_is_the_images(group: dict[str, Any]) -> None:
     check({variable["name"]: "" for variable in container(group)["env"]}, (), ClusterSettings)
     (user,) = re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert group["template"]["spec"]["securityContext"]["runAsUser"] == int(user)

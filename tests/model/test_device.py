@@ -1,4 +1,4 @@
-"""The word for a device: one of three, and one that this machine has."""
+"""The name of a device: one of three, and of a device that this machine has."""
 
 import pytest
 import torch
@@ -6,20 +6,27 @@ import torch
 from scanline.model.device import resolve_device
 
 
-def test_cpu_is_everywhere() -> None:
+@pytest.mark.parametrize("name", ["auto", "cpu"])
+def test_a_resolved_device_holds_tensors(name: str) -> None:
+    assert torch.zeros(1, device=resolve_device(name)).device.type in ("cpu", "cuda")
+
+
+def test_cpu_is_the_cpu() -> None:
     assert resolve_device("cpu") == "cpu"
 
 
-def test_auto_is_what_is_there() -> None:
-    assert resolve_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_without_a_gpu_auto_is_the_cpu_and_cuda_an_error() -> None:
+    assert resolve_device("auto") == "cpu"
     with pytest.raises(ValueError, match="there is no CUDA device on this machine"):
         resolve_device("cuda")
 
 
-def test_another_word_is_refused() -> None:
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_with_a_gpu_auto_and_cuda_are_the_gpu() -> None:
+    assert resolve_device("auto") == resolve_device("cuda") == "cuda"
+
+
+def test_another_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="the device must be auto, cpu or cuda, not 'tpu'"):
         resolve_device("tpu")

@@ -1,8 +1,8 @@
-"""The one way in which a test says that two tensors agree up to rounding, with the one bound of the house."""
+"""assert_close: how tests check that two tensors agree up to rounding, with one bound everywhere."""
 
 import torch
 
-BOUND = 5e-5  # float32 against float64 or another order of the same sums: 8e-6 is the worst that was seen
+BOUND = 5e-5  # float32 against float64 or another order of the same sums: 8e-6 is the largest error seen
 
 
 def assert_close(label: str, reference: torch.Tensor, result: torch.Tensor, bound: float = BOUND) -> None:

@@ -1,4 +1,4 @@
-"""A service on a Ray cluster of this machine, and the processes that it is made of."""
+"""A service on a Ray cluster of this machine, its processes, and the images that it must return."""
 
 import os
 import signal
@@ -6,13 +6,18 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.offline import paint
 from scanline.server.cluster import app
 from scanline.server.cluster.replica import ReplicaStatus
 from tests.support.running_server import PATIENCE
@@ -23,7 +28,7 @@ ALLOWED = {"authorization": f"Bearer {KEY}"}
 
 
 class Service:
-    """A running one, seen from outside."""
+    """A running service, seen from outside."""
 
     def __init__(self, url: str, model: str) -> None:
         self.url, self.model = url, model
@@ -40,27 +45,27 @@ class Service:
         return [engine for replica in self.replicas() for engine in self.engines_of(replica)]
 
     def engines_of(self, replica: int) -> list[int]:
-        """Those of one replica: there is none between two of its lives."""
+        """Those of one replica: none between an engine's death and the next one's start."""
         return [child for child in _children(replica) if "spawn_main" in _command(child)]
 
-    def told(self) -> list[ReplicaStatus]:
-        """How all replicas stand."""
+    def statuses(self) -> list[ReplicaStatus]:
+        """All replicas' answers to a poll."""
         handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
-        return handle.broadcast("tell", "a test", 0).results(timeout_s=PATIENCE)
+        return handle.broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
 
     def painted(self) -> list[int]:
         """Bytes that each replica has painted."""
-        return [one.stats.painted_bytes for one in self.told()]
+        return [one.stats.painted_bytes for one in self.statuses()]
 
     def wait_until_idle(self) -> None:
-        """Until no engine has anything to do."""
+        """Wait until no engine has work."""
         deadline = time.monotonic() + PATIENCE
-        while any(one.stats.requests_running + one.stats.requests_waiting for one in self.told()):
-            assert time.monotonic() < deadline, self.told()
+        while any(one.stats.requests_running + one.stats.requests_waiting for one in self.statuses()):
+            assert time.monotonic() < deadline, self.statuses()
             time.sleep(0.2)
 
     def wait_for_replicas(self, count: int) -> None:
-        """Until so many are up, and no other process of the kind is left."""
+        """Wait until so many are up, and no other replica or engine process is left."""
         deadline = time.monotonic() + PATIENCE
         while True:
             states = serve.status().applications[NAME].deployments[self.model].replica_states
@@ -84,6 +89,12 @@ def running(port: int, **args: Any) -> Iterator[Service]:
         yield service
     finally:
         serve.delete(NAME)
+
+
+@cache
+def offline(n: int, seed: int) -> np.ndarray:
+    """[n, 28, 28] uint8: what the shipped model paints for a seed without a server."""
+    return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(n, 28, 28)
 
 
 def free_port() -> int:

@@ -1,6 +1,6 @@
-"""Compiles every Triton kernel for Hopper on any machine, a GPU or not: each launch is compiled and none is made.
+"""Compiles every Triton kernel for Hopper, with or without a GPU: each launch is compiled and none is made.
 
-    python -m tests.kernels.hopper
+    python -m tests.support.hopper
 
 Prints a line for each; fails where one does not compile, or asks for more shared memory than there is.
 """
@@ -16,8 +16,8 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from scanline.kernels.attention.triton import causal_linear_attention
-from scanline.kernels.step.fused_triton import recurrent_step
-from scanline.model.backends.cuda_step import KernelSequence, Work
+from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
@@ -28,7 +28,7 @@ compile_or_run = JITFunction.run
 
 
 class Hopper:
-    """As much of a driver as a compiler asks for."""
+    """The part of a driver that the compiler needs."""
 
     def get_current_target(self) -> GPUTarget:
         return GPUTarget("cuda", 90, 32)
@@ -61,12 +61,12 @@ def main() -> None:
             model = Transformer(small_models.config(**paper, **changes)).requires_grad_(False)
             for parameter in model.parameters():
                 parameter.copy_(parameter.to(weights))
-            launches, slots = KernelSequence(model, chained=True), SlotPool.empty(model.config, 2)
+            kernels, slots = KernelSequence(model, chained=True), SlotPool.empty(model.config, 2)
             for batch in (1, 4096):
-                launches.run(slots, Work.of(model.config, batch, torch.device("cpu")))
+                kernels.run(slots, Buffers.of(model.config, batch, torch.device("cpu")))
     for width, state_dtype in ((33, torch.float32), (64, torch.float16), (128, torch.bfloat16)):
         s, z = torch.zeros(2, 3, width, width, dtype=state_dtype), torch.zeros(2, 3, width)
-        recurrent_step(torch.zeros(2, 9 * width), s, z, torch.arange(2))
+        fused_recurrent_step(torch.zeros(2, 9 * width), s, z, torch.arange(2))
     for dtype in (torch.float32, torch.bfloat16):
         for width in (32, 128):
             leaves = [torch.rand(1, 2, 100, width, dtype=dtype).requires_grad_() for _ in range(3)]

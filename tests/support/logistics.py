@@ -1,4 +1,4 @@
-"""The mixture of discretised logistics as the formula stands on paper: float64, differences of sigmoids."""
+"""The mixture of discretised logistics as the formula is written: float64, differences of sigmoids."""
 
 import torch
 

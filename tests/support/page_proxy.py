@@ -1,4 +1,4 @@
-"""A wire between a browser and a server that can be cut, and mended, while both live."""
+"""A TCP proxy between the browser and a server, whose connections a test can cut and restore."""
 
 import socket
 import threading
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 
-class Wire:
-    """Listens on a port of its own and passes every connection on to `port`."""
+class Proxy:
+    """Listens on a free port and forwards every connection to `port`."""
 
     def __init__(self, port: int) -> None:
         self.port, self.is_cut, self.ends = port, False, set[socket.socket]()
@@ -17,13 +17,13 @@ class Wire:
         self.threads[0].start()
 
     def cut(self) -> None:
-        """Ends every connection, and each new one until it is mended."""
+        """Closes every connection, and each new one until `restore`."""
         self.is_cut = True
         for end in list(self.ends):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self.is_cut = False
 
     def close(self) -> None:
@@ -46,11 +46,11 @@ class Wire:
             far = socket.create_connection(("127.0.0.1", self.port))
             self.ends |= {near, far}
             for ends in ((near, far), (far, near)):
-                self.threads.append(threading.Thread(target=_pass, args=ends))
+                self.threads.append(threading.Thread(target=_forward, args=ends))
                 self.threads[-1].start()
 
 
-def _pass(source: socket.socket, sink: socket.socket) -> None:
+def _forward(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
         while data := source.recv(65536):
             sink.sendall(data)
@@ -59,9 +59,9 @@ def _pass(source: socket.socket, sink: socket.socket) -> None:
 
 
 @contextmanager
-def wire_to(url: str) -> Iterator[Wire]:
-    wire = Wire(int(url.rsplit(":", 1)[1]))
+def proxy_to(url: str) -> Iterator[Proxy]:
+    proxy = Proxy(int(url.rsplit(":", 1)[1]))
     try:
-        yield wire
+        yield proxy
     finally:
-        wire.close()
+        proxy.close()

@@ -1,6 +1,6 @@
-"""What the page's random numbers and draws are held to: made here by the code that the server paints with.
+"""Test vectors for the page's random numbers and samples, made by the code that the server paints with.
 
-python -m tests.server.page.vectors        writes server/web/test/vectors.json anew
+`python -m tests.support.page_vectors` writes server/web/test/vectors.json.
 """
 
 import json
@@ -26,7 +26,7 @@ DRAWS = 60  # of each scale and temperature
 
 
 def vectors() -> dict[str, Any]:
-    """Everything, as JSON holds it; seeds are texts."""
+    """All vectors as JSON values; seeds are strings, since JSON numbers are not exact beyond 2^53."""
     return {
         "philox": _philox(),
         "uniforms": [_uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)],
@@ -51,7 +51,7 @@ def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:
 
 
 def _mixture(scale: str, temperature: float) -> dict[str, Any]:
-    """Bytes drawn from mixtures of four, narrow and wide, within and beyond the range."""
+    """Samples of mixtures with four components, narrow and wide, with means inside and outside the byte range."""
     random = torch.Generator().manual_seed(int(10 * temperature))
     parameters = (64 * torch.randn(DRAWS, 12, generator=random)).round() / 64  # few digits
     parameters[:, 8:] = 3 * parameters[:, 8:] - 4
@@ -67,9 +67,9 @@ def _mixture(scale: str, temperature: float) -> dict[str, Any]:
 
 
 def _first(seed: int) -> dict[str, Any]:
-    """Byte 0 of an image of a model that has only a histogram for it."""
+    """Byte 0 of a model without a start token, which has a histogram for it."""
     temperature = TEMPERATURES[seed % 3]
-    generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1, way="torch")
+    generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1, backend="eager")
     generator.place(0, ImageSpec(seed, 2, temperature))
     byte = int(generator.image(0)[0])
     generator.close()

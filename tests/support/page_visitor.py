@@ -1,4 +1,4 @@
-"""Somebody who looks at the page: what they press, what they see, what goes wrong behind it."""
+"""A visitor of the page: a browser page of its own, with what the tests look at and the errors of its console."""
 
 import re
 from pathlib import Path
@@ -16,26 +16,30 @@ READ = """canvas => {
 
 
 class Visitor:
-    """One page in a context of its own."""
+    """One page in its own browser context."""
 
     def __init__(self, browser: Browser, downloads: Path, **options: Any) -> None:
         context = browser.new_context(**options)
         context.set_default_timeout(1000 * PATIENCE)
         self.page: Page = context.new_page()
         self.downloads = downloads
-        self.wrongs: list[str] = []  # what the console complains of; a test takes out what it expects
-        self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.wrongs.append(str(error)))
+        self.errors: list[str] = []  # of the console, without those that the test expects
+        self.page.on("console", self._log)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and "getImageData" not in message.text:  # that is of READ
-            self.wrongs.append(message.text)
+    def _log(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "getImageData" not in message.text:  # READ causes that warning
+            self.errors.append(message.text)
 
     def see(self, selector: str) -> Locator:
         return self.page.locator(selector)
 
-    def expect_done(self, images: int, meter: str = "#meter") -> None:
-        """Waits until all images are painted."""
+    def expect_ready(self) -> None:
+        """Waits until the models are known: before that, the page ignores all input."""
+        expect(self.see("#model")).to_be_enabled()
+
+    def expect_done(self, images: int, meter: str = "#paint-meter") -> None:
+        """Waits until that many images are painted and their job has ended."""
         expect(self.see(meter)).to_have_text(re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$"))
 
     def expect_notice(self, sentence: str) -> None:
@@ -43,7 +47,7 @@ class Visitor:
         expect(self.see("#notice")).to_be_visible()
 
     def pixels(self, canvas: str | Locator) -> np.ndarray:
-        """What a canvas shows, [H, W, 4] uint8."""
+        """The pixels of a canvas, [H, W, 4] uint8."""
         locator = self.see(canvas) if isinstance(canvas, str) else canvas
         height, width, data = locator.evaluate(READ)
         return np.array(data, np.uint8).reshape(height, width, 4)
@@ -56,6 +60,6 @@ class Visitor:
         download.value.save_as(path)
         return path
 
-    def forgive(self, pattern: str) -> None:
-        """Takes out complaints that the test has brought about."""
-        self.wrongs = [wrong for wrong in self.wrongs if not re.search(pattern, wrong)]
+    def expect_errors(self, pattern: str) -> None:
+        """Removes the errors that the test has caused."""
+        self.errors = [error for error in self.errors if not re.search(pattern, error)]

@@ -69,7 +69,7 @@ def _sample_on_cluster(
     except ImportError:
         raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
     recipe = client.Recipe(model, n, checked_seed(seed), temperature)
-    recipe = client.resumed(out, recipe, seed is None)
+    recipe = client.open_folder(out, recipe, seed is None)
     with progress_bar() as bar:
         painting = client.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))
         try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scanline.model.precision import PRECISIONS
+from scanline.model.precision import PRECISION_HELP
 from scanline.server.settings import Settings
 
 # settings that are tuples: their option is given once for each item
@@ -37,7 +37,7 @@ def serve(
     device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
     slots: Annotated[str | None, _option("slots", "Images in flight at once, per model: auto or a number.")] = None,
     threads: Annotated[str | None, _option("threads", "CPU threads per model: auto or a number.")] = None,
-    precision: Annotated[str | None, _option("precision", f"{', '.join(PRECISIONS)}.")] = None,
+    precision: Annotated[str | None, _option("precision", PRECISION_HELP)] = None,
     engine_timeout: Annotated[
         float | None, _option("engine_timeout", "Seconds of silence after which an engine is restarted.")
     ] = None,

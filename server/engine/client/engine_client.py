@@ -31,6 +31,9 @@ STOPPED = "The engine stopped while it worked on this request."
 class EngineClient(EngineHandle):
     """One model's engine through all its restarts."""
 
+    restarts = 0
+    load_seconds = 0.0
+
     def __init__(self, options: EngineOptions, max_waiting_images: float = inf) -> None:
         super().__init__(options, max_waiting_images)
         self.reported = Stats()

@@ -37,8 +37,6 @@ class EngineHandle(ABC):
         self.max_waiting_images = max_waiting_images
         self.reserved_images = 0  # accepted and not yet answered
         self.ready: Ready | None = None  # what the engine reported when it was last loaded
-        self.load_seconds = 0.0
-        self.restarts = 0
         self.load_error: str | None = None
         self.counters = RequestCounters()
         self.jobs: dict[int, PendingJob] = {}
@@ -71,6 +69,16 @@ class EngineHandle(ABC):
     @abstractmethod
     def heartbeat_age(self) -> float:
         """Seconds since the engine's last message."""
+
+    @property
+    @abstractmethod
+    def restarts(self) -> int:
+        """Engines started after the first one."""
+
+    @property
+    @abstractmethod
+    def load_seconds(self) -> float:
+        """Seconds from an engine's start until it was ready."""
 
     @property
     @abstractmethod

@@ -1,25 +1,45 @@
-// Starts the page: what every tab shares first, then the tabs.
+// Starts the page: theme, then the tabs, then the models of the server.
 
 import "./style/base.css";
 import "./style/controls.css";
 import "./style/paint.css";
 import "./style/complete.css";
-import "./style/device.css";
 import "./style/how.css";
 import { allModels } from "./api/models";
 import { setUpComplete } from "./complete/panel";
 import { setUpDevice } from "./device/panel";
+import { find } from "./elements";
 import { setUpHow } from "./how/panel";
-import { offerModels } from "./look/model";
-import { sayError } from "./look/notice";
-import { setUpTabs } from "./look/tabs";
-import { setUpTheme } from "./look/theme";
-import { finished, setUpPaint } from "./paint/panel";
+import { finishedPictures, setUpPaint } from "./paint/panel";
+import { setUpModels } from "./shell/model";
+import { showError } from "./shell/notice";
+import { setUpTabs } from "./shell/tabs";
+
+const THEME_KEY = "scanline-theme";
+
+/** Light or dark: the system's setting until the button is pressed, then the stored choice. */
+function setUpTheme(): void {
+  const root = document.documentElement;
+  const button = find("theme", HTMLButtonElement);
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const label = () => button.setAttribute("aria-label", isDark() ? "Use the light theme" : "Use the dark theme");
+
+  const stored = localStorage.getItem(THEME_KEY);
+  if (stored === "light" || stored === "dark") root.dataset.theme = stored;
+  label();
+  system.addEventListener("change", label);
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    localStorage.setItem(THEME_KEY, root.dataset.theme);
+    label();
+  });
+}
 
 setUpTheme();
 setUpPaint();
-setUpComplete(finished);
+setUpComplete(finishedPictures);
 setUpDevice();
 setUpHow();
 setUpTabs();
-allModels().then(offerModels).catch(sayError);
+allModels().then(setUpModels).catch(showError);

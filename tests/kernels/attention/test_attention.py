@@ -19,16 +19,16 @@ def doubled(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize("length", SIZES)
 def test_agrees_with_the_reference_from_zero(length: int, widths: tuple[int, int]) -> None:
     inputs = sequence(length, *widths)
-    law = reference.causal_linear_attention(*doubled(inputs))
-    for name, expected, result in zip(NAMES, law, causal_linear_attention(*inputs), strict=True):
+    references = reference.causal_linear_attention(*doubled(inputs))
+    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
         assert_close(name, expected, result)
 
 
 @pytest.mark.parametrize("length", SIZES)
 def test_agrees_with_the_reference_from_a_given_state(length: int) -> None:
     inputs = *sequence(length), *state()
-    law = reference.causal_linear_attention(*doubled(inputs))
-    for name, expected, result in zip(NAMES, law, causal_linear_attention(*inputs), strict=True):
+    references = reference.causal_linear_attention(*doubled(inputs))
+    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
         assert_close(name, expected, result)
 
 
@@ -51,7 +51,7 @@ def test_later_positions_change_nothing_before_them() -> None:
     assert torch.equal(before[:, :, :100], after[:, :, :100])
 
 
-def test_arguments_stay_as_they_are() -> None:
+def test_arguments_are_not_changed() -> None:
     inputs = *sequence(65), *state()
     copies = [x.clone() for x in inputs]
     causal_linear_attention(*inputs)

@@ -21,11 +21,11 @@ def gradients(attention, inputs, given, weights) -> torch.Tensor:
 def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, continued: bool) -> None:
     inputs, given = sequence(length), state() if continued else ()
     weights = torch.randn_like(inputs[2])
-    law = gradients(
+    expected = gradients(
         reference.causal_linear_attention, [x.double() for x in inputs], [x.double() for x in given], weights.double()
     )
     ours = gradients(causal_linear_attention, inputs, given, weights)
-    assert_close("phi_q, phi_k, v", law, ours)
+    assert_close("phi_q, phi_k, v", expected, ours)
 
 
 @pytest.mark.parametrize("length", [3, 66])

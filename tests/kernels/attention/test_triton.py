@@ -23,8 +23,8 @@ def doubled(tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
 @pytest.mark.parametrize(("length", "widths"), CASES)
 def test_agrees_with_the_reference(length: int, widths: tuple[int, int], continued: bool) -> None:
     inputs = there(*sequence(length, *widths), *(state(*widths) if continued else ()))
-    law = reference.causal_linear_attention(*doubled(inputs))
-    for name, expected, result in zip(NAMES, law, causal_linear_attention(*inputs), strict=True):
+    references = reference.causal_linear_attention(*doubled(inputs))
+    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
         assert_close(name, expected, result)
 
 
@@ -35,17 +35,17 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(
 ) -> None:
     inputs, given = there(*sequence(length, *widths)), there(*state(*widths)) if continued else ()
     weights = torch.randn_like(inputs[2])
-    law = gradients(reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double())
-    assert_close("phi_q, phi_k, v", law, gradients(causal_linear_attention, inputs, given, weights))
+    expected = gradients(reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double())
+    assert_close("phi_q, phi_k, v", expected, gradients(causal_linear_attention, inputs, given, weights))
 
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(dtype: torch.dtype) -> None:
     inputs = there(*sequence(65, 32, 32, dtype))
-    law = reference.causal_linear_attention(*doubled(inputs))
+    references = reference.causal_linear_attention(*doubled(inputs))
     results = causal_linear_attention(*inputs)
     assert [x.dtype for x in results] == [dtype, torch.float32, torch.float32]
-    for name, expected, result in zip(NAMES, law, results, strict=True):
+    for name, expected, result in zip(NAMES, references, results, strict=True):
         assert_close(name, expected, result, 16 * torch.finfo(dtype).eps)
 
 
@@ -53,9 +53,9 @@ def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(dtype: torch.dtyp
 def test_gradients_of_narrow_inputs(dtype: torch.dtype) -> None:
     inputs = there(*sequence(65, 32, 32, dtype))
     weights = torch.randn_like(inputs[2])
-    law = gradients(reference.causal_linear_attention, doubled(inputs), (), weights.double())
+    expected = gradients(reference.causal_linear_attention, doubled(inputs), (), weights.double())
     ours = gradients(causal_linear_attention, inputs, (), weights)
-    assert_close("phi_q, phi_k, v", law, ours, 64 * torch.finfo(dtype).eps)
+    assert_close("phi_q, phi_k, v", expected, ours, 64 * torch.finfo(dtype).eps)
 
 
 def test_slices_of_one_projection_need_no_copy() -> None:
@@ -76,13 +76,13 @@ def test_whole_is_split_and_resumed(cut: int) -> None:
         assert_close(name, expected, result)
 
 
-def test_an_image_is_computed_the_same_in_any_company() -> None:
+def test_an_image_does_not_depend_on_the_batch() -> None:
     inputs = there(*sequence(40))
     together, alone = causal_linear_attention(*inputs), causal_linear_attention(*(x[1:] for x in inputs))
     assert all(torch.equal(x[1:], y) for x, y in zip(together, alone, strict=True))
 
 
-def test_arguments_stay_and_the_returned_state_carries_no_gradient() -> None:
+def test_arguments_are_not_changed_and_the_returned_state_carries_no_gradient() -> None:
     inputs = there(*sequence(33), *state())
     copies = [x.clone() for x in inputs]
     _, s, z = causal_linear_attention(*(x.requires_grad_() for x in inputs[:3]), *inputs[3:])

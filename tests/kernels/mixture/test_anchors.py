@@ -14,16 +14,16 @@ def value(image: torch.Tensor, row: int, column: int, channel: int) -> float:
 
 def four(image: torch.Tensor, row: int, column: int, channel: int) -> torch.Tensor:
     left, above = value(image, row, column - 1, channel), value(image, row - 1, column, channel)
-    slope = min(1.0, max(-1.0, left + above - value(image, row - 1, column - 1, channel)))
-    return torch.tensor([left, above, slope, 0.0])
+    plane = min(1.0, max(-1.0, left + above - value(image, row - 1, column - 1, channel)))
+    return torch.tensor([left, above, plane, 0.0])
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_candidates_are_left_above_slope_and_zero(channels: int) -> None:
+def test_candidates_are_left_above_plane_and_zero(channels: int) -> None:
     config = small_models.config(channels=channels)
     images = torch.from_numpy(small_models.images(config, 2))
-    values, missed = candidates(images, torch.arange(config.bytes).unsqueeze(0), config.width, config.channels)
-    assert (missed is None) == (channels == 1)
+    values, errors = candidates(images, torch.arange(config.bytes).unsqueeze(0), config.width, config.channels)
+    assert (errors is None) == (channels == 1)
     for b, image in enumerate(images.view(2, 4, 5, channels)):
         for place in range(config.bytes):
             at = place // (5 * channels), place // channels % 5
@@ -34,8 +34,8 @@ def test_candidates_are_left_above_slope_and_zero(channels: int) -> None:
             one = torch.ones(1)  # so that four zeros have a size to differ by
             assert_close(f"value of {place}", torch.cat((four(image, *at, channel), one)),
                          torch.cat((values[b, place], one)))  # fmt: skip
-            if missed is not None:
-                assert_close(f"missed by {place}", torch.cat((expected, one)), torch.cat((missed[b, place], one)))
+            if errors is not None:
+                assert_close(f"errors by {place}", torch.cat((expected, one)), torch.cat((errors[b, place], one)))
 
 
 def test_later_bytes_are_not_read() -> None:
@@ -57,9 +57,9 @@ def test_a_sure_choice_is_the_anchor_and_all_else_stays(colour: bool) -> None:
     raw[..., 15:19] = torch.tensor([0.0, 100.0, 0.0, 0.0])
     if colour:
         raw[..., 19] = 100.0
-    values, missed = torch.rand(2, 3, 4) * 2 - 1, torch.rand(2, 3, 4)
-    result = anchored(raw, values, missed if colour else None, 5)
-    anchor = values[..., 1:2] + (missed[..., 1:2] if colour else 0)
+    values, errors = torch.rand(2, 3, 4) * 2 - 1, torch.rand(2, 3, 4)
+    result = anchored(raw, values, errors if colour else None, 5)
+    anchor = values[..., 1:2] + (errors[..., 1:2] if colour else 0)
     assert torch.equal(result[..., :5], raw[..., :5])
     assert torch.equal(result[..., 10:], raw[..., 10:15])
     assert_close("means", raw[..., 5:10] + anchor, result[..., 5:10])

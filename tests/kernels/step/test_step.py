@@ -14,14 +14,14 @@ from tests.support.heads import sequence, state
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     q, k, v = (x[:, :, 0].contiguous() for x in sequence(1, *widths, batch=batch))
     s, z = state(*widths, batch=batch)
-    law_s, law_z = s.double(), z.double()
-    expected = reference.recurrent_step(q.double(), k.double(), v.double(), law_s, law_z)
+    expected_s, expected_z = s.double(), z.double()
+    expected = reference.recurrent_step(q.double(), k.double(), v.double(), expected_s, expected_z)
     assert_close("y", expected, recurrent_step(q, k, v, s, z))
-    assert_close("s", law_s, s)
-    assert_close("z", law_z, z)
+    assert_close("s", expected_s, s)
+    assert_close("z", expected_z, z)
 
 
-@pytest.mark.parametrize("step", [recurrent_step, reference.recurrent_step], ids=["working", "reference"])
+@pytest.mark.parametrize("step", [recurrent_step, reference.recurrent_step], ids=["eager", "reference"])
 def test_many_steps_are_the_attention(step) -> None:
     q, k, v = sequence(70)
     y, s, z = attention.causal_linear_attention(q.double(), k.double(), v.double())
@@ -32,7 +32,7 @@ def test_many_steps_are_the_attention(step) -> None:
     assert_close("z", z, ours_z)
 
 
-def test_state_of_other_images_stays_as_it_is() -> None:
+def test_states_of_other_images_are_not_changed() -> None:
     pool_s, pool_z = state(batch=6)
     before_s, before_z = pool_s.clone(), pool_z.clone()
     q, k, v = (x[:, :, 0].contiguous() for x in sequence(1))

@@ -1,54 +1,55 @@
-"""The gather at the front of a byte's step: the right rows of the right tables, and who is still painting."""
+"""The gather at the front of a byte's step: the right rows of the right tables, and which images are active."""
 
 import pytest
 import torch
 
 from tests.support.gpu import DEVICE, there  # isort: skip
 
-from scanline.kernels.triton.embedding import START, embed
+from scanline.kernels.triton.embedding import embed
 from tests.support.close import assert_close
 
 LENGTH, WIDTH, OFFSETS = 9, 6, [1, 3]
+START = 256  # the row of a table for a byte before the image
 
 
 def inputs() -> tuple[torch.Tensor, ...]:
-    """seats, images, position, offsets, values, places: one seat empty, one image done, one at its first byte."""
+    """slots, images, position, offsets, values, places: one slot empty, one image done, one at its first byte."""
     images = torch.randint(0, 256, (5, LENGTH), dtype=torch.uint8)
-    seats, position = torch.tensor([4, -1, 0, 2, 1]), torch.tensor([0, 8, 9, 5, 2])
+    slots, position = torch.tensor([4, -1, 0, 2, 1]), torch.tensor([0, 8, 9, 5, 2])
     values, places = torch.randn(2 * (START + 1), WIDTH), torch.randn(LENGTH, WIDTH)
-    return there(seats, images, position, torch.tensor(OFFSETS), values, places)
+    return there(slots, images, position, torch.tensor(OFFSETS), values, places)
 
 
 @pytest.mark.parametrize("concat", [False, True])
 def test_vectors_are_rows_of_tables(concat: bool) -> None:
-    seats, images, position, offsets, values, places = inputs()
-    x, rows = torch.full((5, WIDTH * (1 + concat)), 7.0, device=DEVICE), torch.empty_like(seats)
-    embed(seats, images, position, offsets, values, places, x, rows)
-    assert rows.tolist() == [4, -1, 0, -1, 1]
+    slots, images, position, offsets, values, places = inputs()
+    x, active = torch.full((5, WIDTH * (1 + concat)), 7.0, device=DEVICE), torch.empty_like(slots)
+    embed(slots, images, position, offsets, values, places, x, active)
+    assert active.tolist() == [4, -1, 0, -1, 1]
     expected = torch.zeros_like(x)
-    for i, row in enumerate(rows.tolist()):
-        if row >= 0:
-            place = int(position[row])
+    for i, slot in enumerate(active.tolist()):
+        if slot >= 0:
+            place = int(position[slot])
             back = [place - offset for offset in OFFSETS]
-            bytes_ = [int(images[row, at]) if at >= 0 else START for at in back]
+            bytes_ = [int(images[slot, at]) if at >= 0 else START for at in back]
             value = sum(values[table * (START + 1) + byte] for table, byte in enumerate(bytes_))
             expected[i] = torch.cat((value, places[place])) if concat else value + places[place]
     assert_close("x", expected, x)
 
 
 def test_places_may_begin_after_the_first_byte() -> None:
-    seats, images, position, offsets, values, places = inputs()
-    position[0] = 1
+    slots, images, position, offsets, values, places = inputs()
+    position[0] = 1  # no image is at byte 0, which has no place below
     x, later = (torch.empty(5, WIDTH, device=DEVICE) for _ in range(2))
-    rows = torch.empty_like(seats)
-    embed(seats, images, position, offsets, values, places, x, rows)
-    embed(seats, images, position, offsets, values, places[1:].contiguous(), later, rows)
-    live = rows >= 0
-    live[0] = False  # its byte 2 back is before the image either way
+    active = torch.empty_like(slots)
+    embed(slots, images, position, offsets, values, places, x, active)
+    embed(slots, images, position, offsets, values, places[1:].contiguous(), later, active)
+    live = active >= 0
+    assert live.sum() == 3
     assert torch.equal(x[live], later[live])
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    seats, images, position, offsets, values, places = inputs()
+    slots, images, position, offsets, values, places = inputs()
     with pytest.raises(ValueError, match="do not fit"):
-        embed(seats, images, position, offsets, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), seats.clone())
+        embed(slots, images, position, offsets, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), slots.clone())

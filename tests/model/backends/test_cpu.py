@@ -1,13 +1,19 @@
-"""The native step is the network: every instruction set, against the parallel view and against itself."""
+"""The CPU kernel is the network: every instruction set, against the parallel view and against itself."""
 
 import logging
+import shutil
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.cpu import bindings
 from scanline.model import backends
-from scanline.model.backends.cpu import CpuBackend
+from scanline.model.backends.cpu import CpuBackend, _shape, _tensors
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
@@ -18,11 +24,16 @@ from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
 
-pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the native step was not compiled")
+pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 
-INT8 = cpu_kernels.available() and cpu_kernels.instruction_sets()[0] in cpu_kernels.INT8_INSTRUCTION_SETS
-WAYS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-EXACT_OR_FASTER = [name for name, precision in PRECISIONS.items() if not precision.int8_weights or INT8]
+ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
+INT8 = bool(ISAS) and ISAS[0] in cpu_kernels.INT8_INSTRUCTION_SETS
+CPU_PRECISIONS = [
+    name
+    for name, precision in PRECISIONS.items()
+    if precision.state_dtype == torch.float32 and (INT8 or not precision.int8_weights)
+]
+Change = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 SIZES = {
     "odd": {},
     "vectors of 16": {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 128, "components": 10},
@@ -32,56 +43,61 @@ SIZES = {
 
 
 def read(
-    config: ModelConfig, instructions: str, precision: str = "exact", threads: int = 2, count: int = 3
+    config: ModelConfig, isa: str, precision: str = "exact", threads: int = 2, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
     """Bits, parameters and final state of some images."""
-    backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], instructions)
-    state = State.zeros(config, count, state_dtype=backend.state_dtype)
+    backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa)
+    state = State.zeros(config, count)
     images = torch.from_numpy(small_models.images(config, count))
     found, parameters = backend.read_parameters(images, state, config.bytes)
     backend.close()
     return found, parameters, state
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("variant", small_models.VARIANTS)
-@pytest.mark.parametrize("instructions", WAYS)
-def test_parameters_bits_and_states_are_the_parallel_views(instructions: str, variant: str, size: str) -> None:
-    config = small_models.config(**{**small_models.VARIANTS[variant], **SIZES[size]})
+@cache
+def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
+    """What `read` returns, by the parallel view."""
     model, images = small_models.model(config), torch.from_numpy(small_models.images(config, 3))
-    law = State.zeros(config, 3)
-    parameters = model.parallel(images, law)
-    found, result, state = read(config, instructions)
-    assert_close("parameters", parameters, result)
-    assert_close("bits", bits(model, images)[:, config.first :], found)
-    assert_close("s", law.s, state.s)
-    assert_close("z", law.z, state.z)
-    assert state.position.tolist() == [config.bytes] * 3
+    state = State.zeros(config, 3)
+    parameters = model.parallel(images, state)
+    return bits(model, images)[:, config.first :], parameters, state
 
 
-@pytest.mark.parametrize("precision", EXACT_OR_FASTER)
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("threads", [1, 2, 3, 5])
-def test_threads_and_other_images_change_no_bit(threads: int, count: int, precision: str) -> None:
+@pytest.mark.parametrize("isa", ISAS)
+def test_parameters_bits_and_states_are_those_of_the_parallel_view(isa: str) -> None:
+    for (variant, options), (size, sizes) in product(small_models.VARIANTS.items(), SIZES.items()):
+        config = small_models.config(**{**options, **sizes})
+        expected_bits, expected_parameters, expected_state = reference(config)
+        found_bits, parameters, state = read(config, isa)
+        assert_close(f"parameters, {variant}, {size}", expected_parameters, parameters)
+        assert_close(f"bits, {variant}, {size}", expected_bits, found_bits)
+        assert_close(f"s, {variant}, {size}", expected_state.s, state.s)
+        assert_close(f"z, {variant}, {size}", expected_state.z, state.z)
+        assert state.position.tolist() == [config.bytes] * 3
+
+
+@pytest.mark.parametrize("precision", CPU_PRECISIONS)
+def test_number_of_threads_and_of_images_changes_no_bit(precision: str) -> None:
     config = small_models.config(height=9, width=11, heads=3, key_width=16, value_width=16, feed_forward=90)
-    law = read(config, WAYS[0], precision, threads=1, count=3)
-    result = read(config, WAYS[0], precision, threads, count)
-    assert torch.equal(law[0][:count], result[0])
-    assert torch.equal(law[1][:count], result[1])
-    assert torch.equal(law[2].s[:, :count], result[2].s)
+    expected_bits, expected_parameters, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
+    for threads, count in product([1, 2, 3, 5], [1, 2, 3]):
+        found_bits, parameters, state = read(config, ISAS[0], precision, threads, count)
+        assert torch.equal(expected_bits[:count], found_bits), (threads, count)
+        assert torch.equal(expected_parameters[:count], parameters), (threads, count)
+        assert torch.equal(expected_state.s[:, :count], state.s), (threads, count)
 
 
-@pytest.mark.parametrize("precision", EXACT_OR_FASTER)
+@pytest.mark.parametrize("precision", CPU_PRECISIONS)
 @pytest.mark.parametrize("variant", ["plain", "colour", "authors", "histogram"])
-def test_a_prefilled_front_is_a_forced_one_bit_for_bit(variant: str, precision: str) -> None:
+def test_prefilled_bytes_leave_the_state_of_forced_ones_bit_for_bit(variant: str, precision: str) -> None:
     config = small_models.config(height=7, width=8, **small_models.VARIANTS[variant])
     prefix = config.bytes - 3
     mask = (torch.arange(config.bytes) < prefix).numpy()
-    canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=mask)
+    image_spec = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=mask)
     generator = Generator(small_models.model(config), 2, precision=precision)
-    generator.place(0, canvas, generator.prefill(canvas))
+    generator.place(0, image_spec, generator.prefill(image_spec))
     generator.clear(0)
-    generator.place(1, canvas)
+    generator.place(1, image_spec)
     generator.advance(prefix - config.first)
     state = generator.pool.state
     assert torch.equal(state.s[:, 0], state.s[:, 1])
@@ -89,43 +105,36 @@ def test_a_prefilled_front_is_a_forced_one_bit_for_bit(variant: str, precision: 
     generator.close()
 
 
-@pytest.mark.parametrize("instructions", WAYS)
-def test_weights_in_float16_are_those_in_float32(instructions: str) -> None:
+@pytest.mark.parametrize("isa", ISAS)
+def test_weights_in_float16_compute_what_those_in_float32_do(isa: str) -> None:
     config = small_models.config(**SIZES["the paper's heads"])
     stored = small_models.model(config).half().float()
     images = torch.from_numpy(small_models.images(config, 2))
     results = []
     for weights in ("float16", "float32"):
-        backend = CpuBackend(stored, 1, instructions=instructions, weights=weights)
+        backend = CpuBackend(stored, 1, isa=isa, weights=weights)
         state = State.zeros(config, 2)
         results.append((*backend.read_parameters(images, state, config.bytes), state.s))
         backend.close()
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_stored_weights_are_held_in_float16_and_others_in_float32() -> None:
+def test_weights_that_fit_float16_are_stored_so_and_others_in_float32() -> None:
     model = small_models.model(small_models.config())
     assert "weights float32" in CpuBackend(model).name
     assert "weights float16" in CpuBackend(model.half().float()).name
 
 
-@pytest.mark.parametrize("instructions", [way for way in WAYS if way != "portable"])
-def test_states_in_float16_are_the_same_in_software(instructions: str) -> None:
-    config = small_models.config(**SIZES["vectors of 16"], height=3)
-    law, result = (read(config, way, "float16-state")[2].s for way in ("portable", instructions))
-    assert_close("s", law.float(), result.float(), bound=2e-3)  # one step of float16 where rounding sits at its edge
-
-
 @pytest.mark.skipif(INT8, reason="this processor has AVX-512 VNNI")
-def test_int8_is_refused_where_it_would_not_pay() -> None:
+def test_int8_is_refused_without_vnni() -> None:
     with pytest.raises(ValueError, match="int8 weights need a processor with AVX-512 VNNI"):
         Generator(small_models.model(small_models.config()), 1, precision="int8")
 
 
-@pytest.mark.parametrize("precision", [name for name in EXACT_OR_FASTER if name != "exact"])
-def test_coarser_numbers_cost_little(precision: str) -> None:
+@pytest.mark.skipif(not INT8, reason="this processor lacks AVX-512 VNNI")
+def test_int8_costs_little() -> None:
     config = small_models.config(**SIZES["the paper's heads"])
-    exact, coarse = read(config, WAYS[0])[0].mean(), read(config, WAYS[0], precision)[0].mean()
+    exact, coarse = read(config, ISAS[0])[0].mean(), read(config, ISAS[0], "int8")[0].mean()
     assert exact != coarse
     assert abs(exact - coarse) < 0.02 * exact
 
@@ -153,25 +162,45 @@ def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
 
 def test_an_instruction_set_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match=r"cannot run 'avx9'; it can run .*portable"):
-        CpuBackend(small_models.model(small_models.config()), instructions="avx9")
+        CpuBackend(small_models.model(small_models.config()), isa="avx9")
 
 
-def test_without_the_library_torch_serves_and_one_line_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+
+def test_float16_states_are_refused() -> None:
+    with pytest.raises(ValueError, match="precision 'float16-state' needs a GPU"):
+        CpuBackend(small_models.model(small_models.config()), precision=PRECISIONS["float16-state"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors: tensors[:-1],
+        lambda tensors: [],
+        lambda tensors: [*tensors, tensors[-1]],
+        lambda tensors: [tensors[0][:-1], *tensors[1:]],
+    ],
+    ids=["one too few", "none", "one too many", "one too short"],
+)
+def test_tensors_that_do_not_fit_the_shape_are_refused(
+    change: Callable[[list[torch.Tensor]], list[torch.Tensor]],
 ) -> None:
-    monkeypatch.setattr(cpu_kernels, "available", lambda: False)
+    model = small_models.model(small_models.config())
+    with pytest.raises(ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"):
+        cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
+
+
+def test_with_a_stale_library_torch_serves_and_one_line_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copy(bindings.LIBRARY, tmp_path / "_step.abi1.so")
+    monkeypatch.setattr(bindings, "LIBRARY", tmp_path / bindings.LIBRARY.name)
+    bindings._load.cache_clear()
     backends.best_backend.cache_clear()
     with caplog.at_level(logging.WARNING):
-        ways = [Generator(small_models.model(small_models.config()), 1).backend.name for _ in range(2)]
+        names = [Generator(small_models.model(small_models.config()), 1).backend.name for _ in range(2)]
+    bindings._load.cache_clear()
     backends.best_backend.cache_clear()
-    assert ways == ["torch (cpu)"] * 2
+    assert names == ["torch (cpu)"] * 2
     assert [record.message for record in caplog.records] == [
-        "the native step was not compiled at install (no C++ compiler?): the slower torch path serves"
+        "the cpu kernel was compiled by another version (_step.abi1.so), install it again: the slower torch backend is used"
     ]
-
-
-def test_torch_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match="precision 'int8' needs the native step, on a CPU"):
-        Generator(small_models.model(small_models.config()), 1, precision="int8", backend="eager")
-    with pytest.raises(ValueError, match="precision 'float16-state' needs the native step or Triton"):
-        Generator(small_models.model(small_models.config()), 1, precision="float16-state", backend="eager")

@@ -1,4 +1,4 @@
-"""The GPU's way through a network: the parameters of Transformer.step, and the same bytes in any company."""
+"""The CUDA backend: the parameters of Transformer.step, and bytes that do not depend on the rest of the batch."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,51 +25,52 @@ def model_of(variant: str) -> Transformer:
     return small_models.model(small_models.config(**small_models.VARIANTS[variant])).to(DEVICE)
 
 
-def seat(slots: SlotPool, row: int, first: int, index: int) -> None:
-    """An image in a row: warmer the higher its index, every third with known bytes."""
-    slots.state.clear(row, first)
-    slots.seed[row], slots.index[row], slots.temperature[row] = 2**40 + 1, index, 0.5 + index / 40
-    slots.bits[row], slots.images[row] = 0, index
+def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
+    """Starts an image in a slot: the higher its index, the higher its temperature; every third has known bytes."""
+    slots.state.clear(slot, first)
+    slots.seed[slot], slots.index[slot], slots.temperature[slot] = 2**40 + 1, index, 0.5 + index / 40
+    slots.bits[slot], slots.images[slot] = 0, index
     if index % 3 == 0:
-        slots.known[row, 1::2] = True
+        slots.known[slot, 1::2] = True
 
 
 @pytest.mark.parametrize("variant", small_models.VARIANTS)
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     model = model_of(variant)
-    config, rows = model.config, [0, 2, 3]
+    config, chosen = model.config, [0, 2, 3]
     backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(config, 5, DEVICE)
-    for row in rows:
-        seat(slots, row, config.first, row)
-    law = State.zeros(config, len(rows), DEVICE)
+    for slot in chosen:
+        place(slots, slot, config.first, slot)
+    state = State.zeros(config, len(chosen), DEVICE)
     for _ in range(3):
-        images, place = slots.images[rows], law.position[:, None].clone()
-        expected = model.step(images, law)
+        images, position = slots.images[chosen], state.position[:, None].clone()
+        expected = model.step(images, state)
         backend.advance(slots, 1)
-        parameters = backend.work.parameters[: len(rows)]
+        parameters = backend.buffers.parameters[: len(chosen)]
         if config.anchors:
-            anchors = candidates(images, place, config.width, config.channels)
+            anchors = candidates(images, position, config.width, config.channels)
             parameters = anchored(parameters.unsqueeze(1), *anchors, config.components).squeeze(1)
         assert_close("parameters", expected, parameters)
-    assert_close("s", law.s, slots.state.s[:, rows])
-    assert_close("z", law.z, slots.state.z[:, rows])
-    assert slots.state.position[rows].tolist() == law.position.tolist()
+    assert_close("s", state.s, slots.state.s[:, chosen])
+    assert_close("z", state.z, slots.state.z[:, chosen])
+    assert slots.state.position[chosen].tolist() == state.position.tolist()
 
 
 def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[int]) -> dict[int, Finished]:
-    """Bytes and bits of images of these indices, in rows of a pool picked at random, all started at once."""
+    """Bytes and bits of images of these indices, in slots of a pool picked at random, all started at once."""
     slots, length = SlotPool.empty(model.config, pool, DEVICE), model.config.bytes
-    rows = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
-    for row, index in zip(rows, indices, strict=True):
-        seat(slots, row, 0, index)
+    chosen = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
+    for slot, index in zip(chosen, indices, strict=True):
+        place(slots, slot, 0, index)
     backend.advance(slots, 2)
     backend.advance(slots, length)
     return {
-        index: (slots.images[row].tolist(), slots.bits[row].item()) for row, index in zip(rows, indices, strict=True)
+        index: (slots.images[slot].tolist(), slots.bits[slot].item())
+        for slot, index in zip(chosen, indices, strict=True)
     }
 
 
-def test_the_same_bytes_in_any_company() -> None:
+def test_bytes_do_not_depend_on_the_batch() -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend = CudaBackend(model, sizes=(1, 8, 16))
     everyone = painted(model, backend, 40, list(range(33)))
@@ -82,21 +83,21 @@ def test_arrivals_and_departures_change_nothing() -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(TINY, 3, DEVICE)
     alone = painted(model, backend, 1, [5])[5]
-    seat(slots, 1, 0, 8)
+    place(slots, 1, 0, 8)
     backend.advance(slots, 2)
-    seat(slots, 2, 0, 5)
+    place(slots, 2, 0, 5)
     backend.advance(slots, 1)
     slots.state.position[1] = TINY.bytes
-    seat(slots, 0, 0, 9)
+    place(slots, 0, 0, 9)
     backend.advance(slots, TINY.bytes)
     assert (slots.images[2].tolist(), slots.bits[2].item()) == alone
 
 
-def test_whoever_is_done_is_not_touched() -> None:
+def test_finished_images_and_free_slots_are_not_changed() -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend, slots = CudaBackend(model, sizes=(4,)), SlotPool.empty(TINY, 3, DEVICE)
-    seat(slots, 0, 0, 1)
-    seat(slots, 1, 0, 2)
+    place(slots, 0, 0, 1)
+    place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
     slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
     backend.advance(slots, 1)
@@ -112,11 +113,11 @@ def test_whoever_is_done_is_not_touched() -> None:
     assert slots.bits[1].isfinite()
 
 
-def test_states_may_rest_in_16_bits() -> None:
+def test_states_may_be_stored_in_16_bits() -> None:
     model = small_models.model(TINY).to(DEVICE)
     wide, narrow = SlotPool.empty(TINY, 1, DEVICE), SlotPool.empty(TINY, 1, DEVICE, torch.float16)
     for slots in (wide, narrow):
-        seat(slots, 0, 0, 0)
+        place(slots, 0, 0, 0)
         slots.known[:] = True
         CudaBackend(model, state_dtype=slots.state.s.dtype, sizes=(1,)).advance(slots, TINY.bytes)
     assert narrow.state.s.dtype == torch.float16
@@ -128,7 +129,7 @@ def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
     config = replace(TINY, **changes)
     model = small_models.model(config).to(DEVICE)
     backend, slots = CudaBackend(model, sizes=(1,)), SlotPool.empty(config, 1, DEVICE)
-    seat(slots, 0, 0, 0)
+    place(slots, 0, 0, 0)
     slots.known[:] = True
     (images,) = there(torch.from_numpy(small_models.images(config, 1)))
     slots.images.copy_(images)
@@ -141,21 +142,21 @@ def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
-def test_warming_up_readies_every_size_that_the_slots_can_fill(slots: int, sizes: list[int]) -> None:
+def test_warming_up_prepares_every_size_that_the_slots_can_fill(slots: int, sizes: list[int]) -> None:
     backend = CudaBackend(small_models.model(TINY).to(DEVICE), sizes=(1, 4, 8))
     backend.warm_up(SlotPool.empty(TINY, slots, DEVICE))
     assert sorted(backend.graphs) == sizes
 
 
-def test_nobody_is_painted_otherwise_after_warming_up() -> None:
+def test_warming_up_changes_no_byte() -> None:
     model = small_models.model(TINY).to(DEVICE)
     cold, warm = (SlotPool.empty(TINY, 3, DEVICE) for _ in range(2))
     for slots in (cold, warm):
         backend = CudaBackend(model, sizes=(1, 4))
         if slots is warm:
             backend.warm_up(slots)
-        for row in range(3):
-            seat(slots, row, 0, row)
+        for slot in range(3):
+            place(slots, slot, 0, slot)
         backend.advance(slots, TINY.bytes)
     assert torch.equal(cold.images, warm.images)
 
@@ -165,8 +166,8 @@ def test_a_graph_is_recorded_once_for_each_size() -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend = CudaBackend(model, sizes=(1, 8))
     slots = SlotPool.empty(TINY, 9, DEVICE)
-    for row in range(9):
-        seat(slots, row, 0, row)
+    for slot in range(9):
+        place(slots, slot, 0, slot)
     backend.advance(slots, 2)
     recorded = dict(backend.graphs)
     assert sorted(recorded) == [1, 8]

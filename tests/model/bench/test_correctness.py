@@ -1,4 +1,4 @@
-"""What the benchmark holds before it measures: a wrong product is found, and said in one sentence."""
+"""The benchmark's own check: a model that computes something wrong is found, and reported in one sentence."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scanline.model.bench import correctness
-from scanline.model.bench.correctness import SEED, WrongResultError, reference
-from scanline.model.bench.scanline import Ours, alone
+from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
+from scanline.model.bench.measure import Scanline, one_image
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
@@ -19,28 +19,28 @@ def model() -> Transformer:
 
 
 def test_the_reference_is_what_painting_gives(model: Transformer) -> None:
-    found = reference(model, (1, 5))
-    assert sorted(found.images) == [0, 1, 4]
+    reference = make_reference(model, (1, 5))
+    assert sorted(reference.images) == [0, 1, 4]
     painted = paint(model, 5, seed=SEED).images
-    np.testing.assert_array_equal(np.stack(list(found.images.values())), painted[[0, 1, 4]])
-    assert found.views_differ < correctness.BOUND[True]
+    np.testing.assert_array_equal(np.stack(list(reference.images.values())), painted[[0, 1, 4]])
+    assert reference.views_differ < correctness.BOUND_EXACT
 
 
-def test_other_bytes_are_found_in_every_measured_slot(model: Transformer) -> None:
-    found = reference(model, (1, 5))
-    for index in found.images:
-        wrong = {**found.images, index: found.images[index] ^ 1}
-        ours = Ours(model, 5, dataclasses.replace(found, images=wrong))
-        with pytest.raises(WrongResultError, match=f"byte 0 of image {index} is another one with 5 images in flight"):
-            ours.measure(0.0)
-        ours.close()
+def test_differing_bytes_are_found_in_every_checked_slot(model: Transformer) -> None:
+    reference = make_reference(model, (1, 5))
+    for index in reference.images:
+        wrong = {**reference.images, index: reference.images[index] ^ 1}
+        program = Scanline(model, 5, dataclasses.replace(reference, images=wrong))
+        with pytest.raises(WrongResultError, match=f"byte 0 of image {index} differs .* with 5 images in flight"):
+            program.measure(0.0)
+        program.close()
 
 
-def test_other_bytes_of_one_image_alone_are_found(model: Transformer) -> None:
-    found = reference(model, (1,))
-    found.images[0][-1] ^= 1
-    with pytest.raises(WrongResultError, match="byte 19 of image 0 is another one with 1 images in flight"):
-        alone(model, 0.0, found)
+def test_a_differing_last_byte_of_one_image_alone_is_found(model: Transformer) -> None:
+    reference = make_reference(model, (1,))
+    reference.images[0][-1] ^= 1
+    with pytest.raises(WrongResultError, match=r"byte 19 of image 0 differs .* with 1 images in flight"):
+        one_image(model, 0.0, reference)
 
 
 def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,12 +48,13 @@ def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.Mon
     bits = correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
     with pytest.raises(WrongResultError, match=r"recurrent steps and the parallel view differ by .* bits/dim"):
-        reference(model, (1,))
+        make_reference(model, (1,))
 
 
-def test_images_that_near_their_end_start_again_and_are_held_too(model: Transformer) -> None:
-    ours = Ours(model, 2, reference(model, (2,)))
-    for _ in range(3):  # of three calls each and one uncounted, 8 of 20 bytes a call
-        ours.measure(0.0)
-    assert ours.rate().calls == 9
-    ours.close()
+def test_images_near_their_end_are_checked_and_start_again(model: Transformer) -> None:
+    program = Scanline(model, 2, make_reference(model, (2,)))
+    for _ in range(3):  # of three timed calls and one that warms up, 8 of 20 bytes each
+        program.measure(0.0)
+    assert program.rate().calls == 9
+    assert program.generator.positions().max() <= model.config.bytes
+    program.close()

@@ -1,4 +1,4 @@
-"""scanline bench: one run of a tiny model for people, programs and eyes; what is wrong is said before any work."""
+"""scanline bench: one run of a tiny model as tables, JSON and a plot; wrong options are reported before any work."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scanline.model.bench import ceilings, correctness, fast_transformers, memory_over_position
+from scanline.model.bench import correctness, measure, memory_over_position, run
+from scanline.model.bench.baselines import missing_library
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
 from tests.support import small_models
@@ -22,28 +23,28 @@ ALL = {
 RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
 SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
 
-WRONG = {  # label: the options, what is said
-    "an unknown preset": ("--random imagenet", "there is no preset 'imagenet'; there are "),
+WRONG = {  # label: the options, the message
+    "an unknown preset": ("--random imagenet", "--random: unknown preset 'imagenet'; known: "),
     "an unknown model": ("--model white", "there is no model 'white'"),
     "two models": ("--random mnist --model mnist-small", "--model and --random exclude each other"),
-    "a batch of none": ("--batches 1,0", "a batch has at least one image, not 0"),
-    "batches in words": ("--batches many", "--batches: give whole numbers with commas between them, not 'many'"),
-    "no batches": ("--batches=", "--batches: give whole numbers with commas between them, not ''"),
-    "no time": ("--seconds 0", "a measurement takes more than 0 seconds, not 0.0"),
-    "all time": ("--seconds inf", "a measurement takes more than 0 seconds, not inf"),
-    "an unknown part": ("--skip authors,lunch", "there is no part 'lunch' to skip; there are latency, bulk,"),
+    "a batch of none": ("--batches 1,0", "--batches: a batch has at least one image, not 0"),
+    "batches in words": ("--batches many", "--batches: give whole numbers separated by commas, not 'many'"),
+    "no batches": ("--batches=", "--batches: give whole numbers separated by commas, not ''"),
+    "no time": ("--seconds 0", "--seconds: must be finite and greater than 0, not 0.0"),
+    "all time": ("--seconds inf", "--seconds: must be finite and greater than 0, not inf"),
+    "an unknown part": ("--skip authors,lunch", "--skip: unknown part 'lunch'; known: latency, bulk,"),
     "no folder for the plot": ("--plot nowhere/bench.png", "--plot nowhere/bench.png: there is no directory nowhere"),
-    "another kind of plot": ("--plot bench.svg", "--plot bench.svg: a plot is a .png file"),
+    "another kind of plot": ("--plot bench.svg", "--plot bench.svg: must end in .png"),
     "an unknown device": ("--device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
 }
 
 
 @pytest.fixture(autouse=True, scope="module")
-def little() -> Iterator[None]:
-    """A machine that is measured quickly, and a preset of little."""
+def small_measurements() -> Iterator[None]:
+    """Ceilings that are measured quickly, and a tiny preset."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ceilings, "COPY_BYTES", 2**16)
-        patch.setattr(ceilings, "SQUARE", {"cpu": 16})
+        patch.setattr(measure, "COPY_BYTES", 2**16)
+        patch.setattr(measure, "SQUARE", {"cpu": 16})
         patch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
         patch.setitem(PRESETS, "tiny", Preset("mnist", small_models.config(), TrainingConfig(updates=1)))
         yield
@@ -63,12 +64,13 @@ def found(grey_directory: Path, plot: Path) -> dict[str, Any]:
     return parsed
 
 
-def test_a_program_reads_every_part(found: dict[str, Any]) -> None:
+def test_the_json_object_has_every_part(found: dict[str, Any]) -> None:
     assert set(found) == ALL
     assert found["checked"]["batches"] == found["configuration"]["batches"] == [1, 3]
     assert set(found["ceilings"]["products_ms"]) >= {"1", "3"}
     assert found["prefill"]["bytes_of_each"] == 17
-    assert found["scoring"]["images_per_second"] > 0
+    scoring = found["scoring"]
+    assert scoring["images_per_second"] == pytest.approx(scoring["images"] / scoring["seconds_median"])
     assert found["one_image"]["ours"]["seconds_median"] <= found["one_image"]["ours"]["seconds_p99"]
 
 
@@ -77,10 +79,10 @@ def test_programs_are_side_by_side_at_every_batch_size(found: dict[str, Any]) ->
     for row in found["bulk"]:
         assert set(row["ours"]) == RATE
         assert set(row["softmax"]) == RATE | {"positions"}
-        assert (row["authors"] is None) == (fast_transformers.missing() is not None)
+        assert (row["authors"] is None) == (missing_library() is not None)
 
 
-def test_softmax_grows_where_ours_does_not(found: dict[str, Any]) -> None:
+def test_softmax_memory_grows_and_ours_does_not(found: dict[str, Any]) -> None:
     ours, softmax = (found["over_position"][name]["looks"] for name in ("ours", "softmax"))
     assert len({look["tensor_bytes"] for look in ours}) == 1
     assert softmax[-1]["tensor_bytes"] > 3 * softmax[0]["tensor_bytes"]
@@ -95,42 +97,43 @@ def test_the_plot_is_a_picture(plot: Path) -> None:
     assert list(plot.parent.iterdir()) == [plot]
 
 
-def test_a_person_reads_tables(grey_directory: Path) -> None:
-    told = done(*SHORT, "--model", grey_directory, "--batches", 2)
+def test_the_report_has_every_part(grey_directory: Path) -> None:
+    result = done(*SHORT, "--model", grey_directory, "--batches", 2)
     for words in (
-        "checked: views differ by",
-        "ceilings:",
+        "checked: the two views differ by",
+        "torch matmul:",
+        "memory copy:",
         "one image, alone:",
-        "images/s",
+        "speed-up",
         "prefill:",
         "over position",
     ):
-        assert words in told
+        assert words in result
 
 
 def test_parts_can_be_skipped(tmp_path: Path) -> None:
     skip = "latency,reading,position,authors,softmax"
     plot = tmp_path / "bench.png"
     out = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", skip, "--json", "--plot", plot)
-    told = json.loads(out)
-    nothing = {key for key in ALL if told[key] is None}
+    result = json.loads(out)
+    nothing = {key for key in ALL if result[key] is None}
     assert nothing - {"commit", "others_share_of_cpu"} == {"one_image", "prefill", "scoring", "over_position"}
-    assert told["bulk"][0]["authors"] is told["bulk"][0]["softmax"] is None
-    assert (told["left_out"], plot.exists()) == ([], True)
+    assert result["bulk"][0]["authors"] is result["bulk"][0]["softmax"] is None
+    assert (result["left_out"], plot.exists()) == ([], True)
     skipped = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", f"{skip},bulk")
-    assert "ceilings:" in skipped
+    assert "torch matmul:" in skipped
 
 
 def test_a_baseline_that_is_not_installed_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_transformers, "missing", lambda: "it is not here")
+    monkeypatch.setattr(run, "missing_library", lambda: "it is not here")
     command = (*SHORT, "--random", "tiny", "--batches", "1,2", "--skip", "latency,reading,position,softmax")
-    told = json.loads(done(*command, "--json"))
-    assert [row["authors"] for row in told["bulk"]] == [None, None]
-    assert told["left_out"] == ["it is not here"]
+    result = json.loads(done(*command, "--json"))
+    assert [row["authors"] for row in result["bulk"]] == [None, None]
+    assert result["left_out"] == ["it is not here"]
     assert "it is not here" in done(*command)
 
 
-def test_a_wrong_product_has_no_numbers(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_measured_after_a_failed_check(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correctness, "views_differ", lambda *_: 0.5)
     ran = scanline(*SHORT, "--model", grey_directory, "--batches", 1)
     assert (ran.status, ran.out) == (2, "")
@@ -138,12 +141,14 @@ def test_a_wrong_product_has_no_numbers(grey_directory: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("label", WRONG)
-def test_what_is_wrong_is_said_in_one_sentence(label: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_options_are_reported_in_one_sentence(
+    label: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    options, said = WRONG[label]
+    options, message = WRONG[label]
     ran = scanline("bench", *options.split())
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("scanline: ")
-    assert said in ran.err
+    assert message in ran.err
     assert ran.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -139,8 +139,8 @@ def test_another_precision_is_saved_under_its_name(data: Path, directory: Path) 
     evaluate = ("evaluate", directory, "--data", data, "--save", "--samples")
     done(*evaluate, 0)
     ran = scanline(*evaluate, SAMPLES, "--precision", "int8")
-    if ran.status == 2 and "native" in ran.err:
-        pytest.skip("the native step was not compiled")
+    if ran.status == 2 and ("VNNI" in ran.err or "needs the native step" in ran.err):
+        pytest.skip("int8 needs the cpu kernel and AVX-512 VNNI")
     saved = model_directory.read_evaluation(directory)
     assert "quality" not in saved
     assert saved["precisions"]["int8"]["quality"]["samples"] == SAMPLES

@@ -1,6 +1,6 @@
-"""One Ray cluster on this machine for all tests of this folder, and the service that most of them start from.
+"""One Ray cluster on this machine for all tests of this folder, and the service that most of them use.
 
-Without the extra `cluster` there is nothing to test here.
+Without the extra `cluster` these tests are not collected.
 """
 
 import os
@@ -15,7 +15,7 @@ else:
     from tests.support.cluster_service import KEY, Service, free_port, running
 
 PATIENT = {
-    "RAY_worker_niceness": "0",  # 15 otherwise: others' tests go first
+    "RAY_worker_niceness": "0",  # Ray's default is 15: other tests' processes would go first
     # on a slow machine Serve's own proxy is not up in five seconds
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
@@ -23,7 +23,7 @@ PATIENT = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever wants a cluster has its mark."""
+    """Mark every test that uses a cluster."""
     for item in items:
         if "proxy" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def proxy() -> Iterator[int]:
-    """A cluster, and the port of Serve's proxy on it."""
+    """Start a cluster; return the port of Serve's proxy."""
     import ray
     from ray import serve
 
@@ -46,7 +46,7 @@ def proxy() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def service(proxy: int) -> "Iterator[Service]":
-    """Two replicas of mnist-small, for those with the key."""
-    with running(proxy, model="mnist-small", replicas=2, slots=128, api_keys=KEY, cpus=1, front_cpus=0.5) as service:
+    """Two replicas of mnist-small, behind an API key."""
+    with running(proxy, model="mnist-small", replicas=2, slots=128, api_keys=KEY, cpus=1, ingress_cpus=0.5) as service:
         service.wait_for_replicas(2)
         yield service

@@ -1,28 +1,28 @@
-"""How many replicas a number of images wants."""
+"""How many replicas a number of images in flight needs."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from scanline.server.cluster.autoscaling import by_images
+from scanline.server.cluster.autoscaling import target_replicas
 
 
-def wanted(images: list[float], room: float, target: int = 1) -> int:
-    told = {"images": dict(enumerate(images)), "room": dict.fromkeys(range(len(images)), room)}
-    context: Any = SimpleNamespace(aggregated_metrics=told, target_num_replicas=target)
-    return by_images(context)[0]
+def replicas_for(images: list[float], per_replica: float) -> int:
+    reports = {"images": dict(enumerate(images)), "target_images": dict.fromkeys(range(len(images)), per_replica)}
+    context: Any = SimpleNamespace(aggregated_metrics=reports, target_num_replicas=1)
+    return target_replicas(context)[0]
 
 
 @pytest.mark.parametrize(("images", "replicas"), [(0, 0), (1, 1), (192, 1), (193, 2), (1920, 10)])
-def test_as_many_as_hold_the_images(images: int, replicas: int) -> None:
-    assert wanted([images], 192) == replicas
+def test_there_are_as_many_as_hold_the_images(images: int, replicas: int) -> None:
+    assert replicas_for([images], 192) == replicas
 
 
-def test_what_the_best_informed_replica_tells_counts() -> None:
-    assert wanted([100, 400, 300], 200) == 2
+def test_the_largest_report_of_images_counts() -> None:
+    assert replicas_for([100, 400, 300], 200) == 2
 
 
-def test_nothing_told_changes_nothing() -> None:
+def test_without_reports_the_number_stays() -> None:
     context: Any = SimpleNamespace(aggregated_metrics={}, target_num_replicas=3)
-    assert by_images(context)[0] == 3
+    assert target_replicas(context)[0] == 3

@@ -1,4 +1,4 @@
-"""`scanline sample --cluster` and a service: a folder that any run can go on with."""
+"""`scanline sample --cluster` against a service: a folder that a later run completes."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import Service
+from tests.support.cluster_service import Service, offline
 from tests.support.commands import Ran, in_a_process
 
 
@@ -27,7 +26,7 @@ def pictures(folder: Path) -> np.ndarray:
     return np.stack([np.asarray(Image.open(path)) for path in sorted(folder.glob("*.png"))])
 
 
-def test_a_folder_is_painted_and_gone_on_with(address: str, tmp_path: Path) -> None:
+def test_a_folder_is_painted_and_completed(address: str, tmp_path: Path) -> None:
     out = tmp_path / "samples"
     first = sample(address, out, "-n", 120, "--seed", 7, "--json")
     assert first.status == 0, first.err
@@ -43,7 +42,7 @@ def test_a_folder_is_painted_and_gone_on_with(address: str, tmp_path: Path) -> N
     assert (out / "004.png").stat().st_mtime_ns == kept
 
 
-def test_a_model_that_is_not_served(address: str, tmp_path: Path) -> None:
+def test_a_model_that_is_not_served_is_refused(address: str, tmp_path: Path) -> None:
     ran = sample(address, tmp_path / "out", "--model", "cifar10-small")
     assert ran.status == 2
-    assert ran.err == "scanline: --model cifar10-small: the cluster does not serve it; there are mnist-small\n"
+    assert ran.err == "scanline: --model cifar10-small: the cluster does not serve it; it serves mnist-small\n"

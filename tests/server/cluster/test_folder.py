@@ -1,4 +1,4 @@
-"""The folder of a sample that many replicas paint: what it is, what of it is missing, what does not belong to it."""
+"""The folder of `scanline sample --cluster`: its recipe, its missing images, and files that do not belong to it."""
 
 from pathlib import Path
 
@@ -7,78 +7,78 @@ import pytest
 from PIL import Image
 
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.server.cluster.client import Folder, Recipe, missing, resumed
+from scanline.server.cluster.client import FolderJob, Recipe, missing_images, open_folder
 from tests.support.commands import scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
 IMAGE = bytes(range(35))
 
 
-def painted(out: Path, *indices: int) -> Folder:
-    folder = Folder(GenerateRequest(0, 12, 7), out, (7, 5), lambda done: None)
+def painted(out: Path, *indices: int) -> FolderJob:
+    folder = FolderJob(GenerateRequest(0, 12, 7), out, (7, 5), lambda done: None)
     for index in indices:
         folder.receive(Finished(0, index, IMAGE, 2.5))
     return folder
 
 
 def test_a_new_folder_has_its_recipe(tmp_path: Path) -> None:
-    assert resumed(tmp_path / "new", RECIPE, False) == RECIPE
-    assert resumed(tmp_path / "new", RECIPE, False) == RECIPE
+    assert open_folder(tmp_path / "new", RECIPE, False) == RECIPE
+    assert open_folder(tmp_path / "new", RECIPE, False) == RECIPE
 
 
-def test_a_drawn_seed_is_the_one_that_was_drawn_first(tmp_path: Path) -> None:
-    resumed(tmp_path, RECIPE, True)
-    assert resumed(tmp_path, Recipe("mnist-small", 12, 99, 1.0), True).seed == 7
+def test_a_random_seed_gives_way_to_the_earlier_runs(tmp_path: Path) -> None:
+    open_folder(tmp_path, RECIPE, True)
+    assert open_folder(tmp_path, Recipe("mnist-small", 12, 99, 1.0), True).seed == 7
 
 
 @pytest.mark.parametrize(
     "other",
     [Recipe("cifar10-small", 12, 7, 1.0), Recipe("mnist-small", 13, 7, 1.0), Recipe("mnist-small", 12, 8, 1.0)],
 )
-def test_another_recipe_wants_another_folder(tmp_path: Path, other: Recipe) -> None:
-    resumed(tmp_path, RECIPE, False)
-    with pytest.raises(ValueError, match="has images of mnist-small, n 12, seed 7, temperature 1, not of"):
-        resumed(tmp_path, other, False)
+def test_another_recipe_needs_another_folder(tmp_path: Path, other: Recipe) -> None:
+    open_folder(tmp_path, RECIPE, False)
+    with pytest.raises(ValueError, match="contains images of mnist-small, n 12, seed 7, temperature 1, not of"):
+        open_folder(tmp_path, other, False)
 
 
-def test_strangers_are_not_mixed_with(tmp_path: Path) -> None:
+def test_a_folder_with_other_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "me.png").write_bytes(b"mine")
-    with pytest.raises(ValueError, match="no recipe"):
-        resumed(tmp_path, RECIPE, False)
+    with pytest.raises(ValueError, match=r"contains images but no recipe\.json"):
+        open_folder(tmp_path, RECIPE, False)
 
 
-def test_a_broken_recipe_is_told(tmp_path: Path) -> None:
+def test_a_broken_recipe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text("{")
-    with pytest.raises(ValueError, match="is no recipe of an earlier run"):
-        resumed(tmp_path, RECIPE, False)
+    with pytest.raises(ValueError, match="is not a recipe of an earlier run"):
+        open_folder(tmp_path, RECIPE, False)
 
 
 def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     folder = painted(tmp_path, 3, 11)
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
     assert (folder.images_left, folder.bits_per_dim) == (10, [2.5, 2.5])
-    assert missing(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
+    assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
 
 
-def test_an_image_that_comes_twice_is_one(tmp_path: Path) -> None:
+def test_an_image_that_finishes_twice_counts_once(tmp_path: Path) -> None:
     assert painted(tmp_path, 3, 3).bits_per_dim == [2.5]
 
 
-def test_what_cannot_be_written_ends_it(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_written_fails_the_job(tmp_path: Path) -> None:
     folder = painted(tmp_path / "gone", 3)
     assert folder.has_ended
     assert folder.failure == f"{tmp_path / 'gone'}: No such file or directory."
 
 
-def test_an_empty_file_is_missing(tmp_path: Path) -> None:
+def test_an_empty_file_counts_as_missing_images(tmp_path: Path) -> None:
     (tmp_path / "00.png").touch()
-    assert 0 in missing(tmp_path, 12)
+    assert 0 in missing_images(tmp_path, 12)
 
 
-def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
     ran = scanline("sample", "--cluster", "127.0.0.1:1", "-n", 3, "--out", tmp_path / "out")
     assert ran.status == 2
-    assert ran.err.startswith("scanline: --cluster 127.0.0.1:1: the Ray cluster cannot be joined (")
+    assert ran.err.startswith("scanline: --cluster 127.0.0.1:1: cannot connect to the Ray cluster (")
     assert "refused" in ran.err
 
 
@@ -89,6 +89,6 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
         (("--device", "cpu"), "--device and --precision are the service's own to choose, not --cluster's"),
     ],
 )
-def test_what_does_not_go_with_a_cluster(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+def test_options_that_exclude_cluster_are_refused(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
     ran = scanline("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", *options)
     assert (ran.status, ran.err) == (2, f"scanline: {sentence}\n")

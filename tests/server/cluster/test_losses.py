@@ -1,4 +1,4 @@
-"""Engines and replicas that die in the middle of a request: the next one paints the same bytes."""
+"""Engines and replicas killed in the middle of a request: the next one paints the same bytes."""
 
 import threading
 import time
@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import ALLOWED, Service, kill
+from tests.support.cluster_service import ALLOWED, Service, kill, offline
 from tests.support.pictures import painted
 from tests.support.running_server import PATIENCE
 from tests.support.websocket_client import connected
@@ -20,17 +19,17 @@ NAMES = ["engine", "replica"]
 
 
 def kill_in_work(service: Service, victim: Victim) -> int:
-    """Kills a process of a replica while both of them have images in work; its id."""
+    """Kill a process of one replica while both replicas are painting; return its id."""
     deadline = time.monotonic() + PATIENCE
-    while not all(one.stats.images_running for one in service.told()):
-        assert time.monotonic() < deadline, service.told()
+    while not all(one.stats.images_running for one in service.statuses()):
+        assert time.monotonic() < deadline, service.statuses()
     process = victim(service)
     kill(process)
     return process
 
 
 @pytest.mark.parametrize("victim", VICTIMS, ids=NAMES)
-def test_a_request_is_answered_as_if_nobody_had_died(service: Service, victim: Victim) -> None:
+def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victim: Victim) -> None:
     answers: list[np.ndarray] = []
 
     def ask() -> None:
@@ -47,7 +46,7 @@ def test_a_request_is_answered_as_if_nobody_had_died(service: Service, victim: V
 
 
 @pytest.mark.parametrize("victim", VICTIMS, ids=NAMES)
-def test_a_stream_goes_on_where_it_was(service: Service, victim: Victim) -> None:
+def test_a_stream_continues_where_it_was(service: Service, victim: Victim) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
         painter.send(type="generate", id="a", n=256, seed=12)
         while painter.hear().order[-1] != "frame 0":
@@ -60,7 +59,7 @@ def test_a_stream_goes_on_where_it_was(service: Service, victim: Victim) -> None
     service.wait_for_replicas(2)
 
 
-def test_an_engine_leaves_with_its_replica(service: Service) -> None:
+def test_an_engine_exits_with_its_replica(service: Service) -> None:
     replica = service.replicas()[0]
     engines = service.engines()
     kill(replica)

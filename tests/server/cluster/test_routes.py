@@ -8,8 +8,7 @@ import numpy as np
 import openai
 import pytest
 
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import ALLOWED, KEY, Service
+from tests.support.cluster_service import ALLOWED, KEY, Service, offline
 from tests.support.openai_clients import official
 from tests.support.pictures import encode, painted, text
 from tests.support.sse_reader import hear, images
@@ -22,17 +21,17 @@ def client(service: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_probes_want_no_key(service: Service) -> None:
+def test_probes_need_no_key(service: Service) -> None:
     assert httpx.get(f"{service.url}/healthz").json() == {"status": "ok"}
     assert httpx.get(f"{service.url}/readyz").json() == {"status": "ready", "models": {"mnist-small": "ready"}}
 
 
-def test_all_else_wants_one(service: Service) -> None:
+def test_other_routes_need_a_key(service: Service) -> None:
     answer = httpx.get(f"{service.url}/v1/models")
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
-def test_a_seed_is_the_image_that_it_is_everywhere(client: httpx.Client) -> None:
+def test_a_seed_gives_the_same_images_as_offline(client: httpx.Client) -> None:
     answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
     assert answer.status_code == 200, answer.text
     assert np.array_equal(painted(answer.json()), offline(3, 7))
@@ -46,7 +45,7 @@ def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.
     assert [now - old for now, old in zip(service.painted(), before, strict=True)] == [48 * 784, 48 * 784]
 
 
-def test_completions(client: httpx.Client) -> None:
+def test_completions_keep_the_known_rows_and_repeat(client: httpx.Client) -> None:
     original = offline(1, 9)[0]
     fields = {"image": text(encode(original)), "keep_rows": 14, "n": 40, "seed": 3}
     completed = painted(client.post("/v1/images/edits", json=fields).json())
@@ -54,27 +53,27 @@ def test_completions(client: httpx.Client) -> None:
     assert np.array_equal(painted(client.post("/v1/images/edits", json={**fields, "n": 40}).json()), completed)
 
 
-def test_likelihoods(client: httpx.Client) -> None:
+def test_likelihoods_are_those_of_the_painted_images(client: httpx.Client) -> None:
     bits = client.post("/v1/images/generations", json={"n": 2, "seed": 7}).json()["data"]
     files = [("image", encode(image)) for image in offline(2, 7)]
     answer = client.post("/v1/images/likelihoods", files=files).json()["data"]
     assert [one["bits_per_dim"] for one in answer] == pytest.approx([one["bits_per_dim"] for one in bits], abs=1e-4)
 
 
-def test_events(client: httpx.Client) -> None:
+def test_events_end_with_the_same_images(client: httpx.Client) -> None:
     events = hear(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
     assert np.array_equal(images(events), offline(2, 7))
     assert len(events) == 2 * 3
 
 
-def test_a_websocket(service: Service) -> None:
+def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
         job = painter.paint(type="generate", n=40, seed=7, trace=[0, 0])
     assert np.array_equal(job.images().reshape(40, 28, 28), offline(40, 7))
     assert job.messages[-1]["type"] == "done"
 
 
-def test_the_official_client(service: Service) -> None:
+def test_the_official_client_works(service: Service) -> None:
     with official(service.url, api_key=KEY) as client:
         answer = client.images.generate(prompt="", n=2, extra_body={"seed": 7})
         assert np.array_equal(painted(answer.model_dump()), offline(2, 7))
@@ -89,7 +88,7 @@ def test_errors_have_their_shape(client: httpx.Client) -> None:
     assert client.get("/nowhere").json()["error"]["message"]
 
 
-def test_more_than_may_wait_is_told_when_to_ask_again(client: httpx.Client) -> None:
+def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None:
     ready = client.get("/metrics").text
     assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in ready  # of both replicas
     with client.stream("POST", "/v1/images/generations", json={"n": 10_000, "stream": True}):
@@ -98,23 +97,24 @@ def test_more_than_may_wait_is_told_when_to_ask_again(client: httpx.Client) -> N
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_the_page_and_the_description(client: httpx.Client) -> None:
+def test_the_page_and_the_schema_are_served(client: httpx.Client) -> None:
     assert "<title>Scanline</title>" in client.get("/").text
     assert "/v1/images/generations" in client.get("/openapi.json").json()["paths"]
     assert client.get("/v1/models").json()["data"][0]["id"] == "mnist-small"
     assert client.get("/v1/models/mnist-small").json()["backend"]
 
 
-def test_metrics_tell_of_all_replicas(service: Service, client: httpx.Client) -> None:
+def test_metrics_cover_all_replicas(service: Service, client: httpx.Client) -> None:
     client.post("/v1/images/generations", json={"n": 1})
-    told = client.get("/metrics").text
-    assert 'scanline_engine_up{model_name="mnist-small"} 1.0' in told
+    metrics = client.get("/metrics").text
+    assert 'scanline_engine_up{model_name="mnist-small"} 1.0' in metrics
     assert (
-        'scanline_request_success_total{finished_reason="finished",model_name="mnist-small",operation="paint"}' in told
+        'scanline_request_success_total{finished_reason="finished",model_name="mnist-small",operation="paint"}'
+        in metrics
     )
 
 
-def test_who_leaves_takes_the_work_along(service: Service, client: httpx.Client) -> None:
+def test_disconnected_clients_free_their_slots(service: Service, client: httpx.Client) -> None:
     with client.stream("POST", "/v1/images/generations", json={"n": 2_000, "stream": True}) as answer:
         next(answer.iter_lines())
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""As many replicas as the images in flight want, and new ones for a new version: no request is lost on the way."""
+"""Autoscaling and a new version: the number of replicas follows the images in flight, and no request is lost."""
 
 import threading
 
@@ -6,43 +6,42 @@ import numpy as np
 from ray import serve
 
 from scanline.server.cluster import app
-from tests.support.cluster_pictures import offline
-from tests.support.cluster_service import NAME, Service, running
+from tests.support.cluster_service import NAME, Service, offline, running
 from tests.support.pictures import painted
 
 
-class Visitors:
-    """Some who ask for images, one request after the other, until they are told to stop."""
+class Clients:
+    """Concurrent clients, each with one request after the other until `stop`."""
 
     def __init__(self, service: Service, count: int, images: int) -> None:
         self.service, self.images = service, images
-        self.enough = threading.Event()
+        self.stopped = threading.Event()
         self.answers: list[np.ndarray] = []
         self.threads = [threading.Thread(target=self._ask) for _ in range(count)]
         for thread in self.threads:
             thread.start()
 
     def stop(self) -> list[np.ndarray]:
-        """What all of them got."""
-        self.enough.set()
+        """Stop and return all answers."""
+        self.stopped.set()
         for thread in self.threads:
             thread.join()
         return self.answers
 
     def _ask(self) -> None:
         with self.service.client() as client:
-            while not self.enough.is_set():
+            while not self.stopped.is_set():
                 answer = client.post("/v1/images/generations", json={"n": self.images, "seed": 13})
                 self.answers.append(painted(answer.json()) if answer.status_code == 200 else np.empty(0))
 
 
-def test_one_two_one(proxy: int) -> None:
+def test_replicas_follow_the_load_up_and_down(proxy: int) -> None:
     size = {"min_replicas": 1, "max_replicas": 2, "upscale_seconds": 2, "downscale_seconds": 6}
-    with running(proxy, model="mnist-small", slots=64, cpus=0.5, front_cpus=0.5, **size) as service:
+    with running(proxy, model="mnist-small", slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
         service.wait_for_replicas(1)
-        many = Visitors(service, 4, 40)
+        many = Clients(service, 4, 40)
         service.wait_for_replicas(2)
-        few = Visitors(service, 1, 10)
+        few = Clients(service, 1, 10)
         answers = many.stop()
         service.wait_for_replicas(1)
         answers += few.stop()
@@ -50,12 +49,12 @@ def test_one_two_one(proxy: int) -> None:
     assert all(np.array_equal(answer, offline(40, 13)[: len(answer)]) and len(answer) for answer in answers)
 
 
-def test_a_new_version(proxy: int) -> None:
-    args = {"model": "mnist-small", "replicas": 1, "slots": 64, "cpus": 0.5, "front_cpus": 0.5}
+def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int) -> None:
+    args = {"model": "mnist-small", "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
         old = service.replicas()
-        some = Visitors(service, 3, 20)
+        some = Clients(service, 3, 20)
         serve.run(app({**args, "max_waiting_images": 6_000}), name=NAME, route_prefix="/")
         service.wait_for_replicas(1)
         answers = some.stop()

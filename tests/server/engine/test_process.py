@@ -53,7 +53,7 @@ def test_a_job_that_is_left_is_painted_no_further(loop: asyncio.Runner, engine: 
             await engine.hear(Pixels)
         with engine.paint(3, seed=0, temperature=1.0) as second:
             await second.wait()
-        return first.request, second.request
+        return first.id, second.id
 
     first, second = loop.run(first_then_second())
     told = [event.request for event in engine.heard if isinstance(event, Pixels | Finished)]

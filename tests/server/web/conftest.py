@@ -1,4 +1,4 @@
-"""A real browser, headless, for the tests of the page; they are skipped where there is none."""
+"""A headless Chromium for the tests of the page; they are skipped if none is installed."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from tests.support.page_visitor import Visitor
 from tests.support.running_server import PATIENCE, Server, serve
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# no sandbox: containers that run as root have none; no shared memory: it may be too small there
+# as root in a container there is no sandbox, and shared memory may be too small
 OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 
 KEY = "sk-page?>~"
@@ -19,7 +19,7 @@ KEY = "sk-page?>~"
 expect.set_options(timeout=1000 * PATIENCE)
 
 
-@pytest.fixture(scope="package")  # its event loop runs in this thread, where other packages' tests run their own
+@pytest.fixture(scope="package")  # its event loop must not run in this thread while other packages' tests run theirs
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium is installed: apt-get install chromium")
@@ -31,23 +31,23 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def locked(grey_directory: Path) -> Iterator[Server]:
-    """A server that wants KEY."""
+    """A server that requires the API key KEY."""
     with serve(grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8") as server:
         yield server
 
 
 @pytest.fixture
 def visit(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Visitor]]:
-    """Opens the page of a server; in the end, nothing may have gone wrong that the test did not expect."""
+    """Opens a page; the test fails at its end if the console has shown an error that it did not expect."""
     visitors: list[Visitor] = []
 
-    def opened(address: str, width: int = 1280, height: int = 800, **options: object) -> Visitor:
+    def open_page(url: str, width: int = 1280, height: int = 800, **options: object) -> Visitor:
         visitor = Visitor(browser, tmp_path, viewport={"width": width, "height": height}, **options)
         visitors.append(visitor)
-        visitor.page.goto(address)
+        visitor.page.goto(url)
         return visitor
 
-    yield opened
+    yield open_page
     for visitor in visitors:
         visitor.page.context.close()
-        assert visitor.wrongs == []
+        assert visitor.errors == []

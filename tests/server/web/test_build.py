@@ -1,4 +1,4 @@
-"""What is shipped of the page is what its sources build to."""
+"""The built page in server/web/dist is what its sources build to."""
 
 import gzip
 import shutil
@@ -9,7 +9,7 @@ import pytest
 
 from scanline.server.api.routes.page import BUILT
 
-SOURCES = BUILT.with_name("web")
+SOURCES = BUILT.parent
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
@@ -17,14 +17,14 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 
 def content_of(path: Path) -> bytes:
-    """What a file holds; another version of gzip may pack it otherwise."""
+    """The content of a file, decompressed: another version of gzip may write other bytes."""
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None or not (SOURCES / "node_modules").is_dir():
-        pytest.skip("no npm, or nothing installed by `npm ci` in server/web")
+        pytest.skip("needs npm, and `npm ci` in server/web")
     build = [npm, "run", "build", "--", "--outDir", str(tmp_path / "page")]
     ran = subprocess.run(build, cwd=SOURCES, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,9 +1,8 @@
-"""Complete, in a real browser: what is drawn or brought, what is hidden, and what the API makes of it."""
+"""Complete, in a real browser: drawn and uploaded images, hidden pixels, and the same completions as the API's."""
 
 import base64
 from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -31,7 +30,7 @@ def png(image: np.ndarray) -> bytes:
 
 def upload(visitor: Visitor, data: bytes) -> None:
     visitor.see("#upload").set_input_files({"name": "one.png", "mimeType": "image/png", "buffer": data})
-    expect(visitor.see("#easel-hint")).to_be_hidden()
+    expect(visitor.see("#drawing-hint")).to_be_hidden()
 
 
 def complete(visitor: Visitor, n: int, seed: int) -> None:
@@ -42,25 +41,25 @@ def complete(visitor: Visitor, n: int, seed: int) -> None:
 
 
 def shown(visitor: Visitor) -> list[np.ndarray]:
-    """The original, what was given, and the completions: [H, W, 4] each."""
+    """The original, the given pixels and the completions, [H, W, 4] each."""
     canvases = visitor.see("#results .stack canvas:first-child")
     return [visitor.pixels(canvases.nth(index)) for index in range(canvases.count())]
 
 
 def completed(client: httpx.Client, image: np.ndarray, **fields: object) -> np.ndarray:
-    """What the API makes of it, [n, ...]."""
+    """The completions that the API returns, [n, ...]."""
     body = {"image": base64.b64encode(png(image)).decode(), **fields}
     answer = client.post("/v1/images/edits", json=body, headers={"accept": "application/x-npy"})
     assert answer.status_code == 200, answer.text
     return np.load(BytesIO(answer.content))
 
 
-def stroke(visitor: Visitor, *places: tuple[float, float]) -> None:
-    """Draws with the mouse from place to place, in shares of the easel."""
-    box = visitor.see("#easel").bounding_box()
+def stroke(visitor: Visitor, *points: tuple[float, float]) -> None:
+    """Draws with the mouse from point to point; x and y are fractions of the canvas."""
+    box = visitor.see("#drawing").bounding_box()
     assert box is not None
     mouse = visitor.page.mouse
-    for index, (x, y) in enumerate(places):
+    for index, (x, y) in enumerate(points):
         mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=4)
         if index == 0:
             mouse.down()
@@ -68,17 +67,18 @@ def stroke(visitor: Visitor, *places: tuple[float, float]) -> None:
 
 
 @pytest.fixture
-def easel(visit: Visit, server: Server) -> Visitor:
+def drawing(visit: Visit, server: Server) -> Visitor:
     visitor = visit(f"{server.url}/#complete")
-    expect(visitor.see("#easel-hint")).to_be_visible()
+    visitor.expect_ready()
+    expect(visitor.see("#drawing-hint")).to_be_visible()
     return visitor
 
 
-def test_a_drawing_is_completed_below_its_line(easel: Visitor, client: httpx.Client) -> None:
-    stroke(easel, (0.3, 0.2), (0.7, 0.2), (0.5, 0.8))
-    expect(easel.see("#easel-hint")).to_be_hidden()
-    complete(easel, 3, seed=5)
-    original, given, *completions = shown(easel)
+def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: httpx.Client) -> None:
+    stroke(drawing, (0.3, 0.2), (0.7, 0.2), (0.5, 0.8))
+    expect(drawing.see("#drawing-hint")).to_be_hidden()
+    complete(drawing, 3, seed=5)
+    original, given, *completions = shown(drawing)
     drawn = original[..., 0]
     assert drawn.any()
     assert not drawn.all()
@@ -87,36 +87,36 @@ def test_a_drawing_is_completed_below_its_line(easel: Visitor, client: httpx.Cli
     assert (given[3:, :, 3] == 0).all()
 
 
-def test_a_stroke_has_soft_edges(easel: Visitor) -> None:
-    stroke(easel, (0.3, 0.25), (0.65, 0.7))
-    complete(easel, 1, seed=5)
-    drawn = shown(easel)[0][..., 0]
+def test_strokes_are_anti_aliased(drawing: Visitor) -> None:
+    stroke(drawing, (0.3, 0.25), (0.65, 0.7))
+    complete(drawing, 1, seed=5)
+    drawn = shown(drawing)[0][..., 0]
     assert ((drawn > 0) & (drawn < 255)).any()
 
 
-def test_a_picture_of_the_right_size_stays_as_it_is(easel: Visitor, client: httpx.Client) -> None:
-    upload(easel, png(picture()))
-    easel.see("#rows").fill("5")
-    complete(easel, 2, seed=5)
-    original, _, *completions = shown(easel)
+def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: httpx.Client) -> None:
+    upload(drawing, png(picture()))
+    drawing.see("#rows").fill("5")
+    complete(drawing, 2, seed=5)
+    original, _, *completions = shown(drawing)
     assert (original[..., 0] == picture()).all()
     assert (np.array(completions)[..., 0] == completed(client, picture(), n=2, seed=5, keep_rows=5)).all()
 
 
-def test_a_larger_picture_is_scaled(easel: Visitor) -> None:
+def test_a_larger_image_is_scaled(drawing: Visitor) -> None:
     large = np.kron(picture(), np.ones((20, 20), np.uint8))
-    upload(easel, png(large))
-    complete(easel, 1, seed=5)
-    assert np.abs(shown(easel)[0][..., 0].astype(int) - picture()).mean() < 16
+    upload(drawing, png(large))
+    complete(drawing, 1, seed=5)
+    assert np.abs(shown(drawing)[0][..., 0].astype(int) - picture()).mean() < 16
 
 
-def test_what_is_painted_over_is_painted_anew(easel: Visitor, client: httpx.Client) -> None:
-    upload(easel, png(picture()))
-    easel.see("#rows").fill(str(HEIGHT))
-    easel.page.get_by_text("Hide", exact=True).click()
-    stroke(easel, (0.5, 0.5), (0.5, 0.5))
-    complete(easel, 2, seed=5)
-    _, given, *completions = shown(easel)
+def test_pixels_hidden_with_the_brush_are_painted(drawing: Visitor, client: httpx.Client) -> None:
+    upload(drawing, png(picture()))
+    drawing.see("#rows").fill(str(HEIGHT))
+    drawing.page.get_by_text("Hide", exact=True).click()
+    stroke(drawing, (0.5, 0.5), (0.5, 0.5))
+    complete(drawing, 2, seed=5)
+    _, given, *completions = shown(drawing)
     known = given[..., 3] == 255
     assert 0 < (~known).sum() < known.size
     mask = base64.b64encode(png(np.where(known, 255, 0).astype(np.uint8))).decode()
@@ -125,31 +125,31 @@ def test_what_is_painted_over_is_painted_anew(easel: Visitor, client: httpx.Clie
     assert (images[:, known] == picture()[known]).all()
 
 
-def test_known_pixels_are_marked(easel: Visitor) -> None:
-    upload(easel, png(picture()))
-    complete(easel, 2, seed=5)
-    easel.see("text=Known pixels").click()
-    over = easel.pixels(easel.see("#results .over").nth(2))
+def test_the_overlay_marks_known_pixels(drawing: Visitor) -> None:
+    upload(drawing, png(picture()))
+    complete(drawing, 2, seed=5)
+    drawing.see("text=Known pixels").click()
+    over = drawing.pixels(drawing.see("#results .over").nth(2))
     assert (over[:3, :, 3] > 0).all()
     assert (over[3:, :, 3] == 0).all()
 
 
-def test_surprise_is_the_likelihood_of_every_pixel(easel: Visitor, client: httpx.Client) -> None:
-    upload(easel, png(picture()))
-    complete(easel, 2, seed=5)
-    with easel.page.expect_response("**/v1/images/likelihoods") as answer:
-        easel.see("text=Surprise").click()
-    expect(easel.see("#legend")).to_be_visible()
+def test_the_overlay_shows_the_likelihood_of_every_pixel(drawing: Visitor, client: httpx.Client) -> None:
+    upload(drawing, png(picture()))
+    complete(drawing, 2, seed=5)
+    with drawing.page.expect_response("**/v1/images/likelihoods") as response:
+        drawing.see("text=Likelihood").click()
+    expect(drawing.see("#legend")).to_be_visible()
     body = {"image": base64.b64encode(png(picture())).decode(), "per_pixel": True}
-    told = client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
-    assert answer.value.json()["data"][0]["per_pixel"] == told
-    expect(easel.see("#results")).to_have_attribute("data-over", "likelihood")
-    brightness = easel.pixels(easel.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
-    order = np.minimum(np.array(told).reshape(-1), 8).argsort()
+    bits = client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
+    assert response.value.json()["data"][0]["per_pixel"] == bits
+    expect(drawing.see("#results")).to_have_attribute("data-over", "likelihood")
+    brightness = drawing.pixels(drawing.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
+    order = np.minimum(np.array(bits).reshape(-1), 8).argsort()
     assert (np.diff(brightness[order].astype(int)) >= -3).all()
 
 
-def test_one_from_the_gallery(visit: Visit, server: Server) -> None:
+def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4")
     visitor.expect_done(4)
     images = np.load(visitor.saved("#save-array"))
@@ -163,7 +163,7 @@ def test_one_from_the_gallery(visit: Visit, server: Server) -> None:
     assert (shown(visitor)[0][..., 0] == images[2]).all()
 
 
-def test_colour(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
+def test_colour_images_are_completed(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
     visitor = visit(f"{colour_server.url}/#complete")
     expect(visitor.see("#colour-field")).to_be_visible()
     image = picture(3, 4, 3)
@@ -173,13 +173,13 @@ def test_colour(visit: Visit, colour_server: Server, colour_client: httpx.Client
     assert (images == completed(colour_client, image, n=2, seed=5, keep_rows=1)).all()
 
 
-def test_nothing_hidden_is_a_mistake(easel: Visitor) -> None:
-    easel.see("#rows").fill(str(HEIGHT))
-    easel.see("#complete-form .primary").click()
-    easel.expect_notice("Nothing is hidden: keep fewer rows, or paint over a part.")
-    expect(easel.see("#rows")).to_be_focused()
+def test_an_image_without_hidden_pixels_is_an_error(drawing: Visitor) -> None:
+    drawing.see("#rows").fill(str(HEIGHT))
+    drawing.see("#complete-form .primary").click()
+    drawing.expect_notice("No pixel is hidden. Keep fewer rows, or hide some pixels.")
+    expect(drawing.see("#rows")).to_be_focused()
 
 
-def test_what_is_no_picture_is_a_mistake(easel: Visitor, tmp_path: Path) -> None:
-    easel.see("#upload").set_input_files({"name": "one.txt", "mimeType": "text/plain", "buffer": b"no picture"})
-    easel.expect_notice("The browser cannot read one.txt as a picture.")
+def test_a_file_that_is_not_an_image_is_an_error(drawing: Visitor) -> None:
+    drawing.see("#upload").set_input_files({"name": "one.txt", "mimeType": "text/plain", "buffer": b"text"})
+    drawing.expect_notice("The browser cannot read one.txt as an image.")

@@ -1,4 +1,4 @@
-"""How it works, in a real browser: the state that the websocket tells, as colours, at any moment of an image."""
+"""How it works, in a real browser: heat maps of the state snapshots that the websocket sends."""
 
 import itertools
 import time
@@ -16,53 +16,53 @@ Visit = Callable[..., Visitor]
 
 
 @pytest.fixture
-def watcher(visit: Visit, colour_server: Server) -> Visitor:
-    visitor = visit(f"{colour_server.url}/#how")
+def visitor(visit: Visit, colour_server: Server) -> Visitor:
+    page = visit(f"{colour_server.url}/#how")
+    expect(page.see("#moment-shown")).to_have_text("36 of 36")
+    return page
+
+
+def select_layer(visitor: Visitor, layer: str) -> None:
+    """Selects a layer and waits until the same image is painted again, to its end."""
+    visitor.see("#layer").select_option(label=layer)
+    label = f"Heat map of s in layer {layer}, head 1"
+    expect(visitor.see("#heat-s")).to_have_attribute("aria-label", label)
     expect(visitor.see("#moment-shown")).to_have_text("36 of 36")
-    return visitor
 
 
-def watch_layer(watcher: Visitor, layer: str) -> None:
-    """The same image again, to its end, with the state of another layer."""
-    watcher.see("#layer").select_option(label=layer)
-    label = f"The numbers of s in layer {layer}, head 1, as colours"
-    expect(watcher.see("#heat-s")).to_have_attribute("aria-label", label)
-    expect(watcher.see("#moment-shown")).to_have_text("36 of 36")
-
-
-def watch_until_seen_on_the_way(watcher: Visitor) -> None:
-    """Where the server had no time to tell before the image was done, only its last state is told."""
+def wait_for_several_snapshots(visitor: Visitor) -> None:
+    """Paints again until there are several: of an image that is painted fast, the server may send only the last."""
     deadline, layers = time.monotonic() + PATIENCE, itertools.cycle("21")
-    while watcher.see("#moment").get_attribute("max") == "0":
-        assert time.monotonic() < deadline, "no state but the last is ever told"
-        watch_layer(watcher, next(layers))
+    while visitor.see("#moment").get_attribute("max") == "0":
+        assert time.monotonic() < deadline, "the server never sends more than one snapshot"
+        select_layer(visitor, next(layers))
 
 
-def test_the_state_is_seen_whole(watcher: Visitor, colour: Transformer) -> None:
-    s, z = watcher.pixels("#heat-s"), watcher.pixels("#heat-z")
+def test_the_heat_maps_show_the_whole_state(visitor: Visitor, colour: Transformer) -> None:
+    s, z = visitor.pixels("#heat-s"), visitor.pixels("#heat-z")
     assert s.shape[:2] == (colour.config.key_width, colour.config.value_width)
     assert z.shape[:2] == (colour.config.key_width, 1)
     assert s[..., 3].any()
     assert (z[..., 3] > 0).all()
-    assert (z[..., 0] > z[..., 2]).all()  # z is above zero, which is warm
-    expect(watcher.see("#sizes")).to_contain_text("z: 8. As many after the first byte as after the last.")
+    assert (z[..., 0] > z[..., 2]).all()  # z is positive, which is a warm colour
+    expect(visitor.see("#sizes")).to_contain_text("z: 8. The size is the same after every byte.")
 
 
-def test_the_slider_goes_back(watcher: Visitor) -> None:
-    watch_until_seen_on_the_way(watcher)
-    assert (watcher.pixels("#watched")[..., 3] == 255).all()
-    late = watcher.pixels("#heat-z")[..., 3].sum()
-    watcher.see("#moment").focus()
-    watcher.page.keyboard.press("Home")
-    expect(watcher.see("#moment-shown")).not_to_have_text("36 of 36")
-    shown = watcher.pixels("#watched")[..., 3].reshape(-1) > 0
-    position = int(watcher.see("#moment-shown").inner_text().split()[0])
+def test_the_slider_shows_earlier_states(visitor: Visitor) -> None:
+    wait_for_several_snapshots(visitor)
+    assert (visitor.pixels("#watched")[..., 3] == 255).all()
+    late = visitor.pixels("#heat-z")[..., 3].sum()
+    visitor.see("#moment").focus()
+    visitor.page.keyboard.press("Home")
+    expect(visitor.see("#moment-shown")).not_to_have_text("36 of 36")
+    shown = visitor.pixels("#watched")[..., 3].reshape(-1) > 0
+    position = int(visitor.see("#moment-shown").inner_text().split()[0])
     assert np.array_equal(shown, np.arange(12) < position // 3)
-    assert watcher.pixels("#heat-z")[..., 3].sum() < late
+    assert visitor.pixels("#heat-z")[..., 3].sum() < late
 
 
-def test_another_layer_of_the_same_image(watcher: Visitor) -> None:
-    image, state = watcher.pixels("#watched"), watcher.pixels("#heat-s")
-    watch_layer(watcher, "2")
-    assert np.array_equal(watcher.pixels("#watched"), image)
-    assert not np.array_equal(watcher.pixels("#heat-s"), state)
+def test_another_layer_shows_another_state_of_the_same_image(visitor: Visitor) -> None:
+    image, state = visitor.pixels("#watched"), visitor.pixels("#heat-s")
+    select_layer(visitor, "2")
+    assert np.array_equal(visitor.pixels("#watched"), image)
+    assert not np.array_equal(visitor.pixels("#heat-s"), state)

@@ -1,4 +1,4 @@
-"""How the page looks and reads: sizes, themes, keyboard, what assistive technology is told."""
+"""Layout, themes, keyboard and accessibility of the page."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def assert_accessible(visitor: Visitor) -> None:
 
 
 def assert_fits(visitor: Visitor) -> None:
-    """Nothing reaches beyond the window's side."""
+    """Nothing is wider than the window."""
     assert visitor.page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth") == 0
 
 
@@ -31,7 +31,7 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: st
     visitor = visit(f"{server.url}/?seed=3&n=6", *SIZES[size], color_scheme=theme, has_touch=size == "phone")
     visitor.expect_done(6)
     assert visitor.page.evaluate(BACKGROUND) == (LIGHT if theme == "light" else DARK)
-    for tab in visitor.see("[role=tab]:not([hidden])").all():
+    for tab in visitor.see("[role=tab]").all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         assert_fits(visitor)
@@ -48,7 +48,7 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: st
     assert_accessible(visitor)
 
 
-def test_the_theme_is_the_visitors_choice(visit: Visit, server: Server) -> None:
+def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete", color_scheme="light")
     assert visitor.page.evaluate(BACKGROUND) == LIGHT
     visitor.see("#theme").click()
@@ -58,8 +58,9 @@ def test_the_theme_is_the_visitors_choice(visit: Visit, server: Server) -> None:
     expect(visitor.see("#theme")).to_have_attribute("aria-label", "Use the light theme")
 
 
-def test_tabs_by_keyboard(visit: Visit, server: Server) -> None:
+def test_arrow_keys_switch_tabs(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete")
+    visitor.expect_ready()
     visitor.see("#tab-complete").focus()
     visitor.page.keyboard.press("ArrowLeft")
     expect(visitor.see("#tab-paint")).to_be_focused()
@@ -71,7 +72,7 @@ def test_tabs_by_keyboard(visit: Visit, server: Server) -> None:
     assert visitor.page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_all_is_reached_by_keyboard(visit: Visit, server: Server) -> None:
+def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4")
     visitor.expect_done(4)
     visitor.see("#count").focus()

@@ -1,4 +1,4 @@
-"""Paint, in a real browser: what the page shows and saves is what the API paints."""
+"""Paint, in a real browser: the page shows and saves the images that the API returns."""
 
 import re
 import signal
@@ -20,13 +20,13 @@ LARGEST = 2**63 - 1
 
 
 def painted(client: httpx.Client, **fields: object) -> np.ndarray:
-    """What the API paints, [n, H, W] or [n, H, W, 3]."""
+    """The images that the API returns, [n, H, W] or [n, H, W, 3]."""
     answer = client.post("/v1/images/generations", json=fields, headers={"accept": "application/x-npy"})
     assert answer.status_code == 200, answer.text
     return np.load(BytesIO(answer.content))
 
 
-def test_a_visitor_sees_images_without_pressing_anything(visit: Visit, server: Server) -> None:
+def test_the_page_paints_when_it_is_opened(visit: Visit, server: Server) -> None:
     visitor = visit(server.url)
     visitor.expect_done(32)
     expect(visitor.see(".tile.done")).to_have_count(32)
@@ -44,7 +44,7 @@ def test_a_link_paints_what_the_api_paints(visit: Visit, server: Server, client:
         assert (shown == np.stack((image, image, image, np.full_like(image, 255)), -1)).all()
 
 
-def test_the_address_is_such_a_link(visit: Visit, server: Server) -> None:
+def test_the_url_paints_the_same_images_again(visit: Visit, server: Server) -> None:
     first = visit(server.url)
     first.expect_done(32)
     second = visit(first.page.url)
@@ -52,7 +52,7 @@ def test_the_address_is_such_a_link(visit: Visit, server: Server) -> None:
     assert (np.load(first.saved("#save-array")) == np.load(second.saved("#save-array"))).all()
 
 
-def test_colour(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
+def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
     visitor = visit(f"{colour_server.url}/?seed=3&n=4")
     visitor.expect_done(4)
     images = painted(colour_client, n=4, seed=3)
@@ -60,7 +60,7 @@ def test_colour(visit: Visit, colour_server: Server, colour_client: httpx.Client
     assert (visitor.pixels(visitor.see(".tile canvas").nth(3))[..., :3] == images[3]).all()
 
 
-def test_the_sheet_is_that_of_the_api(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_the_saved_sheet_is_the_apis(visit: Visit, server: Server, client: httpx.Client) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=5")
     visitor.expect_done(5)
     sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
@@ -68,7 +68,7 @@ def test_the_sheet_is_that_of_the_api(visit: Visit, server: Server, client: http
     assert (sheet == np.asarray(Image.open(BytesIO(answer.content)))).all()
 
 
-def test_one_image_large_and_saved(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_one_image_is_enlarged_and_saved(visit: Visit, server: Server, client: httpx.Client) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=5")
     visitor.expect_done(5)
     visitor.see(".tile").nth(2).click()
@@ -79,7 +79,7 @@ def test_one_image_large_and_saved(visit: Visit, server: Server, client: httpx.C
     expect(visitor.see(".tile").nth(2)).to_be_focused()
 
 
-def test_the_same_seed_again_and_a_new_one(visit: Visit, server: Server) -> None:
+def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4")
     visitor.expect_done(4)
     first = np.load(visitor.saved("#save-array"))
@@ -94,18 +94,18 @@ def test_the_same_seed_again_and_a_new_one(visit: Visit, server: Server) -> None
     assert (np.load(visitor.saved("#save-array")) != first).any()
 
 
-def test_stop(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4")
     visitor.expect_done(4)
     engine = server.engine
-    kill(engine, signal.SIGSTOP)  # so that it cannot be done before it is stopped
+    kill(engine, signal.SIGSTOP)  # the job must not end before Stop is pressed
     try:
         visitor.see("#count").fill("200")
         visitor.see("#paint-form .primary").click()
         expect(visitor.see(".tile")).to_have_count(200)
-        visitor.see("#stop").click()
-        expect(visitor.see("#spoken")).to_have_text("Stopped.")
-        expect(visitor.see("#stop")).to_be_hidden()
+        visitor.see("#paint-stop").click()
+        expect(visitor.see("#paint-status")).to_have_text("Stopped.")
+        expect(visitor.see("#paint-stop")).to_be_hidden()
         expect(visitor.see("#after")).to_be_hidden()
     finally:
         kill(engine, signal.SIGCONT)
@@ -114,8 +114,26 @@ def test_stop(visit: Visit, server: Server, client: httpx.Client) -> None:
     visitor.expect_done(2)
 
 
+def test_a_new_job_replaces_the_running_one(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    engine = server.engine
+    kill(engine, signal.SIGSTOP)  # the first job must not end before the second is sent
+    try:
+        for count, seed in (("200", "4"), ("5", "6")):
+            visitor.see("#count").fill(count)
+            visitor.see("#seed").fill(seed)
+            visitor.see("#paint-form .primary").click()
+            expect(visitor.see(".tile")).to_have_count(int(count))
+    finally:
+        kill(engine, signal.SIGCONT)
+    visitor.expect_done(5)
+    expect(visitor.see("#paint-stop")).to_be_hidden()
+    assert (np.load(visitor.saved("#save-array")) == painted(client, n=5, seed=6)).all()
+
+
 @pytest.mark.parametrize("density", [1, 1.5, 2.625])
-def test_every_pixel_is_a_whole_number_of_the_screens(visit: Visit, server: Server, density: float) -> None:
+def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: Server, density: float) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density)
     visitor.expect_done(7)
     canvas = visitor.see(".tile canvas").first
@@ -123,12 +141,10 @@ def test_every_pixel_is_a_whole_number_of_the_screens(visit: Visit, server: Serv
     scale = size["width"] * density / 5
     assert scale == pytest.approx(round(scale), abs=0.02)
     assert size["height"] / size["width"] == pytest.approx(7 / 5, abs=0.01)
-    assert (
-        visitor.see(".tile canvas").first.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
-    )
+    assert canvas.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
 
 
-def test_the_gallery_by_keyboard(visit: Visit, server: Server) -> None:
+def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4")
     visitor.expect_done(4)
     visitor.see(".tile").first.focus()

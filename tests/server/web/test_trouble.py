@@ -1,4 +1,4 @@
-"""Trouble, in a real browser: every refusal in words, keys asked for, connections that drop."""
+"""Errors, in a real browser: invalid fields and links, API keys, errors of the API, lost connections."""
 
 import re
 import signal
@@ -12,27 +12,35 @@ from playwright.sync_api import expect
 
 from tests.server.web.conftest import KEY
 from tests.server.web.test_paint import painted
-from tests.support.page_proxy import wire_to
+from tests.support.page_proxy import proxy_to
 from tests.support.page_visitor import Visitor
-from tests.support.running_server import Server
+from tests.support.running_server import PATIENCE, Server
 
 Visit = Callable[..., Visitor]
-MISTAKES = {  # label: field, what is written there, what is said
-    "no images": ("#count", "0", "The number of images is a whole number from 1 to 256."),
-    "too many": ("#count", "257", "The number of images is a whole number from 1 to 256."),
-    "not a number": ("#seed", "seven", "A seed is a whole number from 0 to 9223372036854775807."),
-    "too large": ("#seed", str(2**63), "A seed is a whole number from 0 to 9223372036854775807."),
+INVALID = {  # label: field, value, message
+    "no images": ("#count", "0", "The number of images must be an integer from 1 to 256."),
+    "too many": ("#count", "257", "The number of images must be an integer from 1 to 256."),
+    "not a number": ("#seed", "seven", "The seed must be an integer from 0 to 9223372036854775807."),
+    "too large": ("#seed", str(2**63), "The seed must be an integer from 0 to 9223372036854775807."),
 }
 
 
-@pytest.mark.parametrize("label", MISTAKES)
-def test_a_mistake_is_said_and_shown(visit: Visit, server: Server, label: str) -> None:
-    field, text, said = MISTAKES[label]
+def error_message(server: Server, key: str, **fields: object) -> str:
+    """The message of the error that the API returns for these fields."""
+    headers = {"authorization": f"Bearer {key}"}
+    response = httpx.post(f"{server.url}/v1/images/generations", json=fields, headers=headers, timeout=PATIENCE)
+    assert response.is_error
+    return response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("label", INVALID)
+def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server, label: str) -> None:
+    field, text, message = INVALID[label]
     visitor = visit(f"{server.url}/?seed=3&n=2")
     visitor.expect_done(2)
     visitor.see(field).fill(text)
     visitor.see("#paint-form .primary").click()
-    visitor.expect_notice(said)
+    visitor.expect_notice(message)
     expect(visitor.see(field)).to_be_focused()
     expect(visitor.see(field)).to_have_attribute("aria-invalid", "true")
     visitor.see(field).fill("4")
@@ -43,27 +51,27 @@ def test_a_mistake_is_said_and_shown(visit: Visit, server: Server, label: str) -
 
 
 @pytest.mark.parametrize("query", ["seed=x", "seed=3&n=1000", "seed=3&n=two", "seed=3&temperature=3"])
-def test_a_wrong_link_paints_nothing(visit: Visit, server: Server, query: str) -> None:
+def test_an_invalid_link_paints_nothing(visit: Visit, server: Server, query: str) -> None:
     visitor = visit(f"{server.url}/?{query}")
     expect(visitor.see("#notice")).to_be_visible()
     expect(visitor.see(".tile")).to_have_count(0)
 
 
-def test_a_link_to_another_model_says_so(visit: Visit, server: Server) -> None:
+def test_a_link_to_an_unknown_model_uses_the_default(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?model=other&seed=3&n=2")
     visitor.expect_done(2)
-    visitor.expect_notice("There is no model other here; grey paints instead.")
+    visitor.expect_notice("There is no model other; using grey.")
 
 
-def test_a_key_is_asked_for(visit: Visit, locked: Server) -> None:
+def test_the_page_asks_for_an_api_key(visit: Visit, locked: Server) -> None:
     visitor = visit(f"{locked.url}/?seed=3&n=2")
     expect(visitor.see("#key")).to_be_focused()
-    expect(visitor.see("#key-refusal")).to_be_hidden()
+    expect(visitor.see("#key-error")).to_be_hidden()
     visitor.page.keyboard.press("Escape")
     expect(visitor.see("#key-dialog")).to_be_visible()
     visitor.see("#key").fill("sk-wrong")
     visitor.page.keyboard.press("Enter")
-    expect(visitor.see("#key-refusal")).to_have_text("This API key is not known here.")
+    expect(visitor.see("#key-error")).to_have_text(error_message(locked, "sk-wrong", n=2))
     visitor.see("#key").fill(KEY)
     visitor.see("#key-form .primary").click()
     visitor.expect_done(2)
@@ -71,51 +79,51 @@ def test_a_key_is_asked_for(visit: Visit, locked: Server) -> None:
     visitor.expect_done(2)
     expect(visitor.see("#key-dialog")).to_be_hidden()
     assert KEY not in visitor.page.url
-    visitor.forgive("401")
+    visitor.expect_errors("401")
 
 
-def test_what_the_api_refuses_is_said_in_its_words(visit: Visit, locked: Server) -> None:
+def test_an_error_of_the_api_is_shown(visit: Visit, locked: Server) -> None:
     visitor = visit(f"{locked.url}/?seed=3&n=9")
     visitor.see("#key").fill(KEY)
     visitor.page.keyboard.press("Enter")
-    visitor.expect_notice("n: 9 images are more than the 8 of one request.")
-    expect(visitor.see("#stop")).to_be_hidden()
-    visitor.forgive("401")
+    visitor.expect_notice(error_message(locked, KEY, n=9))
+    expect(visitor.see("#paint-stop")).to_be_hidden()
+    visitor.expect_errors("401")
 
 
-def test_a_dropped_connection_goes_on_with_the_same_pixels(visit: Visit, server: Server, client: httpx.Client) -> None:
-    with wire_to(server.url) as wire:
-        visitor = visit(f"{wire.url}/?seed=3&n=2")
+def test_a_lost_connection_is_resumed_with_the_same_images(visit: Visit, server: Server, client: httpx.Client) -> None:
+    with proxy_to(server.url) as proxy:
+        visitor = visit(f"{proxy.url}/?seed=3&n=2")
         visitor.expect_done(2)
         engine = server.engine
-        kill(engine, signal.SIGSTOP)  # so that it cannot be done before the connection is lost
+        kill(engine, signal.SIGSTOP)  # the job must not end before the connection is lost
         try:
             visitor.see("#seed").fill("")
             visitor.see("#count").fill("6")
             visitor.see("#paint-form .primary").click()
             expect(visitor.see(".tile")).to_have_count(6)
-            expect(visitor.page).not_to_have_url(re.compile("seed=3&"))  # it has started
-            wire.cut()
-            visitor.expect_notice("The connection was lost. Trying again; the same seed goes on with the same pixels.")
+            expect(visitor.page).not_to_have_url(re.compile("seed=3&"))  # the job has started
+            proxy.cut()
+            visitor.expect_notice("Connection lost. Reconnecting; the same seed continues the same images.")
         finally:
             kill(engine, signal.SIGCONT)
-        wire.mend()
+        proxy.restore()
         visitor.expect_done(6)
         expect(visitor.see("#notice")).to_be_hidden()
         seed = int(httpx.URL(visitor.page.url).params["seed"])
         images = painted(client, n=6, seed=seed)
         assert (np.load(visitor.saved("#save-array")) == images).all()
-        visitor.forgive("ERR_|WebSocket")
+        visitor.expect_errors("ERR_|WebSocket")
         visitor.page.context.close()
 
 
-def test_a_server_that_cannot_be_reached_is_waited_for(visit: Visit, server: Server) -> None:
+def test_the_page_waits_for_a_server_that_cannot_be_reached(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete")
-    expect(visitor.see("#model")).to_be_enabled()
+    visitor.expect_ready()
     visitor.page.route("**/v1/models", lambda route: route.abort())
     visitor.page.reload()
-    visitor.expect_notice("The server cannot be reached. Trying again.")
+    visitor.expect_notice("The server cannot be reached. Retrying.")
     visitor.page.unroute("**/v1/models")
-    expect(visitor.see("#model")).to_be_enabled()
+    visitor.expect_ready()
     expect(visitor.see("#notice")).to_be_hidden()
-    visitor.forgive("ERR_")
+    visitor.expect_errors("ERR_")

@@ -1,4 +1,4 @@
-"""What the page's random numbers are held to is what the server draws; where node is at hand, they are held to it."""
+"""The page's random numbers and samples are the server's: both sides are compared with the same vectors."""
 
 import json
 import shutil
@@ -11,12 +11,12 @@ from tests.support.page_vectors import FILE, vectors
 WEB = FILE.parents[1]
 
 
-def test_the_vectors_are_what_this_code_draws() -> None:
-    """`python -m tests.support.page_vectors` writes them anew."""
+def test_the_vectors_are_what_the_server_samples() -> None:
+    """`python -m tests.support.page_vectors` writes them."""
     assert json.loads(FILE.read_text()) == json.loads(json.dumps(vectors()))
 
 
-@pytest.mark.skipif(not shutil.which("npm") or not (WEB / "node_modules").is_dir(), reason="npm ci was not run")
-def test_the_page_draws_them_too() -> None:
+@pytest.mark.skipif(not shutil.which("npm") or not (WEB / "node_modules").is_dir(), reason="needs `npm ci`")
+def test_the_vectors_are_what_the_page_samples() -> None:
     ran = subprocess.run(["npm", "test"], cwd=WEB, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr

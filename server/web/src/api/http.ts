@@ -1,31 +1,72 @@
-// One HTTP call to the API: with the key, which is asked for where it is missing; errors become sentences.
+// HTTP calls to the API: addresses, the API key, errors as exceptions, and the delay between attempts.
 
-import { address } from "./address";
-import { refusalOf, Unreachable } from "./errors";
 import { askForKey, keyHeaders } from "./key";
 
-/** The answer to a call; throws Refusal or Unreachable. */
-export async function call(path: string, body?: unknown): Promise<Response> {
-  for (;;) {
-    const answer = await send(path, body);
-    if (answer.ok) return answer;
-    const refusal = refusalOf(await answer.json().catch(() => null), answer.status, after(answer));
-    if (answer.status !== 401) throw refusal;
-    await askForKey(refusal.message);
+/** An error response of the API; `param` is the request field that it refers to, `retryAfter` is in seconds. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number | null,
+    readonly param: string | null = null,
+    readonly code: string | null = null,
+    readonly retryAfter: number | null = null,
+  ) {
+    super(message);
   }
 }
 
-async function send(path: string, body: unknown): Promise<Response> {
-  const json = { "content-type": "application/json" };
-  const post = { method: "POST", body: JSON.stringify(body), headers: { ...json, ...keyHeaders() } };
+/** The server cannot be reached. */
+export class Unreachable extends Error {
+  constructor() {
+    super("The server cannot be reached.");
+  }
+}
+
+/** Reads a body {"error": {...}}. A proxy may have sent something else, then the message names the status. */
+export function readError(body: unknown, status: number | null = null, retryAfter: number | null = null): ApiError {
+  const error = (body as { error?: { message?: unknown; param?: unknown; code?: unknown } } | null)?.error;
+  const text = (value: unknown) => (typeof value === "string" ? value : null);
+  const message = text(error?.message) ?? `The server answered with status ${status}.`;
+  return new ApiError(message, status, text(error?.param), text(error?.code), retryAfter);
+}
+
+/** Whether the same call may succeed later. */
+export const isTemporary = (error: unknown): boolean =>
+  error instanceof Unreachable || (error instanceof ApiError && error.status === 503);
+
+/** The API is served beside the page, whatever prefix a proxy has added. */
+export const apiUrl = (path: string): URL => new URL(path, document.baseURI);
+
+export const wait = (seconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+
+/** Seconds to wait after `failures` failed attempts; randomised, so that clients do not retry in step. */
+export const backOff = (failures: number): number =>
+  Math.min(8, 0.5 * 2 ** Math.max(0, failures - 1)) * (0.75 + Math.random() / 2);
+
+/** Returns the response to one request, sent with the API key. Throws ApiError or Unreachable. */
+export async function request(path: string, options: RequestInit = {}): Promise<Response> {
+  let response;
   try {
-    return await fetch(address(path), body === undefined ? { headers: keyHeaders() } : post);
-  } catch {
-    throw new Unreachable();
+    response = await fetch(apiUrl(path), { ...options, headers: { ...options.headers, ...keyHeaders() } });
+  } catch (error) {
+    throw options.signal?.aborted ? error : new Unreachable();
   }
+  if (response.ok) return response;
+  const seconds = Number(response.headers.get("retry-after") ?? NaN);
+  const body = await response.json().catch(() => null);
+  throw readError(body, response.status, Number.isFinite(seconds) ? seconds : null);
 }
 
-function after(answer: Response): number | null {
-  const seconds = Number(answer.headers.get("retry-after") ?? NaN);
-  return Number.isFinite(seconds) ? seconds : null;
+/** Like `request`, with an optional JSON body to POST; asks the user for a key when the server requires one. */
+export async function call(path: string, body?: unknown): Promise<Response> {
+  const post = { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  for (;;) {
+    try {
+      return await request(path, body === undefined ? {} : post);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 401) throw error;
+      await askForKey(error.message);
+    }
+  }
 }

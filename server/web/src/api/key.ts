@@ -1,50 +1,51 @@
-// The API key, where the server wants one: asked for once, kept for as long as the tab lives, sent to nobody else.
+// The API key, if the server requires one: asked for once, kept in this tab's session, sent to this server only.
 
 import { find } from "../elements";
 
-const KEPT = "scanline-key";
+const STORED = "scanline-key";
 let asking: Promise<void> | undefined;
 
-const key = (): string | null => sessionStorage.getItem(KEPT);
+const storedKey = (): string | null => sessionStorage.getItem(STORED);
 
-/** The header that shows the key. */
+/** The authorization header; empty without a key. */
 export function keyHeaders(): Record<string, string> {
-  const known = key();
-  return known === null ? {} : { authorization: `Bearer ${known}` };
+  const key = storedKey();
+  return key === null ? {} : { authorization: `Bearer ${key}` };
 }
 
-/** The subprotocols that show the key: browsers cannot send headers with a websocket. */
+/** The websocket subprotocols; they carry the key, since browsers cannot set headers on a websocket. */
 export function keyProtocols(): string[] {
-  const known = key();
-  if (known === null) return ["scanline"];
-  const coded = btoa(known).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  const key = storedKey();
+  if (key === null) return ["scanline"];
+  const coded = btoa(key).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   return ["scanline", `key.${coded}`];
 }
 
-/** Asks the visitor, once however many want to know; resolves when there is a new key to try. */
-export function askForKey(refusal: string): Promise<void> {
-  asking ??= open(key() === null ? "" : refusal).finally(() => (asking = undefined));
+/** Asks the user for a key, once for all callers; resolves when there is a new key to try. `reason` says why the
+ * stored key was rejected. */
+export function askForKey(reason: string): Promise<void> {
+  asking ??= open(storedKey() === null ? "" : reason).finally(() => (asking = undefined));
   return asking;
 }
 
-function open(refusal: string): Promise<void> {
+function open(reason: string): Promise<void> {
   const dialog = find("key-dialog", HTMLDialogElement);
   const input = find("key", HTMLInputElement);
-  const said = find("key-refusal", HTMLElement);
-  said.textContent = refusal;
-  said.hidden = !refusal;
+  const message = find("key-error", HTMLElement);
+  message.textContent = reason;
+  message.hidden = !reason;
   input.value = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.oncancel = (event) => event.preventDefault(); // without a key there is nothing to go back to
+    dialog.oncancel = (event) => event.preventDefault(); // the page cannot be used without a key
     find("key-form", HTMLFormElement).onsubmit = (event) => {
       event.preventDefault();
       if (!/^[!-~]+$/.test(input.value)) {
-        said.textContent = "A key has no spaces and only plain characters.";
-        said.hidden = false;
+        message.textContent = "A key consists of printable ASCII characters without spaces.";
+        message.hidden = false;
         return;
       }
-      sessionStorage.setItem(KEPT, input.value);
+      sessionStorage.setItem(STORED, input.value);
       dialog.close();
       resolve();
     };

@@ -1,9 +1,7 @@
-// The models of the server.
+// The models of the server, as GET /v1/models returns them.
 
-import { say, withdraw } from "../look/notice";
-import { Refusal, Unreachable } from "./errors";
-import { call } from "./http";
-import { backOff, wait } from "./wait";
+import { clearNotice, showNotice } from "../shell/notice";
+import { ApiError, backOff, call, isTemporary, wait } from "./http";
 
 export interface Model {
   id: string;
@@ -14,26 +12,25 @@ export interface Model {
   heads: number;
   state: "loading" | "ready" | "failed";
   failure: string | null;
-  parameters: number | null; // these two are known once it has loaded
+  parameters: number | null; // this and the next are null until the model has loaded
   state_bytes_per_image: number | null;
   bits_per_dim: number | null;
 }
 
-/** Every model, the default first; waits for as long as one is loading or the server is away. */
+/** Returns all models, the default first. Waits while one is loading or the server cannot be reached. */
 export async function allModels(): Promise<Model[]> {
   for (let failures = 1; ; failures++) {
     try {
       const { data }: { data: Model[] } = await (await call("v1/models")).json();
       const loading = data.find(({ state }) => state === "loading");
-      withdraw();
+      clearNotice();
       if (!loading) return data;
-      say(`${loading.id} is loading.`);
+      showNotice(`Loading ${loading.id}.`);
       await wait(1);
     } catch (error) {
-      const passing = error instanceof Unreachable || (error instanceof Refusal && error.status === 503);
-      if (!passing) throw error;
-      say(`${error.message} Trying again.`);
-      await wait((error instanceof Refusal && error.retryAfter) || backOff(failures));
+      if (!isTemporary(error)) throw error;
+      showNotice(`${(error as Error).message} Retrying.`);
+      await wait((error instanceof ApiError && error.retryAfter) || backOff(failures));
     }
   }
 }

@@ -1,5 +1,5 @@
-// What is drawn, at ten times the model's resolution; its bytes are the mean of every ten by ten, so that a stroke
-// has soft edges as the training images have them, and a picture of the model's own size stays as it is.
+// The drawing, at ten times the model's resolution. Each byte is the mean over a square of 10 x 10, so that strokes are
+// anti-aliased like the training images, and an image of the model's own size keeps its values.
 
 import { Picture, type Size } from "../pictures/picture";
 
@@ -22,7 +22,7 @@ export class Ink {
     this.context.fillRect(0, 0, this.size.width * FINE, this.size.height * FINE);
   }
 
-  /** A line between two places, in the model's pixels. */
+  /** Draws a line between two points, in the model's pixels. */
   stroke(from: [number, number], to: [number, number], width: number, colour: string): void {
     this.context.strokeStyle = colour;
     this.context.lineWidth = width * FINE;
@@ -32,8 +32,8 @@ export class Ink {
     this.context.stroke();
   }
 
-  /** Takes a picture of any size: its middle, as large as fits, on black where it is see-through. */
-  take(image: CanvasImageSource, width: number, height: number): void {
+  /** Draws an image of any size: scaled to cover, cropped to its centre, black where it is transparent. */
+  load(image: CanvasImageSource, width: number, height: number): void {
     const [w, h] = [this.size.width * FINE, this.size.height * FINE];
     const scale = Math.max(w / width, h / height);
     this.clear();

@@ -1,94 +1,87 @@
-// Complete: a picture that is drawn, brought or taken from the gallery, a part of it hidden, and what the model makes
-// of the rest.
+// Complete: an image that is drawn, uploaded or taken from the gallery, partly hidden, and the model's completions.
 
 import { bytesOf, type Model } from "../api/models";
-import { begin } from "../api/stream";
-import { find, make } from "../elements";
-import { say, sayError, withdraw } from "../look/notice";
-import { isShown } from "../look/tabs";
-import { whenModel } from "../look/model";
-import { Meter } from "../paint/meter";
-import { Mistake } from "../paint/mistake";
-import { drawSeed, readCount, readSeed } from "../paint/wish";
-import { png } from "../pictures/files";
+import type { Frame } from "../api/websocket";
+import { find, make, onClick } from "../elements";
+import { readCount, readSeed, readTemperature, setUpTemperature } from "../jobs/form_fields";
+import { JobRunner } from "../jobs/job_runner";
+import { base64, png } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
-import { Easel } from "./easel";
-import { base64 } from "./occlusion";
+import { onModel } from "../shell/model";
+import { clearNotice, FormError, showError, showNotice } from "../shell/notice";
+import { isShown } from "../shell/tabs";
+import { DrawingCanvas } from "./canvas";
 import { Results } from "./results";
 
 const MOST_COMPLETIONS = 32;
 const THUMBNAILS = 12;
 
-let model: Model; // until there is one, the page is inert
-let stop: (() => void) | undefined;
-let meter: Meter | undefined;
-let easel: Easel;
+let model: Model; // the page is inert until there is one
+let canvas: DrawingCanvas;
 let results: Results;
+let runner: JobRunner;
 
-/** `pictures` gives those of the gallery that are done. */
+/** `pictures` returns the finished pictures of the gallery. */
 export function setUpComplete(pictures: () => Picture[]): void {
-  easel = new Easel();
+  canvas = new DrawingCanvas();
   results = new Results();
-  whenModel((chosen) => {
-    easel.fit(chosen);
-    model = chosen;
-    find("colour-field", HTMLElement).hidden = chosen.channels === 1;
+  runner = new JobRunner("complete");
+  onModel((selected) => {
+    canvas.fit(selected);
+    model = selected;
+    find("colour-field", HTMLElement).hidden = selected.channels === 1;
   });
   find("complete-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
-    complete().catch((error) => (error instanceof Mistake ? error.show() : sayError(error)));
+    complete().catch(showError);
   });
-  const temperature = find("complete-temperature", HTMLInputElement);
-  const shown = find("complete-temperature-shown", HTMLOutputElement);
-  temperature.addEventListener("input", () => (shown.value = Number(temperature.value).toFixed(2)));
-  find("complete-stop", HTMLButtonElement).addEventListener("click", () => stop?.());
-  find("clear", HTMLButtonElement).addEventListener("click", () => easel.clear());
-  find("invert", HTMLButtonElement).addEventListener("click", () => easel.invert());
-  find("uncover", HTMLButtonElement).addEventListener("click", () => easel.uncover());
+  setUpTemperature("complete-temperature");
+  onClick("clear", () => canvas.clear());
+  onClick("invert", () => canvas.invert());
+  onClick("uncover", () => canvas.uncover());
   const upload = find("upload", HTMLInputElement);
   upload.addEventListener("change", () => {
-    void bring(upload.files?.[0]);
+    void loadFile(upload.files?.[0]);
     upload.value = "";
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find(({ type }) => type.startsWith("image/"));
-    if (file && isShown("complete")) void bring(file);
+    if (isShown("complete")) void loadFile(file);
   });
   find("complete", HTMLElement).addEventListener("dragover", (event) => event.preventDefault());
   find("complete", HTMLElement).addEventListener("drop", (event) => {
     event.preventDefault();
-    void bring(event.dataTransfer?.files[0]);
+    void loadFile(event.dataTransfer?.files[0]);
   });
-  window.addEventListener("tab", () => isShown("complete") && offer(pictures()));
+  window.addEventListener("tab", () => isShown("complete") && showThumbnails(pictures()));
 }
 
-/** Takes a picture of the gallery onto the easel. */
+/** Copies a picture of the gallery to the canvas. */
 export function completeThis(picture: Picture): void {
-  easel.take(picture.canvas, picture.size.width, picture.size.height);
+  canvas.load(picture.canvas, picture.size.width, picture.size.height);
 }
 
-/** Takes a file onto the easel. */
-async function bring(file: File | undefined): Promise<void> {
+async function loadFile(file: File | undefined): Promise<void> {
   if (!file || !model) return;
   try {
     const image = await createImageBitmap(file);
-    withdraw();
-    easel.take(image, image.width, image.height);
+    clearNotice();
+    canvas.load(image, image.width, image.height);
     image.close();
   } catch {
-    say(`The browser cannot read ${file.name || "this"} as a picture.`);
+    showNotice(`The browser cannot read ${file.name || "the file"} as an image.`);
   }
 }
 
-/** Shows the first of the gallery's pictures, to be taken. */
-function offer(pictures: Picture[]): void {
+/** Offers the first pictures of the gallery that have the model's size. */
+function showThumbnails(pictures: Picture[]): void {
   const fitting = pictures.filter(({ bytes }) => bytes.length === bytesOf(model)).slice(0, THUMBNAILS);
   find("from-gallery", HTMLElement).hidden = fitting.length === 0;
   find("thumbnails", HTMLElement).replaceChildren(
     ...fitting.map((picture, index) => {
       const copy = picture.copy(() => true);
       const button = make("button", { type: "button", className: "thumbnail" }, copy.canvas);
-      button.setAttribute("aria-label", `Take image ${index + 1} of the gallery`);
+      button.setAttribute("aria-label", `Use image ${index + 1} of the gallery`);
       button.addEventListener("click", () => completeThis(picture));
       return button;
     }),
@@ -97,67 +90,34 @@ function offer(pictures: Picture[]): void {
 
 async function complete(): Promise<void> {
   const n = readCount(find("complete-count", HTMLInputElement), MOST_COMPLETIONS);
-  const seed = readSeed(find("complete-seed", HTMLInputElement)) || drawSeed();
-  const temperature = Number(find("complete-temperature", HTMLInputElement).value);
-  const occlusion = easel.occlusion.copy();
-  if (occlusion.empty) {
-    throw new Mistake(find("rows", HTMLInputElement), "Nothing is hidden: keep fewer rows, or paint over a part.");
+  const seed = readSeed(find("complete-seed", HTMLInputElement));
+  const temperature = readTemperature(find("complete-temperature", HTMLInputElement));
+  const { image: original } = canvas;
+  const occlusion = canvas.occlusion.copy();
+  if (!occlusion.hidden) {
+    throw new FormError(find("rows", HTMLInputElement), "No pixel is hidden. Keep fewer rows, or hide some pixels.");
   }
-  withdraw();
-  stop?.();
-  const original = easel.seen;
+  clearNotice();
   const fields = { image: await base64(await png(original.canvas)), ...(await occlusion.fields()) };
 
-  results.lay(model.id, original, occlusion, n);
-  const unknown = bytesOf(model) - model.channels * occlusion.over.filter((_, pixel) => occlusion.knows(pixel)).length;
-  const running = (meter = new Meter(n, n * unknown));
-  const isCurrent = () => meter === running;
-  find("complete-stop", HTMLButtonElement).hidden = false;
-  speak(`Painting ${n} completions.`);
-  const end = (sentence: string) => {
-    running.end();
-    if (!isCurrent()) return;
-    stop = undefined;
-    find("complete-stop", HTMLButtonElement).hidden = true;
-    tell();
-    speak(sentence);
+  results.reset(model.id, original, occlusion, n);
+  const { channels } = original.size;
+  const isPainted = (position: number) => !occlusion.isKnown(Math.floor(position / channels));
+  const paint = ({ index, first, bytes }: Frame) => {
+    const { picture } = results.completions[index]!;
+    const added = picture.paint(first, bytes);
+    // known bytes are in the frames too, but they are copied, not painted
+    const positions = Array.from({ length: added }, (_, at) => picture.painted - added + at);
+    return positions.filter(isPainted).length;
   };
-  stop = begin(
+  void runner.runOnServer(
     { type: "complete", model: model.id, n, seed, temperature, ...fields },
+    n,
+    n * occlusion.hidden * channels,
     {
-      frame: ({ index, first, bytes }) => {
-        if (!isCurrent()) return;
-        const { picture } = results.completions[index]!;
-        const from = Math.max(first, picture.painted);
-        const isPainted = (position: number) => !occlusion.knows(Math.floor(position / model.channels));
-        let painted = 0;
-        for (let position = from; position < first + bytes.length; position++) painted += Number(isPainted(position));
-        if (painted) running.painted(painted);
-        picture.paint(first, bytes);
-      },
-      image: (index, bitsPerDim) => {
-        if (!isCurrent()) return;
-        running.done(index, bitsPerDim);
-        results.finish(index, bitsPerDim);
-      },
-      ended: (cancelled) => {
-        end(cancelled ? "Stopped." : `Done. ${running.line}`);
-        if (isCurrent()) void results.cover();
-      },
-      failed: (refusal) => {
-        end("");
-        if (isCurrent()) sayError(refusal);
-      },
+      frame: paint,
+      image: (index, bitsPerDim) => results.finish(index, bitsPerDim),
+      ended: () => void results.drawOverlays(),
     },
   );
-  requestAnimationFrame(tell);
-}
-
-function tell(): void {
-  find("complete-meter", HTMLElement).textContent = meter!.line;
-  if (stop) requestAnimationFrame(tell);
-}
-
-function speak(sentence: string): void {
-  find("complete-spoken", HTMLElement).textContent = sentence;
 }

@@ -1,38 +1,38 @@
-// Drawing a byte from a mixture of discretised logistics, as kernels/mixture/reference.py does: every result is rounded to
-// float32 where it is rounded there. What may differ is the last bit of exp and log.
+// Samples a byte from a mixture of discretised logistics, as kernels/mixture/reference.py does: each result is rounded
+// to float32 where it is there. The last bit of exp and log may differ.
 
 export type Scale = "exp" | "elu";
 
 const f = Math.fround;
 
-/** A byte from parameters [3K]: logits, means, raw scales. The first uniform picks the component, the second
- * inverts its logistic; temperature divides the logits and multiplies the scales. */
+/** Samples from parameters [3K]: logits, means, raw scales. The first uniform selects the component, the second goes
+ * through its inverse CDF; temperature divides the logits and multiplies the scales. */
 export function sample(parameters: Float32Array, draw: [number, number], temperature: number, scale: Scale): number {
   const count = parameters.length / 3;
   const t = f(temperature);
-  const picked = pick(parameters.subarray(0, count), draw[0], t);
-  const mean = parameters[count + picked]!;
-  const width = f(scaleOf(parameters[2 * count + picked]!, scale) * t);
+  const component = pick(parameters.subarray(0, count), draw[0], t);
+  const mean = parameters[count + component]!;
+  const width = f(scaleOf(parameters[2 * count + component]!, scale) * t);
   const u = draw[1];
   const value = f(mean + f(width * f(f(Math.log(u)) - f(Math.log1p(-u)))));
   return Math.min(255, Math.max(0, roundToEven(f(f(value + 1) * 127.5))));
 }
 
-/** Byte 0 of a model without a start token, from the probabilities of its 256 values. */
+/** Samples byte 0 of a model without a start token, from the probabilities of the 256 values. */
 export function sampleFirst(histogram: readonly number[], draw: [number, number], temperature: number): number {
   const cumulative = sums(histogram.map((probability) => probability ** (1 / f(temperature))));
-  const wanted = draw[0] * cumulative.at(-1)!;
-  return cumulative.findIndex((sum) => wanted < sum);
+  const target = draw[0] * cumulative.at(-1)!;
+  return cumulative.findIndex((sum) => target < sum);
 }
 
 function pick(logits: Float32Array, draw: number, temperature: number): number {
-  const tempered = logits.map((logit) => logit / temperature);
-  const top = Math.max(...tempered);
-  const weights = tempered.map((logit) => Math.exp(f(logit - top)));
+  const scaled = logits.map((logit) => logit / temperature);
+  const top = Math.max(...scaled);
+  const weights = scaled.map((logit) => Math.exp(f(logit - top)));
   const all = f(weights.reduce((sum, weight) => sum + weight, 0));
   const cumulative = sums(weights.map((weight) => weight / all), f);
-  const wanted = f(draw * cumulative.at(-1)!);
-  const picked = cumulative.findIndex((sum) => wanted < sum);
+  const target = f(draw * cumulative.at(-1)!);
+  const picked = cumulative.findIndex((sum) => target < sum);
   return picked < 0 ? logits.length - 1 : picked;
 }
 

@@ -1,48 +1,48 @@
-// Paints images in lockstep with an exported step: bytes go in, parameters come out, a byte of each image is drawn.
-// Knows no page and no worker; the state of the images never leaves this object.
+// Paints images with an exported model: each step runs the model once for the batch and samples one byte per image.
+// Knows neither the page nor the worker.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
-import { factsOf, type Facts } from "./facts";
 import { sample, sampleFirst } from "./mixture";
+import { readConfig, type OnnxConfig } from "./onnx_config";
 import { uniforms } from "./philox";
 
-/** Some images of a request: those from `first` on. */
-export interface Job {
+/** A part of a request: `images` images from index `first` on. */
+export interface DeviceJob {
   seed: bigint; // below 2^63
   first: number;
   images: number;
   temperature: number;
 }
 
-/** An exported model, ready to paint any number of times. */
-export class Model {
+/** An exported model that has been loaded. */
+export class OnnxModel {
   private constructor(
-    readonly facts: Facts,
+    readonly config: OnnxConfig,
     readonly session: InferenceSession,
   ) {}
 
-  static async open(file: Uint8Array): Promise<Model> {
-    const facts = factsOf(file);
-    return new Model(facts, await InferenceSession.create(file, { executionProviders: ["wasm"] }));
+  static async open(file: Uint8Array): Promise<OnnxModel> {
+    const config = readConfig(file);
+    return new OnnxModel(config, await InferenceSession.create(file, { executionProviders: ["wasm"] }));
   }
 
   get bytes(): number {
-    const { height, width, channels } = this.facts;
+    const { height, width, channels } = this.config;
     return height * width * channels;
   }
 }
 
-/** The images of one job; `position` bytes of each are painted. */
-export class Painting {
+/** The images of one job and their state; `position` bytes of each are painted. */
+export class PaintLoop {
   readonly images: Uint8Array; // [B, N]
   position = 0;
-  private state: { s: Tensor; z: Tensor };
+  private state: { s: Tensor; z: Tensor }; // s [L, B, H, C, M], z [L, B, H, C]
 
   constructor(
-    readonly model: Model,
-    readonly job: Job,
+    readonly model: OnnxModel,
+    readonly job: DeviceJob,
   ) {
-    const { layers, heads, key_width, value_width } = model.facts;
+    const { layers, heads, key_width, value_width } = model.config;
     this.images = new Uint8Array(job.images * model.bytes);
     const zeros = (...shape: number[]) => new Tensor(new Float32Array(shape.reduce((a, b) => a * b)), shape);
     const sums = [layers, job.images, heads, key_width] as const;
@@ -55,32 +55,31 @@ export class Painting {
 
   /** Paints the next byte of every image. */
   async step(): Promise<void> {
-    const { first_byte_histogram: histogram } = this.model.facts;
+    const { first_byte_histogram: histogram } = this.model.config;
     if (this.position === 0 && histogram) {
-      this.put((draw) => sampleFirst(histogram, draw, this.job.temperature));
+      this.append((draw) => sampleFirst(histogram, draw, this.job.temperature));
       return;
     }
     const parameters = await this.parameters();
     const each = parameters.length / this.job.images;
-    this.put((draw, image) => {
+    this.append((draw, image) => {
       const own = parameters.subarray(image * each, (image + 1) * each);
-      return sample(own, draw, this.job.temperature, this.model.facts.scale);
+      return sample(own, draw, this.job.temperature, this.model.config.scale);
     });
   }
 
-  /** The bytes from `from` up to the position, image after image. */
-  since(from: number): Uint8Array {
-    const { bytes } = this.model;
+  /** The painted bytes from position `from` on, image after image. */
+  bytesFrom(from: number): Uint8Array {
     const length = this.position - from;
-    const found = new Uint8Array(this.job.images * length);
+    const bytes = new Uint8Array(this.job.images * length);
     for (let image = 0; image < this.job.images; image++) {
-      const start = image * bytes;
-      found.set(this.images.subarray(start + from, start + this.position), image * length);
+      const start = image * this.model.bytes;
+      bytes.set(this.images.subarray(start + from, start + this.position), image * length);
     }
-    return found;
+    return bytes;
   }
 
-  /** Parameters [B, 3K] of the byte at the position; moves the state on. */
+  /** Returns the mixture parameters [B, 3K] of the byte at `position`, and updates the state. */
   private async parameters(): Promise<Float32Array> {
     const count = this.job.images;
     const { parameters, next_s, next_z } = await this.model.session.run({
@@ -92,7 +91,7 @@ export class Painting {
     return parameters!.data as Float32Array;
   }
 
-  private put(byteOf: (draw: [number, number], image: number) => number): void {
+  private append(byteOf: (draw: [number, number], image: number) => number): void {
     for (let image = 0; image < this.job.images; image++) {
       const draw = uniforms(this.job.seed, this.job.first + image, this.position);
       this.images[image * this.model.bytes + this.position] = byteOf(draw, image);

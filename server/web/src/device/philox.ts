@@ -1,4 +1,4 @@
-// Philox 4x32-10, word for word kernels/philox.py: a byte's randomness is a function of seed, image and position.
+// Philox 4x32-10, as in kernels/philox.py: the random numbers of a byte are a function of seed, image and position.
 
 const MASK = 0xffffffffn;
 
@@ -25,11 +25,11 @@ export function philox(counter: Words, key: [number, number]): Words {
 
 type Words = [number, number, number, number];
 
-/** High and low word of a product; no part of it passes 2^53. */
+/** High and low word of a 64-bit product; no intermediate value exceeds 2^53. */
 function multiply(a: number, b: number): [number, number] {
   const upper = a * (b >>> 16) + Math.floor((a * (b & 0xffff)) / 65536);
   return [Math.floor(upper / 65536), Math.imul(a, b) >>> 0];
 }
 
-/** The 23 highest bits, plus a half: never 0 nor 1. */
+/** The 23 highest bits plus a half, as a fraction: neither 0 nor 1. */
 const unit = (word: number): number => ((word >>> 9) + 0.5) * 2 ** -23;

@@ -1,5 +1,5 @@
 declare module "virtual:runtime" {
-  /** Where the compressed wasm is, from the page on. */
-  const address: string;
-  export default address;
+  /** The URL of the compressed wasm, relative to the page (runtime.ts). */
+  const url: string;
+  export default url;
 }

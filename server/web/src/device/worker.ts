@@ -1,49 +1,51 @@
-// One worker: opens an exported model once, then paints one job after another and tells what it has painted.
+// A web worker: loads an exported model once, then runs paint jobs one after another and posts the bytes as it goes.
 
 import { env } from "onnxruntime-web/wasm";
-import { Model, Painting, type Job } from "./painter";
+import { OnnxModel, PaintLoop, type DeviceJob } from "./painter";
 
-export type Order = { type: "open"; runtime: ArrayBuffer; model: Uint8Array } | ({ type: "paint" } & Job) | { type: "stop" };
-export type Told =
-  | { type: "opened" }
+export type Command =
+  | { type: "open"; runtime: ArrayBuffer; model: Uint8Array }
+  | ({ type: "paint" } & DeviceJob)
+  | { type: "stop" };
+export type Reply =
   | { type: "painted"; from: number; bytes: Uint8Array } // of each image those from `from` on, image after image
   | { type: "ended" }
   | { type: "failed"; message: string };
 
-const TELL_EVERY = 30; // milliseconds
-let model: Model;
-let stopped = false;
+const POST_EVERY = 30; // milliseconds
+let model: OnnxModel;
+let isStopped = false;
 
-self.onmessage = ({ data: order }: MessageEvent<Order>) => {
-  if (order.type === "stop") stopped = true;
-  else follow(order).catch((error) => tell({ type: "failed", message: String(error.message ?? error) }));
+self.onmessage = ({ data: command }: MessageEvent<Command>) => {
+  if (command.type === "stop") isStopped = true;
+  else run(command).catch((error) => post({ type: "failed", message: String(error.message ?? error) }));
 };
 
-async function follow(order: Exclude<Order, { type: "stop" }>): Promise<void> {
-  if (order.type === "open") {
-    env.wasm.numThreads = 1; // more need an isolated page; there are several workers instead
-    env.wasm.wasmBinary = order.runtime;
-    model = await Model.open(order.model);
-    return tell({ type: "opened" });
+async function run(command: Exclude<Command, { type: "stop" }>): Promise<void> {
+  if (command.type === "open") {
+    env.wasm.numThreads = 1; // threads need cross-origin isolation; the pool has several workers instead
+    env.wasm.wasmBinary = command.runtime;
+    model = await OnnxModel.open(command.model);
+  } else {
+    await paint(command);
   }
-  await paint(order);
-  tell({ type: "ended" });
+  post({ type: "ended" });
 }
 
-async function paint(job: Job): Promise<void> {
-  stopped = false;
-  const painting = new Painting(model, job);
-  while (!painting.isDone && !stopped) {
-    const from = painting.position;
-    const until = performance.now() + TELL_EVERY;
-    while (!painting.isDone && performance.now() < until) await painting.step();
-    tell({ type: "painted", from, bytes: painting.since(from) });
-    await breath();
+async function paint(job: DeviceJob): Promise<void> {
+  isStopped = false;
+  const loop = new PaintLoop(model, job);
+  while (!loop.isDone && !isStopped) {
+    const from = loop.position;
+    const until = performance.now() + POST_EVERY;
+    while (!loop.isDone && performance.now() < until) await loop.step();
+    post({ type: "painted", from, bytes: loop.bytesFrom(from) });
+    await receiveMessages();
   }
 }
 
-/** Lets messages in; a timer would hold the painting up by milliseconds. */
-function breath(): Promise<void> {
+/** Lets pending messages arrive; setTimeout would wait for milliseconds. */
+function receiveMessages(): Promise<void> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
     port1.onmessage = () => resolve();
@@ -51,6 +53,6 @@ function breath(): Promise<void> {
   });
 }
 
-function tell(told: Told): void {
-  self.postMessage(told);
+function post(reply: Reply): void {
+  self.postMessage(reply);
 }

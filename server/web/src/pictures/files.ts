@@ -1,16 +1,15 @@
-// Pictures as files: one, all on a sheet, all as an array.
+// Pictures as files: a PNG of one, a PNG sheet of all, a .npy array of all.
 
-import { npy } from "./npy";
 import type { Picture } from "./picture";
 
-/** A PNG of one picture, pixel for pixel. */
+/** A PNG of a canvas, at its own resolution. */
 export function png(canvas: HTMLCanvasElement): Promise<Blob> {
   return new Promise((resolve, reject) =>
     canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The browser cannot write a PNG."))), "image/png"),
   );
 }
 
-/** One PNG of them all, row by row, in the nearest square, as the API lays them out. */
+/** One PNG of all pictures, row by row in a near-square grid, as the API arranges them. */
 export function sheet(pictures: Picture[]): Promise<Blob> {
   const { width, height } = pictures[0]!.size;
   const columns = Math.ceil(Math.sqrt(pictures.length));
@@ -26,7 +25,7 @@ export function sheet(pictures: Picture[]): Promise<Blob> {
   return png(canvas);
 }
 
-/** One array [n, H, W] or [n, H, W, 3] of them all. */
+/** One array [n, H, W] or [n, H, W, 3] of all pictures, uint8. */
 export function array(pictures: Picture[]): Blob {
   const { width, height, channels } = pictures[0]!.size;
   const all = new Uint8Array(pictures.length * pictures[0]!.bytes.length);
@@ -34,7 +33,21 @@ export function array(pictures: Picture[]): Blob {
   return npy(all, [pictures.length, height, width, ...(channels === 1 ? [] : [channels])]);
 }
 
-/** Hands a file to the visitor. */
+/** A .npy file, format 1.0, as numpy.save writes it. */
+function npy(bytes: Uint8Array, shape: number[]): Blob {
+  const header = `{'descr': '|u1', 'fortran_order': False, 'shape': (${shape.join(", ")}), }`;
+  const magic = "\x93NUMPY\x01\x00";
+  const length = Math.ceil((magic.length + 2 + header.length + 1) / 64) * 64 - magic.length - 2;
+  const text = `${magic}${String.fromCharCode(length & 255, length >> 8)}${header.padEnd(length - 1)}\n`;
+  return new Blob([Uint8Array.from(text, (letter) => letter.charCodeAt(0)), bytes as BlobPart]);
+}
+
+export async function base64(blob: Blob): Promise<string> {
+  const bytes = new Uint8Array(await blob.arrayBuffer());
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+/** Downloads a file. */
 export function save(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

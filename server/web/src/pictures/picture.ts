@@ -1,4 +1,4 @@
-// An image that is being painted, and the canvas that shows it: a pixel appears once all its bytes are there.
+// An image that is being painted, and its canvas: a pixel is shown once all its bytes are painted.
 
 export interface Size {
   width: number;
@@ -9,11 +9,11 @@ export interface Size {
 export class Picture {
   readonly canvas = document.createElement("canvas");
   readonly bytes: Uint8Array;
-  painted = 0; // bytes, from the front
+  painted = 0; // bytes, from the first on
   private readonly context: CanvasRenderingContext2D;
   private readonly pixels: ImageData;
   private shown = 0; // pixels
-  private waiting = false;
+  private isScheduled = false;
 
   constructor(readonly size: Size) {
     const { width, height, channels } = size;
@@ -24,6 +24,7 @@ export class Picture {
     this.pixels = this.context.createImageData(width, height);
   }
 
+  /** A finished picture. */
   static of(size: Size, bytes: Uint8Array): Picture {
     const picture = new Picture(size);
     picture.paint(0, bytes);
@@ -31,32 +32,33 @@ export class Picture {
     return picture;
   }
 
-  /** Another picture with the same bytes, of which only the pixels that `shows` are seen. */
-  copy(shows: (pixel: number) => boolean): Picture {
-    const copied = Picture.of(this.size, this.bytes);
+  /** A copy in which the pixels for which `isVisible` is false are transparent. */
+  copy(isVisible: (pixel: number) => boolean): Picture {
+    const copy = Picture.of(this.size, this.bytes);
     for (let pixel = 0; pixel < this.size.width * this.size.height; pixel++) {
-      if (!shows(pixel)) copied.pixels.data[4 * pixel + 3] = 0;
+      if (!isVisible(pixel)) copy.pixels.data[4 * pixel + 3] = 0;
     }
-    copied.show();
-    return copied;
+    copy.show();
+    return copy;
   }
 
   get done(): boolean {
     return this.painted === this.bytes.length;
   }
 
-  /** Takes bytes that begin at `first`; the screen follows with its next frame. */
-  paint(first: number, bytes: Uint8Array): void {
+  /** Writes bytes from position `first` on, drawn with the next frame of the screen; returns how many are new. */
+  paint(first: number, bytes: Uint8Array): number {
     this.bytes.set(bytes, first);
-    this.painted = Math.max(this.painted, first + bytes.length);
-    if (this.waiting) return;
-    this.waiting = true;
-    requestAnimationFrame(() => this.show());
+    const added = Math.max(0, first + bytes.length - this.painted);
+    this.painted += added;
+    if (!this.isScheduled) requestAnimationFrame(() => this.show());
+    this.isScheduled = true;
+    return added;
   }
 
-  /** Brings the canvas up to what is painted, now. */
+  /** Draws all painted pixels now. */
   show(): void {
-    this.waiting = false;
+    this.isScheduled = false;
     const { channels } = this.size;
     const until = Math.floor(this.painted / channels);
     for (; this.shown < until; this.shown++) {

@@ -1,0 +1,186 @@
+"""The users of a soak. Answers to right requests must be the offline generator's bytes, wrong requests must be refused,
+and clients that leave must leave nothing behind.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks.serving.client import (
+    EDITS,
+    GENERATIONS,
+    LIKELIHOODS,
+    Answer,
+    encode,
+    http_client,
+    open_websocket,
+    over_websocket,
+    post_events,
+    post_json,
+    post_npy,
+    raise_for_error,
+)
+from benchmarks.serving.expected import KEPT_ROWS, Expected
+
+SEEDS, MOST = 6, 6  # images of a request
+BAD_REQUESTS = (
+    (GENERATIONS, b"{", 400),
+    (GENERATIONS, b'{"n": 1e400}', 400),
+    (GENERATIONS, b'{"temprature": 1}', 400),
+    (GENERATIONS, b'{"n": 1000000}', 400),
+    (GENERATIONS, b'{"model": "nobody"}', 404),
+    (EDITS, b'{"image": "bm8gcGljdHVyZQ==", "keep_rows": 3}', 400),
+    (EDITS, b'{"keep_rows": 3}', 400),
+    (LIKELIHOODS, b'{"image": ["!"]}', 400),
+    ("/v1/images/nothing", b"{}", 404),
+)
+BAD_MESSAGES = ("{", "[]", '{"type": "paint"}', '{"type": "generate", "n": 0}', '{"type": "cancel", "id": 7}', b"\x00")
+
+
+class WrongError(Exception):
+    """An answer with other bytes than the offline generator's, or a wrong request that was not refused."""
+
+
+class Users:
+    """All kinds of users of one server; a slow reader does not read for up to `pause` seconds."""
+
+    def __init__(self, url: str, expected: Expected, pause: float) -> None:
+        self.url, self.expected, self.pause = url, expected, pause
+        self.client: httpx.AsyncClient = http_client(url)
+        self.random = random.Random(0)
+        shape = expected.config.image_shape
+        picture_shape = shape[:2] if shape[2:] in ((), (1,)) else shape
+        self.pictures = {seed: encode(expected.known(seed).reshape(picture_shape)) for seed in expected.images}
+
+    def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What each kind of user does once, by name."""
+        return {
+            "JSON": self.json,
+            "array": self.array,
+            "edit": self.edit,
+            "likelihood": self.likelihood,
+            "events": self.events,
+            "edit, events": self.edit_events,
+            "websocket": self.websocket,
+            "websocket, completion": self.completion,
+            "websocket, slow": self.slow_websocket,
+            "websocket, cancelled": self.cancelled,
+            "leaves a POST": self.leaves_post,
+            "leaves events": self.leaves_events,
+            "leaves a websocket": self.leaves_websocket,
+            "bad request": self.bad_request,
+            "bad message": self.bad_message,
+        }
+
+    async def json(self) -> None:
+        fields = self._generation()
+        self._compare(await post_json(self.client, GENERATIONS, fields), self.expected.images, fields)
+
+    async def array(self) -> None:
+        fields = self._generation()
+        self._compare(await post_npy(self.client, GENERATIONS, fields), self.expected.images, fields)
+
+    async def edit(self) -> None:
+        fields = self._completion()
+        self._compare(await post_json(self.client, EDITS, fields), self.expected.completed, fields)
+
+    async def likelihood(self) -> None:
+        seed = self.random.randrange(SEEDS)
+        response = await self.client.post(LIKELIHOODS, json={"image": [self.pictures[seed]]})
+        raise_for_error(response)
+        if response.json()["data"][0]["bits_per_dim"] != self.expected.bits_per_dim[seed]:
+            raise WrongError("other bits than the offline generator's")
+
+    async def events(self) -> None:
+        fields = self._generation()
+        self._compare(await post_events(self.client, GENERATIONS, fields), self.expected.images, fields)
+
+    async def edit_events(self) -> None:
+        fields = self._completion()
+        self._compare(await post_events(self.client, EDITS, fields), self.expected.completed, fields)
+
+    async def websocket(self, pause: float = 0.0, **options: Any) -> None:
+        async with open_websocket(self.url, **options) as socket:
+            for _ in range(2):
+                fields = self._generation()
+                self._compare(await over_websocket(socket, fields, pause), self.expected.images, fields)
+
+    async def slow_websocket(self) -> None:
+        await self.websocket(self.pause * self.random.random(), max_queue=1)
+
+    async def completion(self) -> None:
+        async with open_websocket(self.url) as socket:
+            fields = self._completion()
+            self._compare(await over_websocket(socket, fields), self.expected.completed, fields)
+
+    async def cancelled(self) -> None:
+        """A job that is cancelled or done before: the server answers in either case, and the next job is right."""
+        async with open_websocket(self.url) as socket:
+            await socket.send(json.dumps({"type": "generate", "id": "first", "n": MOST}))
+            await asyncio.sleep(self.random.random())
+            await socket.send(json.dumps({"type": "cancel", "id": "first"}))
+            while True:
+                message = await socket.recv()
+                if isinstance(message, str) and json.loads(message)["type"] in ("done", "error"):
+                    break
+            if json.loads(message).get("cancelled") is None:  # it was done, so an error answers the cancel
+                error = json.loads(await socket.recv())
+                if error.get("error", {}).get("code") != "job_not_found":
+                    raise WrongError(f"{error} for cancelling a job that was done")
+            fields = self._generation()
+            answer = await over_websocket(socket, {**fields, "id": "second"})
+            self._compare(answer, self.expected.images, fields)
+
+    async def leaves_post(self) -> None:
+        await self._leave(self.json())
+
+    async def leaves_events(self) -> None:
+        await self._leave(self.events())
+
+    async def leaves_websocket(self) -> None:
+        """Closes the connection without a closing handshake."""
+        async with open_websocket(self.url) as socket:
+            await socket.send(json.dumps({"type": "generate", "n": MOST}))
+            await asyncio.sleep(2 * self.random.random())
+            socket.transport.abort()
+
+    async def bad_request(self) -> None:
+        path, body, status = self.random.choice(BAD_REQUESTS)
+        response = await self.client.post(path, content=body, headers={"content-type": "application/json"})
+        if response.status_code != status or not response.json()["error"]["message"]:
+            raise WrongError(f"{response.status_code} for {body!r}")
+
+    async def bad_message(self) -> None:
+        async with open_websocket(self.url) as socket:
+            for message in BAD_MESSAGES:
+                await socket.send(message)
+                event = json.loads(await socket.recv())
+                if event["type"] != "error" or not event["error"]["message"]:
+                    raise WrongError(f"{event} for {message!r}")
+            fields = self._generation()
+            self._compare(await over_websocket(socket, fields), self.expected.images, fields)
+
+    def _generation(self) -> dict[str, Any]:
+        return {"seed": self.random.randrange(SEEDS), "n": self.random.randint(1, MOST)}
+
+    def _completion(self) -> dict[str, Any]:
+        fields = self._generation()
+        return {**fields, "image": self.pictures[fields["seed"]], "keep_rows": KEPT_ROWS}
+
+    def _compare(self, answer: Answer, expected: dict[int, np.ndarray], fields: dict[str, Any]) -> None:
+        if not np.array_equal(answer.images, expected[fields["seed"]][: fields["n"]]):
+            raise WrongError("other bytes than the offline generator's")
+
+    async def _leave(self, request: Awaitable[None]) -> None:
+        """Closes the connection within two seconds, unless the request is answered before."""
+        task = asyncio.ensure_future(request)
+        await asyncio.wait({task}, timeout=2 * self.random.random())
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,189 @@
+// One step of all layers for a tile of rows, each row being one byte to predict, and the read-out of the mixture.
+//
+// A tile is worked on by a group of one or more threads. Each member owns some heads and some columns of every product;
+// between two products the group waits at a barrier. Rows of a tile are images at their own positions, or successive
+// known bytes of one image: the recurrence takes rows in order, and to the products it makes no difference.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "embedding.h"
+#include "matmul.h"
+#include "mixture.h"
+#include "recurrence.h"
+#include "threads.h"
+
+namespace ISA {
+
+constexpr float LAYER_NORM_EPSILON = 1e-5f;
+constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is read, few enough that states stay in cache
+
+// Memory that the threads of a group share.
+struct Tile {
+    Array<float> x, y, hidden, parameters;  // [TILE, D | D | feed-forward | 3K], rows padded to panels
+    Barrier barrier;
+    int64_t rows = 0;
+    int64_t slot[TILE], position[TILE];
+};
+
+// Memory that each thread has for itself.
+struct Scratch {
+    Array<float> normed, residual, heads, head_row, converted;
+    Array<uint8_t> bytes;
+    std::vector<float> logs;  // [K]
+    float scale[TILE];
+};
+
+static inline void layer_norm(const float* x, int64_t n, const NormWeights& norm, float* out) {
+    V sums{};
+    int64_t i = 0;
+    for (; i + W <= n; i += W) sums = sums + load(x + i);
+    float mean = hsum(sums);
+    for (; i < n; i++) mean += x[i];
+    mean /= float(n);
+    V squares{};
+    for (i = 0; i + W <= n; i += W) {
+        const V d = load(x + i) - mean;
+        squares = fma(d, d, squares);
+    }
+    float variance = hsum(squares);
+    for (; i < n; i++) variance += (x[i] - mean) * (x[i] - mean);
+    const float factor = 1 / std::sqrt(variance / float(n) + LAYER_NORM_EPSILON);
+    for (i = 0; i + W <= n; i += W)
+        store(out + i, fma((load(x + i) - mean) * factor, load(&norm.weight[i]), load(&norm.bias[i])));
+    for (; i < n; i++) out[i] = (x[i] - mean) * factor * norm.weight[i] + norm.bias[i];
+}
+
+class Network {
+  public:
+    const Weights weights;
+
+    Network(const Shape& shape, const Tensor* tensors, int64_t count, WeightType type)
+        : weights(shape, tensors, count, type) {}
+
+    void allocate(Tile& t) const {
+        t.x = Array<float>(TILE * weights.padded_width);
+        t.y = Array<float>(TILE * weights.padded_width);
+        t.hidden = Array<float>(TILE * weights.padded_hidden);
+        t.parameters = Array<float>(TILE * weights.head.width());
+    }
+
+    void allocate(Scratch& s) const {
+        const int64_t widest = std::max(weights.width, shape.feed_forward);
+        s.normed = Array<float>(TILE * weights.padded_width);
+        s.residual = Array<float>(TILE * weights.padded_width);
+        s.heads = Array<float>(TILE * shape.heads * weights.head_width);
+        s.head_row = Array<float>(weights.padded_width);
+        s.converted = Array<float>(PANEL * widest);
+        s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
+        s.logs.resize(shape.components);
+    }
+
+    // All layers for the rows of a tile whose x is embedded. x and the states of the rows' slots change IN PLACE.
+    void run_layers(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
+        // Pre-norm adds to x itself and norms a copy. Post-norm norms x after each addition: the normed x is what the
+        // next product reads and what its result is added to. Every member computes the whole of it for itself, which
+        // costs less than a further barrier. A layer's last norm is therefore left to the layer after it.
+        const bool pre = shape.pre_norm;
+        const NormWeights* previous_norm = nullptr;
+        const Epilogue add_to_x{NONE, pre ? t.x.data : scratch.residual.data, weights.padded_width, t.x.data,
+                                weights.padded_width};
+        const Epilogue activate{shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, weights.padded_hidden};
+        for (int64_t i = 0; i < shape.layers; i++) {
+            const LayerWeights& layer = weights.layers[i];
+            // heads are divided among the threads: y of a head needs nothing of other heads
+            const float* x = pre ? norm_rows(t, layer.attention_norm, scratch.normed.data)
+                                 : norm_rows(t, previous_norm, scratch.residual.data);
+            attend(i, x, t, scratch, member, slots);
+            member.barrier->wait();
+            // from here on columns are divided; a column needs all of the previous product, hence the barriers
+            multiply(t.y.data, weights.padded_width, t.rows, layer.attention_out, member, scratch, add_to_x);
+            member.barrier->wait();
+            x = pre ? norm_rows(t, layer.feed_forward_norm, scratch.normed.data)
+                    : norm_rows(t, layer.attention_norm, scratch.residual.data);
+            multiply(x, weights.padded_width, t.rows, layer.feed_forward_in, member, scratch, activate);
+            member.barrier->wait();
+            multiply(t.hidden.data, weights.padded_hidden, t.rows, layer.feed_forward_out, member, scratch, add_to_x);
+            member.barrier->wait();
+            previous_norm = &layer.feed_forward_norm;
+        }
+    }
+
+    // Returns the mixture's parameters [3K] of one row of a tile, whose image is given.
+    const float* read_out(Tile& t, int64_t row, const uint8_t* image, Scratch& scratch) const {
+        const PackedMatrix& head = weights.head;
+        const float* x = t.x.data + row * weights.padded_width;
+        if (!shape.pre_norm) {
+            layer_norm(x, weights.width, weights.layers.back().feed_forward_norm, scratch.head_row.data);
+            x = scratch.head_row.data;
+        }
+        layer_norm(x, weights.width, weights.final_norm, scratch.head_row.data);
+        float* parameters = t.parameters.data + row * head.width();
+        matmul({scratch.head_row.data, weights.padded_width}, 1, head, 0, head.panels,
+               {NONE, nullptr, 0, parameters, head.width()}, scratch.converted.data);
+        if (shape.anchor_numbers) apply_anchors(shape, image, t.position[row], parameters);
+        return parameters;
+    }
+
+  private:
+    const Shape& shape = weights.shape;
+
+    // x of every row through the norm, if there is one; returns `out`.
+    const float* norm_rows(const Tile& t, const NormWeights* norm, float* out) const {
+        for (int64_t r = 0; r < t.rows; r++) {
+            const int64_t at = r * weights.padded_width;
+            if (norm)
+                layer_norm(t.x.data + at, weights.width, *norm, out + at);
+            else
+                memcpy(out + at, t.x.data + at, 4 * weights.width);
+        }
+        return out;
+    }
+
+    const float* norm_rows(const Tile& t, const NormWeights& norm, float* out) const {
+        return norm_rows(t, &norm, out);
+    }
+
+    Input input(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, Scratch& scratch) const {
+        Input result{x, stride};
+        if (w.type == INT8) {
+            result.byte_stride = round_up(w.inner, 4);
+            result.bytes = scratch.bytes.data;
+            result.scale = scratch.scale;
+            for (int64_t r = 0; r < rows; r++)
+                quantise(x + r * stride, w.inner, scratch.bytes.data + r * result.byte_stride, &scratch.scale[r]);
+        }
+        return result;
+    }
+
+    // The member's columns of x W^T.
+    void multiply(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, const GroupMember& member,
+                  Scratch& scratch, const Epilogue& epilogue) const {
+        matmul(input(x, stride, rows, w, scratch), rows, w, member.begin(w.panels), member.end(w.panels), epilogue,
+               scratch.converted.data);
+    }
+
+    // The member's heads: projections, feature map, recurrence; writes their part of y for all rows of the tile.
+    void attend(int64_t layer, const float* x, Tile& t, Scratch& scratch, const GroupMember& member,
+                const Slots& slots) const {
+        const int64_t C = shape.key_width, M = shape.value_width, panels_per_head = weights.head_width / PANEL;
+        const int64_t begin = member.begin(shape.heads), end = member.end(shape.heads);
+        const int64_t stride = shape.heads * weights.head_width;
+        const PackedMatrix& w = weights.layers[layer].query_key_value;
+        matmul(input(x, weights.padded_width, t.rows, w, scratch), t.rows, w, begin * panels_per_head,
+               end * panels_per_head, {NONE, nullptr, 0, scratch.heads.data, stride}, scratch.converted.data);
+        for (int64_t r = 0; r < t.rows; r++)
+            for (int64_t h = begin; h < end; h++) {
+                // query and key stand side by side: one loop maps both
+                float* q = scratch.heads.data + r * stride + h * weights.head_width;
+                int64_t i = 0;
+                for (; i + W <= 2 * C; i += W) store(q + i, elu_plus_one(load(q + i)));
+                if (i < 2 * C) store_partial(q + i, elu_plus_one(load_partial(q + i, 2 * C - i)), 2 * C - i);
+                const int64_t head = (layer * slots.count + t.slot[r]) * shape.heads + h;
+                recur(q, q + C, q + 2 * C, C, M, slots.s + head * C * M, slots.z + head * C,
+                      t.y.data + r * weights.padded_width + h * M);
+            }
+    }
+};
+
+}  // namespace ISA

@@ -1,0 +1,198 @@
+"""Two other programs for the same work: the authors' own library, and softmax attention with a key-value cache.
+
+`FastTransformers` is pytorch-fast-transformers 0.4.0 in its recurrent form, with random weights in the model's shape: a
+value and a position embedding side by side, and a mixture of logistics sampled in torch. It is the `benchmarks` extra,
+has no wheels, is built against the torch that is installed, and builds CUDA extensions wherever it finds nvcc. For a
+CPU build keep nvcc out of the PATH (4 minutes):
+
+    pip install torch setuptools
+    env PATH="$(dirname "$(which python)"):/usr/bin:/bin" MAX_JOBS=1 \\
+        python -m pip install --no-build-isolation -e '.[benchmarks]'
+
+`SoftmaxCache` is the paper's stateful softmax: the model's own layers and weights with softmax attention over cached
+keys and values instead of linear attention over a state. The cache and the time of a step grow with the position, so
+the time of an image is integrated over positions. The cache is allocated once, at full length, so that nothing is
+copied as it grows (the authors' recurrent softmax concatenates), and attention is torch's fused kernel.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from scanline.kernels import mixture
+from scanline.model.bench.measure import Rate, durations
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Layer, Transformer
+
+WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
+MINIMUM_BYTES = 7  # of the authors' library timed in one turn
+POSITIONS = 5  # at which a softmax step is timed, from the first to the last
+ROOM = 0.8  # share of the available memory that caches may take
+
+
+def missing_library() -> str | None:
+    """Why the authors' library cannot be measured here; None where it can."""
+    try:
+        import fast_transformers.builders  # noqa: F401
+    except ModuleNotFoundError:
+        return f"pytorch-fast-transformers is not installed; {__file__} says how to install it"
+    except ImportError as error:
+        return f"pytorch-fast-transformers cannot be loaded: {error}"
+    return None
+
+
+class FastTransformers:
+    """`batch` images, painted byte by byte as a user of the authors' library would write it."""
+
+    def __init__(self, config: ModelConfig, batch: int, device: str) -> None:
+        from fast_transformers.builders import RecurrentEncoderBuilder
+
+        builder = RecurrentEncoderBuilder.from_kwargs(
+            attention_type="linear",
+            n_layers=config.layers,
+            n_heads=config.heads,
+            query_dimensions=config.key_width,
+            value_dimensions=config.value_width,
+            feed_forward_dimensions=config.feed_forward,
+        )
+        half = config.model_width // 2
+        self.config, self.batch, self.device = config, batch, device
+        self.transformer = builder.get().eval().to(device)
+        self.values = nn.Embedding(256, config.model_width - half, device=device)
+        self.positions = torch.randn(config.bytes, half, device=device)
+        self.predictor = nn.Linear(config.model_width, 3 * config.components, device=device)
+        self.images = torch.zeros(batch, config.bytes, dtype=torch.int64, device=device)
+        self.state = None
+        self.position = 0
+        self.times: list[float] = []
+
+    @torch.inference_mode()
+    def paint_byte(self) -> None:
+        """Paints the next byte of every image; after the last byte, the first of new images."""
+        if self.position == self.config.bytes - 1:
+            self.state = None
+            self.position = 0
+        position = self.positions[self.position].expand(self.batch, -1)
+        x = torch.cat((self.values(self.images[:, self.position]), position), dim=1)
+        output, self.state = self.transformer(x, self.state)
+        logits, means, log_scales = self.predictor(output).chunk(3, dim=1)
+        component = torch.multinomial(logits.softmax(dim=1), 1)
+        mean = means.gather(1, component)
+        scale = log_scales.gather(1, component).clamp(min=-7).exp()
+        u = torch.rand_like(mean).clamp(1e-5, 1 - 1e-5)
+        x = (mean + scale * (u.log() - (1 - u).log())).clamp(-1, 1)
+        self.position += 1
+        self.images[:, self.position] = ((x + 1) * 127.5).round().long().squeeze(1)
+
+    def measure(self, seconds: float) -> None:
+        if not self.times:
+            for _ in range(WARM_UP_BYTES):
+                self.paint_byte()
+        self.times += durations(self.paint_byte, seconds, self.device, MINIMUM_BYTES)
+
+    def rate(self) -> Rate:
+        return Rate.from_steps(self.batch, self.config.bytes, self.times)
+
+    def close(self) -> None:
+        self.state = None
+
+
+class SoftmaxCache:
+    """`batch` images; the step at a position reads the cache of all positions before it and extends it."""
+
+    def __init__(self, model: Transformer, batch: int, positions: int | None = None) -> None:
+        """positions: length of the cache, by default all N. It is filled, as if so many bytes had been painted."""
+        config = model.config
+        self.model, self.batch, self.device = model, batch, model.device.type
+        self.positions = config.bytes if positions is None else positions
+        shape = (config.layers, batch, config.heads, self.positions)
+        self.keys = torch.empty(*shape, config.key_width, device=model.device)
+        self.values = torch.empty(*shape, config.value_width, device=model.device)
+        for cache in (self.keys, self.values):
+            cache.copy_(torch.randn(cache.shape[2:], device=model.device))  # untouched pages would take no memory
+        self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
+        timed = np.linspace(config.first, self.positions - 1, POSITIONS).astype(int)
+        self.times: dict[int, list[float]] = {position: [] for position in sorted(set(timed.tolist()))}
+
+    @torch.inference_mode()
+    def parameters(self, position: int) -> torch.Tensor:
+        """[B, 3K] for the byte at `position` of every image; adds that position's keys and values to the cache."""
+        model, places = self.model, torch.full((1, 1), position, device=self.model.device)
+        x = model.embedding(self.images, places).squeeze(1)
+        for layer, keys, values in zip(model.layers, self.keys, self.values, strict=True):
+            q, keys[:, :, position], values[:, :, position] = project(layer, x)
+            seen = slice(model.config.first, position + 1)
+            attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
+            x = layer._finish(x, attended.flatten(1))
+        return model._read_out(x.unsqueeze(1), self.images, places).squeeze(1)
+
+    def paint_byte(self, position: int) -> None:
+        """Paints the byte at `position` of every image."""
+        u = torch.rand(self.batch, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
+        temperature = torch.ones(self.batch, device=self.model.device)
+        parameters = self.parameters(position)
+        self.images[:, position] = mixture.sample(parameters, u, temperature, self.model.config.scale)
+
+    def measure(self, seconds: float) -> None:
+        for position in self.times:
+            paint = partial(self.paint_byte, position)
+            self.times[position] += durations(paint, seconds / len(self.times), self.device)
+
+    def rate(self) -> Rate:
+        """A step's median and p99 are taken at each timed position and averaged over the N steps of an image."""
+        length = self.model.config.bytes
+        median, p99 = (self._mean_over_positions(q) for q in (50, 99))
+        calls = sum(len(times) for times in self.times.values())
+        positions = [
+            {"position": position, "step_ms_median": 1e3 * float(np.median(times))}
+            for position, times in self.times.items()
+        ]
+        return Rate(1e3 * median, 1e3 * p99, self.batch / (length * median), calls, positions)
+
+    def close(self) -> None:
+        del self.keys, self.values
+
+    def _mean_over_positions(self, q: float) -> float:
+        """The q-th percentile of a step's seconds, linear between the timed positions, averaged over all positions."""
+        seconds = [float(np.percentile(times, q)) for times in self.times.values()]
+        timed = list(self.times)
+        span = timed[-1] - timed[0]
+        return float(np.trapezoid(seconds, timed)) / span if span else seconds[0]
+
+
+def project(layer: Layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """q, k [..., H, C] and v [..., H, M] of x [..., D], without a feature map."""
+    config = layer.config
+    keys = config.heads * config.key_width
+    x = layer.attention_norm(x) if config.norm == "pre" else x
+    q, k, v = layer.query_key_value(x).split((keys, keys, config.model_width), dim=-1)
+    heads = (config.heads, -1)
+    return q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
+
+
+def cache_bytes(config: ModelConfig, positions: int) -> int:
+    """Bytes of the keys and values of one image, float32, all layers."""
+    return 4 * config.layers * config.heads * (config.key_width + config.value_width) * positions
+
+
+def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
+    """Why the caches of `batch` whole images cannot be held in memory; None where they can."""
+    needed, available = batch * cache_bytes(config, config.bytes), _available_memory(device)
+    if available is None or needed < ROOM * available:
+        return None
+    return f"the softmax cache of {batch} images needs {needed / 1e9:.1f} GB and {available / 1e9:.1f} GB are available"
+
+
+def _available_memory(device: str) -> int | None:
+    """Bytes that could be allocated now; None where the system does not say."""
+    if device == "cuda":
+        return torch.cuda.mem_get_info()[0]
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return None
+    line = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable"))
+    return 1024 * int(line.split()[1])

@@ -1,0 +1,268 @@
+"""What is measured of the machine (its ceilings) and of Scanline (many images at once, one alone, known bytes).
+
+Two ceilings say how far a program is from what this machine can do: the float32 matrix products of the model alone, by
+torch, and the rate of a copy that no cache holds.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from scanline.model.bench.correctness import SEED, STEPS, Reference
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
+
+COPY_BYTES = 2**30  # read, and as many written; more than any last-level cache
+SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product
+ROWS = (64, 256, 1024)  # of the model's products, tried besides the batch sizes of the run
+ROUNDS = 3  # turns of each program at one batch size
+IMAGES_SCORED = {"cpu": 16, "cuda": 256}  # in one call
+
+
+def durations(
+    call: Callable[[], object],
+    seconds: float,
+    device: str = "cpu",
+    minimum_calls: int = 3,
+    prepare: Callable[[], object] = lambda: None,
+) -> list[float]:
+    """Seconds of each call, until they sum up to `seconds` and there are `minimum_calls` of them.
+
+    A first call warms up and is not counted. `prepare` runs before every call and is not counted either.
+    """
+    prepare()
+    call()
+    times: list[float] = []
+    total = 0.0
+    while len(times) < minimum_calls or total < seconds:
+        prepare()
+        synchronize(device)
+        start = time.perf_counter()
+        call()
+        synchronize(device)
+        times.append(time.perf_counter() - start)
+        total += times[-1]
+    return times
+
+
+def synchronize(device: str) -> None:
+    """Waits until the GPU has done its work; nothing to do on a CPU."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Rates of this machine, per second."""
+
+    flop_per_byte: int  # of the matrix products behind one byte of one image
+    products_seconds: dict[int, float]  # rows -> seconds of the matrix products of one step and nothing else
+    square_flop: float
+    copy_bytes: float  # read + written
+
+    @property
+    def best_rows(self) -> int:
+        return max(self.products_seconds, key=lambda rows: rows / self.products_seconds[rows])
+
+    @property
+    def matrix_flop(self) -> float:
+        """The best rate of the model's own products, at any number of rows."""
+        return self.best_rows * self.flop_per_byte / self.products_seconds[self.best_rows]
+
+    def against_torch_matmul(self, bytes_per_second: float) -> float:
+        """The rate of the products behind those bytes, relative to torch doing only the model's products.
+
+        Above 1 our products are faster than torch's, so this is a comparison and not a share of a limit.
+        """
+        return bytes_per_second * self.flop_per_byte / self.matrix_flop
+
+    def to_dict(self, length: int, state_bytes: int) -> dict[str, Any]:
+        """The JSON object, for images of `length` bytes whose state takes `state_bytes`."""
+        flop_per_image = self.flop_per_byte * length
+        return {
+            "matrix_flop": self.matrix_flop,
+            "matrix_rows": self.best_rows,
+            "square_flop": self.square_flop,
+            "copy_bytes": self.copy_bytes,
+            "flop_per_image": flop_per_image,
+            "products_ms": {str(rows): 1e3 * seconds for rows, seconds in self.products_seconds.items()},
+            "images_by_products": self.matrix_flop / flop_per_image,
+            "images_by_state_traffic": self.copy_bytes / (2 * state_bytes * length),
+        }
+
+
+def measure_ceilings(config: ModelConfig, batches: Sequence[int], device: str, seconds: float = 0.5) -> Ceilings:
+    """Measures each of them for `seconds`."""
+    shapes = product_shapes(config)
+    products = {rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})}
+    side = SQUARE[device]
+    square = 2 * side**3 / products_seconds([(side, side)], side, device, seconds)
+    flop_per_byte = 2 * sum(inner * outer for inner, outer in shapes)
+    return Ceilings(flop_per_byte, products, square, copy_rate(device, seconds))
+
+
+def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
+    """(inner, outer) of every matrix product of one step."""
+    width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
+    layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
+    return [*(layer * config.layers), (width, config.head_width)]
+
+
+def products_seconds(shapes: list[tuple[int, int]], rows: int, device: str = "cpu", seconds: float = 0.5) -> float:
+    """The least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
+
+    Each product has weights of its own, so that they are read from where a network's weights are read from.
+    """
+    pairs = [
+        (torch.randn(rows, inner, device=device), torch.randn(outer, inner, device=device)) for inner, outer in shapes
+    ]
+    with torch.inference_mode():
+        return min(durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device))
+
+
+def copy_rate(device: str = "cpu", seconds: float = 0.5) -> float:
+    """Bytes per second, read + written, of a copy of COPY_BYTES."""
+    source = torch.ones(COPY_BYTES // 4, device=device)
+    target = torch.zeros_like(source)
+    return 2 * COPY_BYTES / min(durations(lambda: target.copy_(source), seconds, device))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast one program paints a batch of images."""
+
+    step_ms_median: float  # one byte of every image
+    step_ms_p99: float
+    images_per_second: float
+    calls: int  # timed
+    positions: list[dict[str, float]] | None = None  # only where a step's time depends on the position
+
+    @classmethod
+    def from_steps(cls, batch: int, length: int, steps: list[float]) -> "Rate":
+        """From the seconds of a step, one for each timed call; all `length` steps of an image cost the same."""
+        median, p99 = (float(np.percentile(steps, q)) for q in (50, 99))
+        return cls(1e3 * median, 1e3 * p99, batch / (length * median), len(steps))
+
+
+class Program(Protocol):
+    """A program with a batch of images in flight."""
+
+    def measure(self, seconds: float) -> None:
+        """Paints for about `seconds` and keeps the times."""
+
+    def rate(self) -> Rate:
+        """Returns the rate over all times kept."""
+
+    def close(self) -> None:
+        """Stops threads and frees memory."""
+
+
+def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, Rate]:
+    """The rate of each program, measured for `seconds` each.
+
+    They take turns, so that whatever slows the machine down for a while slows all of them down.
+    """
+    try:
+        for _ in range(ROUNDS):
+            for program in programs.values():
+                program.measure(seconds / ROUNDS)
+        return {name: program.rate() for name, program in programs.items()}
+    finally:
+        for program in programs.values():
+            program.close()
+
+
+class Scanline:
+    """Scanline's own generator with `batch` images in flight; when they near their end, all start again."""
+
+    def __init__(self, model: Transformer, batch: int, reference: Reference, precision: str = DEFAULT) -> None:
+        self.generator = Generator(model, batch, precision=precision)
+        self.reference = reference
+        self.device = model.device.type
+        self.steps = min(STEPS, model.config.bytes - model.config.first)
+        self.times: list[float] = []
+        place_all(self.generator)
+
+    def measure(self, seconds: float) -> None:
+        """Times calls that paint `steps` bytes of every image; checking the bytes is not timed."""
+        times = durations(
+            lambda: self.generator.advance(self.steps), seconds, self.device, prepare=self._restart_near_end
+        )
+        self.reference.check(self.generator)
+        self.times += [seconds_of_call / self.steps for seconds_of_call in times]
+
+    def rate(self) -> Rate:
+        return Rate.from_steps(self.generator.slots, self.generator.config.bytes, self.times)
+
+    def close(self) -> None:
+        self.generator.close()
+
+    def _restart_near_end(self) -> None:
+        if self.generator.positions().max() + self.steps > self.generator.config.bytes:
+            self.reference.check(self.generator)
+            place_all(self.generator)
+
+
+def place_all(generator: Generator) -> None:
+    """Starts image i of SEED in slot i, for every slot."""
+    for slot in range(generator.slots):
+        generator.place(slot, ImageSpec(SEED, slot))
+
+
+def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:
+    """Seconds of one image, alone, from the call to its last byte, in a generator that is ready as a server's is."""
+    generator = Generator(model, 1, precision=precision)
+
+    def paint() -> None:
+        generator.place(0, ImageSpec(SEED, 0))
+        while generator.positions()[0] < generator.config.bytes:
+            generator.advance(2 * STEPS)
+        generator.image(0)
+
+    try:
+        times = durations(paint, seconds, model.device.type)
+        reference.check(generator)
+    finally:
+        generator.close()
+    median, p99 = (float(np.percentile(times, q)) for q in (50, 99))
+    return {"seconds_median": median, "seconds_p99": p99, "calls": len(times)}
+
+
+def known_bytes(
+    model: Transformer, seconds: float, reference: Reference, ceilings: Ceilings, precision: str = DEFAULT
+) -> tuple[dict[str, float], dict[str, float]]:
+    """How fast known bytes are read: prefill of the first half of one image, and likelihoods of several images."""
+    config, device = model.config, model.device.type
+    stop = max(config.bytes // 2, config.first + 1)
+    spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)
+    images = np.resize(np.stack(list(reference.images.values())), (IMAGES_SCORED[device], config.bytes))
+    generator = Generator(model, 1, precision=precision)
+    try:
+        prefill_times = durations(lambda: generator.prefill(spec), seconds, device)
+        scoring_times = durations(lambda: generator.score(images), seconds, device)
+    finally:
+        generator.close()
+    prefill = _reading(1, stop - config.first, prefill_times, ceilings)
+    scoring = _reading(len(images), config.bytes - config.first, scoring_times, ceilings)
+    return prefill, scoring | {"images_per_second": len(images) / scoring["seconds_median"]}
+
+
+def _reading(images: int, bytes_of_each: int, times: list[float], ceilings: Ceilings) -> dict[str, float]:
+    seconds = float(np.median(times))
+    bytes_per_second = images * bytes_of_each / seconds
+    return {
+        "images": images,
+        "bytes_of_each": bytes_of_each,
+        "seconds_median": seconds,
+        "calls": len(times),
+        "bytes_per_second": bytes_per_second,
+        "of_matrix_rate": ceilings.against_torch_matmul(bytes_per_second),
+    }

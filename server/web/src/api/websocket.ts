@@ -1,0 +1,163 @@
+// The websocket: jobs run concurrently on one connection. When it is lost, it is opened again and every unfinished job
+// is sent again with its seed: the same seed paints the same bytes, so an image continues where it was.
+
+import { clearNotice, showNotice } from "../shell/notice";
+import { ApiError, apiUrl, backOff, call, isTemporary, readError, Unreachable, wait } from "./http";
+import { keyProtocols } from "./key";
+
+const LOST = "Connection lost. Reconnecting; the same seed continues the same images.";
+const FRAME_HEADER = 12; // bytes
+
+/** A job's request; the seed is text, because it can exceed what a number holds exactly. */
+export interface JobRequest {
+  type: "generate" | "complete";
+  seed?: string;
+  [field: string]: unknown;
+}
+
+export interface Started {
+  model: string;
+  n: number;
+  seed: string;
+}
+
+/** Bytes of one image, from position `first` on. */
+export interface Frame {
+  index: number;
+  first: number;
+  bytes: Uint8Array;
+}
+
+/** Called as the messages of a job arrive; `started` again after a reconnect. */
+export interface JobListener {
+  started?(started: Started): void;
+  frame?(frame: Frame): void;
+  image?(index: number, bitsPerDim: number | null): void;
+  state?(message: Record<string, unknown>): void;
+}
+
+interface Job {
+  id: number;
+  request: JobRequest;
+  listener: JobListener;
+  cancelled: boolean;
+  resolve(cancelled: boolean): void;
+  reject(error: ApiError): void;
+}
+
+let socket: WebSocket | undefined;
+let opening: Promise<void> | undefined;
+let nextId = 0;
+const jobs = new Map<number, Job>(); // unfinished, by id
+const framed = new Map<number, Job>(); // by the number in their frames
+
+/** Runs a job to its end. Returns whether it was cancelled, by the server or by aborting `signal`; throws ApiError. */
+export function runJob(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const job = { id: nextId++, request, listener, cancelled: false, resolve, reject };
+    jobs.set(job.id, job);
+    signal.addEventListener("abort", () => cancel(job), { once: true });
+    if (socket?.readyState === WebSocket.OPEN) send(job);
+    else void open();
+  });
+}
+
+function cancel(job: Job): void {
+  if (!jobs.has(job.id)) return;
+  job.cancelled = true;
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ type: "cancel", id: job.id }));
+  else remove(job).resolve(true);
+}
+
+function send(job: Job): void {
+  const { seed, ...fields } = job.request;
+  const text = JSON.stringify({ ...fields, id: job.id });
+  socket!.send(seed === undefined ? text : `${text.slice(0, -1)},"seed":${BigInt(seed)}}`);
+}
+
+function remove(job: Job): Job {
+  jobs.delete(job.id);
+  for (const [number, other] of framed) if (other === job) framed.delete(number);
+  return job;
+}
+
+/** Opens the connection, with retries, and sends all unfinished jobs. */
+function open(): Promise<void> {
+  opening ??= untilOpen().finally(() => (opening = undefined));
+  return opening;
+}
+
+async function untilOpen(): Promise<void> {
+  for (let failures = 0; jobs.size > 0; ) {
+    try {
+      // a failed handshake gives no reason; an HTTP call does, and asks for a key
+      if (failures > 0) await call("v1/models");
+      await connect();
+      clearNotice(LOST);
+      for (const job of [...jobs.values()]) send(job);
+      return;
+    } catch (error) {
+      failures++;
+      if (failures === 1) continue;
+      if (error instanceof ApiError && !isTemporary(error)) {
+        for (const job of [...jobs.values()]) remove(job).reject(error);
+        return;
+      }
+      showNotice(LOST);
+      await wait(backOff(failures - 1));
+    }
+  }
+  clearNotice(LOST);
+}
+
+function connect(): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const url = apiUrl("v1/images/stream");
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    const opened = new WebSocket(url, keyProtocols());
+    opened.binaryType = "arraybuffer";
+    opened.onopen = () => {
+      socket = opened;
+      resolve();
+    };
+    opened.onmessage = ({ data }) => (typeof data === "string" ? receive(JSON.parse(data)) : receiveFrame(data));
+    opened.onclose = () => {
+      reject(new Unreachable());
+      if (socket !== opened) return;
+      socket = undefined;
+      framed.clear();
+      for (const job of [...jobs.values()]) if (job.cancelled) remove(job).resolve(true);
+      if (jobs.size > 0) {
+        showNotice(LOST);
+        void open();
+      }
+    };
+  });
+}
+
+/** A frame is little endian: u32 job number, u32 image index, u32 position of the first byte, then the bytes. */
+function receiveFrame(data: ArrayBuffer): void {
+  const header = new DataView(data, 0, FRAME_HEADER);
+  const [number, index, first] = [0, 4, 8].map((at) => header.getUint32(at, true)) as [number, number, number];
+  framed.get(number)?.listener.frame?.({ index, first, bytes: new Uint8Array(data, FRAME_HEADER) });
+}
+
+function receive(message: Record<string, any>): void {
+  const job = jobs.get(message.id);
+  if (!job) return;
+  const { listener, request } = job;
+  switch (message.type) {
+    case "started":
+      framed.set(message.job, job);
+      request.seed ??= String(message.seed); // a seed that the server has chosen fits into a number
+      return listener.started?.({ ...(message as Started), seed: request.seed });
+    case "image":
+      return listener.image?.(message.index, message.bits_per_dim);
+    case "state":
+      return listener.state?.(message);
+    case "done":
+      return remove(job).resolve(Boolean(message.cancelled));
+    case "error":
+      return remove(job).reject(readError(message));
+  }
+}

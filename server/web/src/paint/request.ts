@@ -1,0 +1,47 @@
+// What to paint, read from the form or from a link: the same request paints the same images.
+
+import { find } from "../elements";
+import { readCount, readSeed, readTemperature } from "../jobs/form_fields";
+
+export interface GenerateRequest {
+  model: string;
+  n: number;
+  seed: string; // up to 2^63 - 1, more than a number holds exactly
+  temperature: number;
+}
+
+const MOST_IMAGES = 256;
+
+export function readForm(): GenerateRequest {
+  return {
+    model: find("model", HTMLSelectElement).value,
+    n: readCount(find("count", HTMLInputElement), MOST_IMAGES),
+    seed: readSeed(find("seed", HTMLInputElement)),
+    temperature: readTemperature(find("temperature", HTMLInputElement)),
+  };
+}
+
+/** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. */
+export function fillForm({ n, seed, temperature }: Partial<GenerateRequest>): void {
+  if (n !== undefined) find("count", HTMLInputElement).value = Number.isFinite(n) ? String(n) : "";
+  if (seed !== undefined) find("seed", HTMLInputElement).value = seed;
+  const slider = find("temperature", HTMLInputElement);
+  if (temperature !== undefined) slider.value = String(temperature);
+  slider.dispatchEvent(new Event("input"));
+  if (temperature !== undefined && Number(slider.value) !== temperature) slider.dataset.invalid = String(temperature);
+}
+
+/** The request in the page's URL; empty if it has no seed. */
+export function readLink(): Partial<GenerateRequest> {
+  const query = new URLSearchParams(location.search);
+  const seed = query.get("seed");
+  if (seed === null) return {};
+  const number = (name: string) => (query.has(name) ? { [name]: Number(query.get(name) || NaN) } : {});
+  return { seed, ...number("n"), ...number("temperature") };
+}
+
+/** The URL, without its host, that paints this request again. */
+export function linkTo({ model, seed, temperature, n }: GenerateRequest): string {
+  const query = new URLSearchParams({ model, seed, temperature: String(temperature), n: String(n) });
+  return `${location.pathname}?${query}#paint`;
+}

@@ -1,0 +1,43 @@
+// The notice at the top of the page: one sentence about an error or a state that the user has to know.
+
+import { find } from "../elements";
+
+/** Shows a sentence until the next one, or until it is cleared. */
+export function showNotice(sentence: string): void {
+  const notice = find("notice", HTMLElement);
+  if (notice.textContent !== sentence) notice.textContent = sentence;
+  notice.hidden = false;
+}
+
+/** Clears the notice; if a sentence is given, only that one. */
+export function clearNotice(sentence?: string): void {
+  const notice = find("notice", HTMLElement);
+  if (sentence !== undefined && notice.textContent !== sentence) return;
+  notice.hidden = true;
+  notice.textContent = "";
+}
+
+/** A form field has an invalid value. */
+export class FormError extends Error {
+  constructor(
+    readonly field: HTMLElement,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Shows an error's message. The field of a FormError gets the focus and is marked until it is changed. */
+export function showError(error: unknown): void {
+  showNotice(error instanceof Error ? error.message : String(error));
+  if (!(error instanceof FormError)) return;
+  const { field } = error;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", "notice");
+  field.focus();
+  const unmark = () => {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-describedby");
+  };
+  field.addEventListener("input", unmark, { once: true });
+}

@@ -1,0 +1,99 @@
+"""A library that is not this version's own is never called: the reason is returned, and nothing crashes."""
+
+import ctypes
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import safetensors
+import torch
+
+from scanline.kernels.cpu import bindings
+
+pytestmark = pytest.mark.skipif(not bindings.available(), reason="the cpu kernel was not compiled")
+REAL = bindings.LIBRARY
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the bindings look for their library, which has not been loaded yet."""
+    monkeypatch.setattr(bindings, "LIBRARY", tmp_path / REAL.name)
+    bindings._load.cache_clear()
+    yield tmp_path / REAL.name
+    bindings._load.cache_clear()
+
+
+def reason() -> str:
+    assert not bindings.available()
+    return bindings.unavailable_reason() or ""
+
+
+def end_of_segments(elf: bytes) -> int:
+    """The first length at which the dynamic loader finds all that it maps."""
+    (table,), (entry, count) = struct.unpack_from("<Q", elf, 32), struct.unpack_from("<HH", elf, 54)
+    segments = [struct.unpack_from("<IIQQQQQQ", elf, table + i * entry) for i in range(count)]
+    return max(offset + size for _, _, offset, _, _, size, _, _ in segments)
+
+
+def test_the_library_loads_and_computes(library: Path) -> None:
+    shutil.copy(REAL, library)
+    assert bindings.unavailable_reason() is None
+    assert "portable" in bindings.instruction_sets()
+
+
+def test_no_library(library: Path) -> None:
+    assert reason() == "the cpu kernel was not compiled at install (no C++ compiler?)"
+
+
+@pytest.mark.parametrize("name", ["_step.abi1.so", "_step.cpython-311-x86_64-linux-gnu.so", "_step.so"])
+def test_a_library_of_another_name_is_not_loaded(library: Path, name: str) -> None:
+    shutil.copy(REAL, library.with_name(name))
+    assert reason() == f"the cpu kernel was compiled by another version ({name}), install it again"
+
+
+def test_a_library_of_an_older_version_is_refused_under_the_new_name(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(REAL, library)
+    monkeypatch.setattr(bindings, "ABI", bindings.ABI + 1)
+    assert f"has ABI {bindings.expected_abi() - 1:#x} instead of {bindings.expected_abi():#x}" in reason()
+
+
+@pytest.mark.parametrize("changed", ["Shape", "_Slots", "_Tensor"])
+def test_a_library_with_a_struct_of_another_size_is_refused(
+    library: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    class Larger(getattr(bindings, changed)):  # type: ignore[misc]
+        _fields_ = (("one_more", ctypes.c_int64),)
+
+    shutil.copy(REAL, library)
+    monkeypatch.setattr(bindings, changed, Larger)
+    assert "has ABI" in reason()
+
+
+def test_a_foreign_library_is_refused(library: Path) -> None:
+    shutil.copy(safetensors._safetensors_rust.__file__, library)
+    assert "undefined symbol: scanline_abi" in reason()
+
+
+def test_a_library_for_another_processor_is_refused(library: Path) -> None:
+    elf = bytearray(REAL.read_bytes())
+    elf[18:20] = struct.pack("<H", 0xFFFF)  # e_machine
+    library.write_bytes(elf)
+    assert reason().startswith("the cpu kernel cannot be loaded (")
+
+
+def test_a_truncated_library_is_refused(library: Path) -> None:
+    elf = REAL.read_bytes()
+    for length in (0, 3, 40, 100, 5000, len(elf) // 2, end_of_segments(elf) - 1):
+        library.write_bytes(elf[:length])
+        bindings._load.cache_clear()
+        assert reason().startswith("the cpu kernel cannot be loaded ("), length
+
+
+def test_a_state_that_is_not_float32_is_refused() -> None:
+    slots = {"position": torch.zeros(1, dtype=torch.int64), "s": torch.zeros(1).half(), "z": torch.zeros(1)}
+    with pytest.raises(AssertionError):
+        bindings._slots(slots)

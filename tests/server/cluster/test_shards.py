@@ -1,0 +1,124 @@
+"""Requests cut into shards, the relay of their events, and the sum of several engines' statistics."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.histogram import Histogram
+from scanline.model.sampling.messages import (
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Scheduled,
+    Scored,
+    ScoreRequest,
+    Stats,
+)
+from scanline.server.cluster.replica import RelayJob
+from tests.support.patience import PATIENCE
+
+IMAGE = bytes(range(100, 135))
+PICTURES = (bytes(35), bytes([9] * 35))
+MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
+
+
+def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[int, bytes]:
+    """Run an engine on these commands; return its results by image."""
+    generator = Generator(grey, 5, threads=1)
+    engine = Engine(generator)
+    for command in commands:
+        engine.accept(command)
+    events: list[Event] = []
+    while not engine.idle:
+        events += engine.tick()
+    generator.close()
+    finished = {event.index: event.image for event in events if isinstance(event, Finished)}
+    return finished | {event.index: event.bits for event in events if isinstance(event, Scored)}
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        GenerateRequest(0, 9, seed=7, temperature=0.8),
+        GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS),
+        ScoreRequest(0, PICTURES * 4),
+    ],
+    ids=["paint", "complete", "score"],
+)
+def test_shards_together_are_the_whole_request(grey: Transformer, whole: GenerateRequest | ScoreRequest) -> None:
+    indices = tuple(whole.indices)
+    shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
+    assert done(grey, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(grey, whole)
+
+
+def test_a_shard_carries_only_the_pictures_it_needs() -> None:
+    shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
+    assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
+    assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
+
+
+def passed_on(job: RelayJob) -> list[list[Event]]:
+    async def collect() -> list[list[Event]]:
+        return [events async for events in job.events()]
+
+    return asyncio.run(collect())
+
+
+def test_a_relay_job_passes_on_all_events() -> None:
+    job = RelayJob(GenerateRequest(0, 2, seed=7).shard((1,)))
+    events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
+    for event in events:
+        job.receive(event)
+    assert (job.has_ended, job.images_left, passed_on(job)) == (True, 0, [events])
+
+
+def test_a_relay_job_ends_with_its_failure() -> None:
+    job = RelayJob(GenerateRequest(0, 2, seed=7))
+    job.receive(Failed(0, "It broke."))
+    assert passed_on(job) == [[Failed(0, "It broke.")]]
+
+
+def test_a_relay_job_that_is_over_does_not_pause() -> None:
+    async def collect() -> list[list[Event]]:
+        job = RelayJob(GenerateRequest(0, 2, seed=7))
+        scheduled, finished = Scheduled(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
+        job.receive(scheduled)
+        found = []
+        async for events in job.events(lambda: PATIENCE):
+            found.append(events)
+            for event in finished if len(found) == 1 else ():
+                job.receive(event)
+        return found
+
+    began = time.monotonic()
+    assert [len(events) for events in asyncio.run(collect())] == [1, 2]
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_the_rest_of_a_relay_job_is_what_its_shard_misses() -> None:
+    job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
+    assert job.remainder.only == (3, 5, 8)
+    job.receive(Finished(0, 5, IMAGE, 2.5))
+    assert job.remainder.only == (3, 8)
+
+
+def test_statistics_of_engines_are_added() -> None:
+    one, other = Stats(images_running=2, steps=5), Stats(images_running=3, steps=7)
+    one.queue.add(0.5)
+    other.queue.add(30.5, times=2)
+    both = one + other
+    assert (both.images_running, both.steps, both.queue.sum) == (5, 12, 61.5)
+    assert np.sum(both.queue.counts) == 3
+
+
+def test_histograms_of_different_bounds_cannot_be_added() -> None:
+    with pytest.raises(AssertionError):
+        Histogram((1.0,)) + Histogram((2.0,))
