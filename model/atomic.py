@@ -1,4 +1,4 @@
-"""Files that are old or new, whatever happens while they are written."""
+"""Atomic writes: a file has its old content or its new one, whatever happens while it is written."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Calls `write` with a path beside `path`, then moves what it wrote there; a kill leaves the old file."""
+    """Call `write` with a temporary path, then move the file there to `path`; a kill leaves the old file.
+
+    OSError names `path`, also where the failing call did not know it (a full disk).
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(temporary)
@@ -15,7 +18,7 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        if error.filename is None and error.errno is not None:  # of a write, which knows no name: a full disk
+        if error.filename is None and error.errno is not None:  # write(2) reports no name
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     finally:

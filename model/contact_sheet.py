@@ -1,4 +1,4 @@
-"""Many small images as one picture: rows of a grid that is as near a square as it can be."""
+"""Contact sheets: many small images as one picture, row by row in a grid that is nearly square."""
 
 from math import ceil, sqrt
 from pathlib import Path
@@ -8,9 +8,14 @@ from PIL import Image
 
 from scanline.model.atomic import write_atomically
 
+UNPAINTED = 128  # the grey that pictures show for a byte that is not painted yet
+
 
 def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:
-    """Images [n, H, W] or [n, H, W, 3] uint8, row by row; empty places are black."""
+    """Return images [n, H, W] or [n, H, W, 3] uint8 as one picture, row by row; unused cells are black.
+
+    columns: the square root of n, rounded up, where it is None.
+    """
     count, height, width = images.shape[:3]
     columns = ceil(sqrt(count)) if columns is None else columns
     rows = ceil(count / columns)
@@ -22,5 +27,5 @@ def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:
 
 
 def save(images: np.ndarray, path: Path, columns: int | None = None) -> None:
-    """Writes the sheet as a PNG, atomically."""
+    """Write the sheet as a PNG, atomically."""
     write_atomically(path, lambda temporary: sheet(images, columns).save(temporary, format="PNG"))

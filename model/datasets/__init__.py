@@ -1,6 +1,5 @@
-"""The published image sets, read as their sites publish them: uint8 arrays [images, N], raster order,
-channels innermost, and the class of each image. A file that is missing, truncated or something else stops with one
-sentence."""
+"""The published image sets, read from the files that their sites publish: images [n, N] uint8 in raster order, channels
+innermost, and their classes. DataError says in one sentence which file is missing, truncated or something else."""
 
 from pathlib import Path
 
@@ -19,14 +18,14 @@ SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
 
 
 def load(name: str, directory: Path, split: str) -> np.ndarray:
-    """Images [n, N] uint8 of `split` ("train" or "test") of the set `name` in `directory`."""
+    """Return the images [n, N] uint8 of `split` ("train" or "test") of the set `name` in `directory`."""
     if not directory.is_dir():
         raise DataError(f"{directory} is not a directory")
     return DATASETS[name](directory, split)
 
 
 def labels(name: str, directory: Path, split: str, images: np.ndarray) -> np.ndarray:
-    """The class [n] uint8 of each of `images` [n, N], which `load` read of the same split."""
+    """Return the class [n] uint8 of each of `images` [n, N], which `load` returned for the same split."""
     found = LABELS[name](directory, split)
     if len(found) != len(images):
         raise DataError(f"{directory} holds {len(found)} labels for the {len(images)} {split} images of {name}")
@@ -34,12 +33,12 @@ def labels(name: str, directory: Path, split: str, images: np.ndarray) -> np.nda
 
 
 def first_byte_histogram(images: np.ndarray) -> tuple[float, ...]:
-    """How often each value is the first byte of images [n, N]: 256 shares of 1."""
+    """Return how often each value is the first byte of images [n, N]: 256 shares of 1."""
     return tuple((np.bincount(images[:, 0], minlength=256) / len(images)).tolist())
 
 
 def of_shape(height: int, width: int, channels: int) -> str:
-    """The set whose images have this shape; DataError where there is none."""
+    """Return the set whose images have this shape; DataError where there is none."""
     for name, shape in SHAPES.items():
         if shape == (height, width, channels):
             return name

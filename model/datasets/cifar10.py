@@ -1,8 +1,8 @@
 """CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's tar.
 
 A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The python
-version's batches are pickles: they are read by an unpickler that builds nothing but lists, dicts, strings
-and a stand-in for arrays, since numpy's own classes can be crashed by what a pickle tells them.
+version's batches are pickles: they are read by an unpickler that builds only lists, dicts, strings and a
+stand-in for arrays, because a crafted pickle can crash numpy's own classes.
 """
 
 import io
@@ -22,19 +22,19 @@ FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the se
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = 3072
 Batch = tuple[np.ndarray, np.ndarray]  # pixels [n, 3072] in planes, labels [n], both uint8
-# what unpickling raises on bytes that are no pickle, the last two where it reads a length of terabytes
+# exceptions of the unpickler on bytes that are not a pickle, the last two where it reads a length of terabytes
 _NO_PICKLE: tuple[type[Exception], ...] = (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError)
 _NO_PICKLE += (AttributeError, MemoryError, OverflowError)
 
 
 def load(directory: Path, split: str) -> np.ndarray:
-    """[50000 or 10000, 3072] uint8, channels innermost."""
+    """Return the images [50000 or 10000, 3072] uint8, channels innermost."""
     planes = np.concatenate([pixels for pixels, _ in _batches(directory, split, labelled=False)])
     return np.ascontiguousarray(planes.reshape(-1, 3, 1024).transpose(0, 2, 1)).reshape(-1, PIXELS)
 
 
 def labels(directory: Path, split: str) -> np.ndarray:
-    """The class [50000 or 10000] uint8 of each image of `load`, a place in CLASSES."""
+    """Return the class [50000 or 10000] uint8 of each image of `load`, an index in CLASSES."""
     return np.concatenate([labels for _, labels in _batches(directory, split, labelled=True)])
 
 
@@ -59,18 +59,18 @@ def _from_binary(directory: Path, split: str) -> list[Batch]:
 
 
 def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
-    wanted = {f"cifar-10-batches-py/{name}": name for name in BATCHES[split]}
+    members = {f"cifar-10-batches-py/{name}": name for name in BATCHES[split]}
     batches = {}
     try:
         with tarfile.open(path, "r:*") as tar:
             for member in tar:
-                if member.name in wanted and (file := tar.extractfile(member)):
+                if member.name in members and (file := tar.extractfile(member)):
                     batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None
-    if missing := sorted(set(wanted) - set(batches)):
+    if missing := sorted(set(members) - set(batches)):
         raise DataError(f"{path} lacks {missing[0]}")
-    return [batches[name] for name in wanted]
+    return [batches[name] for name in members]
 
 
 def _unpickled(path: Path, name: str, data: bytes, labelled: bool) -> Batch:
@@ -92,7 +92,7 @@ def _unpickled(path: Path, name: str, data: bytes, labelled: bool) -> Batch:
 
 
 class _Type:
-    """Stands for numpy.dtype: keeps its name."""
+    """A stand-in for numpy.dtype that keeps its name."""
 
     def __init__(self, name: object = None, *_: object) -> None:
         self.name = name
@@ -102,7 +102,7 @@ class _Type:
 
 
 class _Array:
-    """Stands for a numpy array: keeps what the pickle says of it, to be checked in `rows`."""
+    """A stand-in for a numpy array that keeps its pickled state, which `rows` checks."""
 
     state: tuple[Any, ...]
 
@@ -113,16 +113,16 @@ class _Array:
         self.state = state
 
     def rows(self) -> np.ndarray:
-        """[n, 3072] uint8; AttributeError, TypeError or ValueError where it is anything else."""
+        """Return the array [n, 3072] uint8; AttributeError, TypeError or ValueError where it is anything else."""
         _, (count, width), kind, by_columns, raw = self.state
         if kind.name != "u1" or width != PIXELS:
             raise ValueError(f"{count} x {width} of {kind.name}")
-        raw = raw.encode("latin1") if isinstance(raw, str) else raw  # Python 2 made no difference
+        raw = raw.encode("latin1") if isinstance(raw, str) else raw  # Python 2 did not distinguish them
         return np.frombuffer(raw, np.uint8).reshape(count, width, order="F" if by_columns else "C")
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Builds lists, dicts, strings and stand-ins for arrays; anything else that a pickle asks for is refused."""
+    """An unpickler that builds lists, dicts, strings and stand-ins for arrays, and refuses any other class."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":

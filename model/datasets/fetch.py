@@ -1,4 +1,4 @@
-"""Fetching the published files from public mirrors, by checksum (pooch, of the `train` extra)."""
+"""Download of the published files from public mirrors, checked by checksum (pooch, of the `train` extra)."""
 
 from pathlib import Path
 
@@ -17,15 +17,15 @@ SOURCES = {"mnist": (MNIST_MIRROR, MNIST_FILES), "cifar10": (CIFAR10_MIRROR, CIF
 
 
 def fetch(name: str, directory: Path) -> None:
-    """Brings the files of a set into `directory` where they are not there yet; DataError where that fails."""
+    """Download the files of a set that `directory` lacks; DataError where that fails."""
     try:
         import pooch
     except ModuleNotFoundError:
-        raise DataError("fetching data needs pooch; install scanline[train]") from None
+        raise DataError("--fetch needs pooch; install scanline[train]") from None
     mirror, files = SOURCES[name]
     for file, checksum in files.items():
         try:
             pooch.retrieve(mirror + file, known_hash=checksum, fname=file, path=directory)
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
-            raise DataError(f"{mirror}{file} could not be fetched: {reason}") from None
+            raise DataError(f"{mirror}{file} could not be downloaded: {reason}") from None

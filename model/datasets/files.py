@@ -1,4 +1,4 @@
-"""Reading a data file, plain or gzipped, whole or not at all."""
+"""Reading of a data file, plain or gzipped."""
 
 import gzip
 import zlib
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 class DataError(ValueError):
-    """A data file or directory that is wrong; the message is one sentence for the user."""
+    """A data file or directory is wrong; the message is one sentence for the user."""
 
 
 def read(directory: Path, name: str) -> tuple[Path, bytes]:
-    """The file `name` or `name`.gz of a directory, unpacked, and which of the two it was."""
+    """Return the path and the unpacked bytes of `name` or `name`.gz in a directory; DataError where none is whole."""
     for path in (directory / name, directory / f"{name}.gz"):
         if path.is_file():
             try:

@@ -15,7 +15,7 @@ MAGIC_OF_LABELS = 0x00000801  # one dimension
 
 
 def load(directory: Path, split: str) -> np.ndarray:
-    """[60000 or 10000, 784] uint8; fewer images where the file's header says so."""
+    """Return the images [60000 or 10000, 784] uint8, or as many as the file's header announces."""
     path, data = read(directory, FILES[split][0])
     if len(data) < 16:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
@@ -32,7 +32,7 @@ def load(directory: Path, split: str) -> np.ndarray:
 
 
 def labels(directory: Path, split: str) -> np.ndarray:
-    """The digit [60000 or 10000] uint8 that each image of `load` shows."""
+    """Return the digit [60000 or 10000] uint8 that each image of `load` shows."""
     path, data = read(directory, LABELS[split])
     if len(data) < 8:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
@@ -44,5 +44,5 @@ def labels(directory: Path, split: str) -> np.ndarray:
         raise DataError(f"{path} holds {len(data) - 8} labels, not the {count} that it announces")
     found = np.frombuffer(data, np.uint8, offset=8)
     if count and found.max() > 9:
-        raise DataError(f"{path} is not of MNIST: it holds the label {found.max()}")
+        raise DataError(f"{path} is not MNIST: it holds the label {found.max()}")
     return found

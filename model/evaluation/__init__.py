@@ -1,5 +1,4 @@
-"""What a model's images are worth beside real ones: distances, shares and pictures for one report.
+"""Evaluation of a model: bits/dim of test images, and a report that compares its samples with test images.
 
-A small classifier of the same data looks at both; every figure of samples stands beside the same figure of test
-images, since none of them means anything alone.
+Every number of the samples is reported with the same number of test images, because none means anything alone.
 """

@@ -1,6 +1,6 @@
-"""Where trained classifiers are kept: safetensors, named after the data, its checksum and the recipe.
+"""The cache of trained classifiers: safetensors files named after the data, its checksum and the recipe.
 
-A file that is not what its name says is not used, and replaced.
+A file that does not hold what its name says is ignored and overwritten.
 """
 
 import os
@@ -8,36 +8,52 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from scanline.model.atomic import write_atomically
-from scanline.model.evaluation.classifier import Classifier
-from scanline.model.evaluation.train_classifier import RECIPE
+from scanline.model.config import ModelConfig
+from scanline.model.evaluation.classifier import RECIPE, Classifier, train_classifier, update_count
+from scanline.model.evaluation.comparison import LabelledData, Stage
+
+SEED = 0
 
 
-def default_directory() -> Path:
-    """The user's cache, as XDG_CACHE_HOME has it."""
+def cached_classifier(
+    data: LabelledData, config: ModelConfig, cache: Path | None, device: torch.device, stage: Stage
+) -> Classifier:
+    """Return the classifier of the training images: from the cache, or trained and cached.
+
+    cache: the directory, the user's own where it is None. OSError, before any training, where nothing can be written
+    there.
+    """
+    shape = (config.height, config.width, config.channels)
+    path = cache_path(cache or cache_directory(), data.dataset, data.training, data.training_labels)
+    found = load_cached(path, shape)
+    if found is None:
+        _check_writable(path)
+        progress = stage("training the classifier", update_count(data.dataset, len(data.training)), "updates")
+        found = train_classifier(data.dataset, shape, data.training, data.training_labels, SEED, device, progress)
+        store(found, path)
+    return found.to(device)
+
+
+def cache_directory() -> Path:
+    """Return the user's cache directory for Scanline, which honours XDG_CACHE_HOME."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "scanline"
 
 
-def path_of(directory: Path, dataset: str, images: np.ndarray, labels: np.ndarray, seed: int) -> Path:
-    """The file of a classifier of these images and labels."""
+def cache_path(directory: Path, dataset: str, images: np.ndarray, labels: np.ndarray) -> Path:
+    """Return the file of the classifier of these images and labels."""
     digest = sha256(np.ascontiguousarray(images).data)
     digest.update(np.ascontiguousarray(labels).data)
-    return directory / f"classifier-{dataset}-{digest.hexdigest()[:16]}-recipe{RECIPE}-seed{seed}.safetensors"
+    return directory / f"classifier-{dataset}-{digest.hexdigest()[:16]}-recipe{RECIPE}-seed{SEED}.safetensors"
 
 
-def check_writable(path: Path) -> None:
-    """OSError where no file can be written there; asked before the work, not after it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path.with_name(f"{path.name}.try"), lambda temporary: temporary.write_bytes(b""))
-    path.with_name(f"{path.name}.try").unlink()
-
-
-def recall(path: Path, shape: tuple[int, int, int]) -> Classifier | None:
-    """The classifier of a file; None where it is missing or no such classifier."""
+def load_cached(path: Path, shape: tuple[int, int, int]) -> Classifier | None:
+    """Return the classifier of a file; None where the file is missing or holds something else."""
     classifier = Classifier(*shape)
     try:
         classifier.load_state_dict(load(path.read_bytes()))
@@ -46,7 +62,14 @@ def recall(path: Path, shape: tuple[int, int, int]) -> Classifier | None:
     return classifier.eval().requires_grad_(False)
 
 
-def keep(classifier: Classifier, path: Path) -> None:
-    """Writes it for the next time, atomically."""
+def store(classifier: Classifier, path: Path) -> None:
+    """Write a classifier to the cache, atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in classifier.state_dict().items()}
     write_atomically(path, lambda temporary: temporary.write_bytes(save(tensors)))
+
+
+def _check_writable(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    attempt = path.with_name(f"{path.name}.try")
+    write_atomically(attempt, lambda temporary: temporary.write_bytes(b""))
+    attempt.unlink()

@@ -1,79 +1,102 @@
-"""The numbers of a report, as evaluation.json and programs read them: samples beside test images, key by key."""
+"""The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of test images."""
 
 from math import sqrt
 from typing import Any
 
 import numpy as np
+import torch
 
 from scanline.model.datasets import CLASSES
-from scanline.model.evaluation.classifier import FEATURES, RECOGNISABLE
-from scanline.model.evaluation.frechet import frechet_distance
-from scanline.model.evaluation.samples import CLOSE, Evidence
-from scanline.model.evaluation.train_classifier import RECIPE
+from scanline.model.evaluation.classifier import FEATURES, RECIPE, RECOGNISABLE
+from scanline.model.evaluation.comparison import Comparison
+
+CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
 
 
-def figures(found: Evidence) -> dict[str, Any]:
-    """A JSON object; shares are of 1, distances between images in grey levels of a byte (0 to 255)."""
-    samples = len(found.painted.images)
+def quality(found: Comparison) -> dict[str, Any]:
+    """Return a JSON object; shares are of 1, distances between images in grey levels of a byte (0 to 255)."""
+    bits = found.painted.bits_per_dim
+    accuracy = (found.test_predictions.classes == found.data.test_labels).mean()
     return {
-        "samples": samples,
+        "samples": len(bits),
         "seed": found.seed,
-        "sample_bits_per_dim": _mean(found.painted.bits_per_dim),
+        "sample_bits_per_dim": {"mean": float(bits.mean()), "standard_error": standard_error(bits)},
         "frechet_distance": _frechet(found),
         "recognisable": _recognisable(found),
         "classes": {
-            "names": list(CLASSES[found.dataset]),
-            "samples": found.sample_looks.class_shares,
-            "test_images": found.test_looks.class_shares,
+            "names": list(CLASSES[found.data.dataset]),
+            "samples": found.sample_predictions.class_shares,
+            "test_images": found.test_predictions.class_shares,
         },
         "nearest_training_image": _nearest(found),
-        "classifier": {
-            "recipe": RECIPE,
-            "features": FEATURES,
-            "test_accuracy": float((found.test_looks.classes == found.test_labels).mean()),
-        },
+        "classifier": {"recipe": RECIPE, "features": FEATURES, "test_accuracy": float(accuracy)},
     }
 
 
-def _mean(values: np.ndarray) -> dict[str, float]:
-    return {"mean": float(values.mean()), "standard_error": float(values.std(ddof=1)) / sqrt(len(values))}
+def standard_error(values: np.ndarray) -> float | None:
+    """Return the standard error of the mean of values [n]; None of a single one."""
+    return float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else None
 
 
-def _frechet(found: Evidence) -> dict[str, Any]:
-    """As many samples as chosen test images, each against the other half of the test images."""
+def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Return |mu_1 - mu_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^(1/2)) of features [n, F] and [m, F]; n, m may be below F.
+
+    It is the distance between two clouds of features, each taken for a Gaussian (Dowson and Landau, 1982; with the
+    features of an Inception network it is the FID of Heusel et al., 2017). It is biased upward for finite samples:
+    compare values of equal n and m. ValueError for fewer than two rows.
+    """
+    if min(len(first), len(second)) < 2:
+        raise ValueError(f"a covariance needs at least 2 images, not {min(len(first), len(second))}")
+    (mean_1, covariance_1), (mean_2, covariance_2) = _gaussian(first), _gaussian(second)
+    values, vectors = torch.linalg.eigh(covariance_1)
+    root = vectors * values.clamp(min=0).sqrt() @ vectors.T  # eigenvalues below 0 are rounding
+    shared = torch.linalg.eigvalsh(root @ covariance_2 @ root).clamp(min=0).sqrt().sum()
+    apart = (mean_1 - mean_2).square().sum()
+    return max(0.0, float(apart + covariance_1.trace() + covariance_2.trace() - 2 * shared))
+
+
+def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean [F] and the covariance [F, F], float64."""
+    values = torch.from_numpy(np.ascontiguousarray(features, np.float64))
+    return values.mean(dim=0), torch.cov(values.T).reshape(values.shape[1], -1)
+
+
+def _frechet(found: Comparison) -> dict[str, Any]:
+    """Compare as many samples as chosen test images, each with the other half of the test images."""
     count = len(found.chosen)
-    others = found.test_looks.features[found.others]
+    others = found.test_predictions.features[found.others]
     return {
         "features": "of this report's classifier, not of an Inception network",
         "images": count,
         "against": len(others),
-        "samples": frechet_distance(found.sample_looks.features[:count], others),
-        "test_images": frechet_distance(found.test_looks.features[found.chosen], others),
+        "samples": frechet_distance(found.sample_predictions.features[:count], others),
+        "test_images": frechet_distance(found.test_predictions.features[found.chosen], others),
     }
 
 
-def _recognisable(found: Evidence) -> dict[str, float]:
-    sure = found.test_looks.recognised
-    right = found.test_looks.classes == found.test_labels
+def _recognisable(found: Comparison) -> dict[str, float]:
+    recognised = found.test_predictions.recognised
+    right = found.test_predictions.classes == found.data.test_labels
     return {
         "confidence": RECOGNISABLE,
-        "samples": float(found.sample_looks.recognised.mean()),
-        "test_images": float(sure.mean()),
-        "test_images_right": float(right[sure].mean()) if sure.any() else 0.0,
+        "samples": float(found.sample_predictions.recognised.mean()),
+        "test_images": float(recognised.mean()),
+        "test_images_right": float(right[recognised].mean()) if recognised.any() else 0.0,
     }
 
 
-def _nearest(found: Evidence) -> dict[str, Any]:
-    """Samples that were learnt by heart lie closer to the training images than test images do."""
+def _nearest(found: Comparison) -> dict[str, Any]:
+    """Compare distances to training images: memorised samples lie closer to them than test images do."""
     samples, tests = found.sample_neighbours.distances[:, 0], found.test_neighbours.distances[:, 0]
+    close = float(np.quantile(tests, CLOSE))
     return {
-        "training_images": len(found.training),
+        "training_images": len(found.data.training),
         "samples_median": float(np.median(samples)),
         "test_images_median": float(np.median(tests)),
         "samples_least": float(samples.min()),
         "test_images_least": float(tests.min()),
         "copies": int((samples == 0).sum()),
-        "close_is_below": float(np.quantile(tests, CLOSE)),
-        "samples_close": float((samples < np.quantile(tests, CLOSE)).mean()),
+        "close_is_below": close,
+        "samples_close": float((samples < close).mean()),
         "test_images_close": CLOSE,
     }

@@ -1,8 +1,8 @@
-"""Weights of model directories: model.safetensors, in shards with an index above 16 MB. Loading is strict: a
-directory is right in every tensor or it is refused with one sentence.
+"""Weights of model directories: model.safetensors, in shards with an index above 16 MB.
 
-Weights are stored in float16 (widening is exact) and computed in float32. A save is atomic, however many files it
-has: each is written beside its place and moved there, and one of the moves turns the old model into the new one.
+Loading is strict: every tensor must be present, of the right shape and finite, or ModelDirectoryError says in one
+sentence what is wrong. Weights are stored in float16 (widening is exact) and computed in float32. A save is atomic,
+however many files it has.
 """
 
 import json
@@ -25,29 +25,37 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Writes config.json and the weights; a full disk or a kill at any point leaves the old model or the new one.
+    """Write config.json and the weights. A full disk or a kill at any point leaves the old model or the new one.
 
-    What is loaded changes with one move, of the index where there is one, else of the only file of weights. Shards
-    are named after their bytes, so that none of the old index's is touched before. Where config.json is another
-    model's, the index carries the new one until it lies in its place.
+    A reader follows the index where there is one, else model.safetensors; so one atomic move changes what is loaded.
     """
     directory.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
     shards = _shards(tensors)
     config = model.config.to_dict()
     text = json.dumps(config, indent=1) + "\n"
-    another = (directory / CONFIG).exists() and (directory / CONFIG).read_bytes() != text.encode()
-    places = _write_shards(shards, directory) if another or len(shards) > 1 else {}
-    if another:
+    replaces_another = (directory / CONFIG).exists() and (directory / CONFIG).read_bytes() != text.encode()
+
+    # Shards first: their names carry a checksum, so no shard that the old index names is overwritten.
+    places = _write_shards(shards, directory) if replaces_another or len(shards) > 1 else {}
+    if replaces_another:
+        # config.json and the weights cannot change in one move. An index that carries the configuration can: from here
+        # on the new model is loaded, whatever config.json says.
         _write_text(directory / INDEX, json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1))
+        # Now config.json may follow, before the index below stops carrying the configuration.
         _write_text(directory / CONFIG, text)
     if len(shards) > 1:
+        # Same configuration: this move alone turns the old weights into the new ones.
         _write_text(directory / INDEX, json.dumps({"weight_map": places}, indent=1))
+        # The index takes precedence, so the old single file is only a waste of space.
         (directory / WEIGHTS).unlink(missing_ok=True)
     else:
+        # The single file has to be there before the index that takes precedence over it goes.
         write_atomically(directory / WEIGHTS, partial(_write_tensors, tensors))
         (directory / INDEX).unlink(missing_ok=True)
+    # In a new directory config.json comes last: a kill before it leaves no directory that looks like a model.
     _write_text(directory / CONFIG, text)
+    # Old shards go when nothing names them any more.
     kept = places.values() if len(shards) > 1 else ()
     for path in directory.iterdir():
         if SHARD.fullmatch(path.name) and path.name not in kept:
@@ -55,9 +63,9 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
 
 
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
-    """The model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
+    """Return the model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
     config = load_config(directory)
-    with torch.device("meta"):  # shapes alone: what config.json says takes no memory before the weights say it too
+    with torch.device("meta"):  # shapes only: sizes in config.json take no memory before the weights confirm them
         expected = Transformer(config).state_dict()
     found: dict[str, torch.Tensor] = {}
     for file in weight_files(directory):
@@ -74,7 +82,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dict[str, str]:
-    """Writes each to a file of its own; which tensor lies in which."""
+    """Write each shard to a file of its own and return the file of each tensor."""
     places = {}
     for i, shard in enumerate(shards, 1):
         data = save(shard)
@@ -85,15 +93,14 @@ def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dic
 
 
 def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """As plain bytes: safetensors' own save_file would make a file that only its owner can read."""
-    path.write_bytes(save(tensors))
+    path.write_bytes(save(tensors))  # safetensors' save_file would make a file that only its owner can read
 
 
 def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:
-    """Adds the tensors of one file to `found`, each checked against `expected`."""
+    """Add the tensors of one file to `found`, each checked against `expected`."""
     try:
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 (a safe_open handle is no mapping)
+            for name in file.keys():  # noqa: SIM118 (a safe_open handle is not a mapping)
                 if name not in expected or name in found:
                     raise ModelDirectoryError(f"{path}: unexpected tensor {name!r}")
                 tensor = file.get_tensor(name)
@@ -114,7 +121,7 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str
 
 
 def _shards(tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """Tensors in order, packed into files of at most SHARD_BYTES (a larger tensor has its own)."""
+    """Return the tensors in order, split into files of at most SHARD_BYTES (a larger tensor has its own)."""
     shards: list[dict[str, torch.Tensor]] = [{}]
     room = SHARD_BYTES
     for name, tensor in tensors.items():

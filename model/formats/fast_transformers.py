@@ -1,6 +1,6 @@
 """Checkpoints of the authors' published code: a torch file with `model_state`, read strictly and written back.
 
-Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and sine position side by side,
+Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and sine position concatenated,
 post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), floored at e^-7.
 """
 
@@ -15,8 +15,9 @@ from scanline.model.config import ModelConfig
 from scanline.model.network.embedding import waves
 from scanline.model.network.transformer import Transformer
 
-SHAPES = {784: (28, 28, 1), 3072: (32, 32, 3)}  # N -> height, width, channels
-HEAD = 32  # key and value width of a head in all their published models; no tensor tells it
+SIZES = {784: (28, 28, 1), 3072: (32, 32, 3)}  # N -> height, width, channels
+DATASETS = {784: "mnist", 3072: "cifar10"}
+HEAD = 32  # key and value width of a head in all their published models; no tensor implies it
 EXPRESSIBLE = {
     "norm": "post",
     "activation": "relu",
@@ -40,11 +41,11 @@ State = dict[str, torch.Tensor]
 
 
 class ForeignCheckpointError(ValueError):
-    """A file that is not such a checkpoint; the message is one sentence that says what was found."""
+    """The file is not such a checkpoint; the message is one sentence that says what was found."""
 
 
 def read_checkpoint(path: Path) -> State:
-    """The tensors of a checkpoint, float32."""
+    """Return the tensors of a checkpoint, float32."""
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -68,7 +69,8 @@ def read_checkpoint(path: Path) -> State:
 def from_state(
     state: State, histogram: tuple[float, ...] | None = None, heads: int | None = None, scale: str = "exp"
 ) -> Transformer:
-    """Their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is missing, strange or misshapen.
+    """Return their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is missing, unknown or
+    misshapen.
 
     histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0. heads:
     where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same numbers.
@@ -96,14 +98,19 @@ def from_state(
     return model
 
 
+def dataset_of(state: State) -> str:
+    """Return the data set that a checkpoint was trained on, as its image size implies."""
+    return DATASETS[_image_bytes(state)]
+
+
 def to_state(model: Transformer) -> State:
-    """The way back; ValueError with one sentence where their code cannot express the model."""
+    """Return our model as theirs; ValueError with one sentence where their code cannot express it."""
     config = model.config
-    for name, wanted in EXPRESSIBLE.items():
-        if getattr(config, name) != wanted:
-            raise ValueError(f"the authors' code knows no {name} of {getattr(config, name)!r}, only {wanted!r}")
-    if config.bytes not in SHAPES or SHAPES[config.bytes] != (config.height, config.width, config.channels):
-        raise ValueError(f"the authors' code knows MNIST's and CIFAR-10's images, not {config.size}")
+    for name, only in EXPRESSIBLE.items():
+        if getattr(config, name) != only:
+            raise ValueError(f"the authors' code has no {name} of {getattr(config, name)!r}, only {only!r}")
+    if config.bytes not in SIZES or SIZES[config.bytes] != (config.height, config.width, config.channels):
+        raise ValueError(f"the authors' code reads MNIST's and CIFAR-10's images, not {config.size}")
     held = model.state_dict()
     state = {
         "pos_embedding.pe": waves(config.bytes - 1, config.model_width // 2).unsqueeze(0),
@@ -120,32 +127,30 @@ def to_state(model: Transformer) -> State:
 
 
 def write_checkpoint(model: Transformer, path: Path) -> None:
-    """`to_state` in a file as their training code writes it."""
-    held = BytesIO()  # torch's own writer of files hides why it fails
+    """Write `to_state` to a file as their training code does."""
+    held = BytesIO()  # torch.save to a file hides the reason of a failure
     torch.save({"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}, held)
     path.write_bytes(held.getbuffer())
 
 
 def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:
-    """What the shapes of the tensors imply."""
-    length = _shape(state, "pos_embedding.pe", 3)[1] + 1
-    if length not in SHAPES:
-        raise ForeignCheckpointError(f"its images have {length} bytes, neither MNIST's 784 nor CIFAR-10's 3072")
+    """Return the configuration that the shapes of the tensors imply."""
+    length = _image_bytes(state)
     outputs, width = _shape(state, "predictor.weight", 2)
     keys = _shape(state, "transformer.layers.0.attention.query_projection.weight", 2)[0]
     hidden = _shape(state, "transformer.layers.0.linear1.weight", 2)[0]
     if heads is None and (width % HEAD or keys % (width // HEAD)):
-        raise ForeignCheckpointError(f"a width of {width} is no number of heads of {HEAD}; give --heads")
+        raise ForeignCheckpointError(f"a width of {width} is not a number of heads of {HEAD}; give --heads")
     heads = width // HEAD if heads is None else heads
     if heads < 1 or width % heads or keys % heads:
         raise ForeignCheckpointError(f"{heads} heads do not divide a width of {width} and keys of {keys}")
     if outputs % 3:
         raise ForeignCheckpointError(f"tensor 'predictor.weight' has {outputs} rows, no multiple of three")
     numbers = [int(name.split(".")[2]) for name in state if name.startswith("transformer.layers.") if _numbered(name)]
-    height, image_width, channels = SHAPES[length]
+    height, image_width, channels = SIZES[length]
     if histogram is None:
         if channels != 1:
-            raise ForeignCheckpointError("its first byte has no distribution of its own; give --data for CIFAR-10's")
+            raise ForeignCheckpointError("it does not predict the first byte; give --data to count its histogram")
         histogram = (1.0,) + (0.0,) * 255
     return ModelConfig(
         height,
@@ -163,8 +168,15 @@ def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None
     )
 
 
+def _image_bytes(state: State) -> int:
+    length = _shape(state, "pos_embedding.pe", 3)[1] + 1
+    if length not in SIZES:
+        raise ForeignCheckpointError(f"its images have {length} bytes, neither MNIST's 784 nor CIFAR-10's 3072")
+    return length
+
+
 def _names(layers: int) -> dict[str, str]:
-    """Their names of the tensors that are the same in both, and ours."""
+    """Return our name for each of their tensors that are the same in both."""
     names: dict[str, str] = {}
     for kind in ("weight", "bias"):
         names |= {f"predictor.{kind}": f"head.{kind}", f"transformer.norm.{kind}": f"norm.{kind}"}
@@ -189,7 +201,7 @@ def _shape(state: State, name: str, dimensions: int) -> tuple[int, ...]:
 
 
 def _take(state: State, name: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """Removes a tensor of that shape from `state`."""
+    """Remove a tensor of that shape from `state` and return it."""
     if name not in state:
         raise ForeignCheckpointError(f"tensor {name!r} is missing")
     tensor = state.pop(name)

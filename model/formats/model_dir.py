@@ -1,6 +1,6 @@
-"""What a model directory says without its weights: config.json, what the index knows, how it was evaluated.
+"""Model directories without their weights: config.json, the index of shards, evaluation.json.
 
-Whoever only tells of models reads it without torch, which would be most of a small process's memory.
+This module imports no torch, which would be most of the memory of a process that only lists models.
 """
 
 import json
@@ -8,7 +8,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
+from scanline.model.precision import DEFAULT
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -21,7 +23,7 @@ class ModelDirectoryError(ValueError):
 
 
 def load_config(directory: Path) -> ModelConfig:
-    """The configuration of a model directory; ModelDirectoryError where it is wrong."""
+    """Return the configuration of a model directory; ModelDirectoryError where it is wrong."""
     try:
         return ModelConfig.from_dict(_unfinished(directory) or _read_object(directory, CONFIG))
     except ValueError as error:
@@ -31,7 +33,7 @@ def load_config(directory: Path) -> ModelConfig:
 
 
 def tested_bits_per_dim(directory: Path) -> float | None:
-    """What `scanline evaluate --save` found for a model; None where it has not been run."""
+    """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been run."""
     found = read_evaluation(directory)
     if not found:
         return None
@@ -42,16 +44,28 @@ def tested_bits_per_dim(directory: Path) -> float | None:
 
 
 def read_evaluation(directory: Path) -> dict[str, Any]:
-    """What `scanline evaluate --save` wrote; nothing where it has not been run."""
+    """Return evaluation.json; {} where `scanline evaluate --save` has not been run."""
     return _read_object(directory, EVALUATION) if (directory / EVALUATION).exists() else {}
 
 
+def write_evaluation(directory: Path, found: dict[str, Any]) -> None:
+    """Add an evaluation to evaluation.json: at its top for the default precision, else under the precision's name."""
+    kept = read_evaluation(directory)
+    if found["precision"] == DEFAULT:
+        kept |= found
+    else:
+        measured = {key: found[key] for key in ("bits_per_dim", "standard_error", "images", "quality") if key in found}
+        kept.setdefault("precisions", {})[found["precision"]] = measured
+    write_atomically(directory / EVALUATION, lambda path: path.write_text(json.dumps(kept, indent=1) + "\n"))
+
+
 def weight_bytes(directory: Path) -> int:
-    """Size of the weights on disk."""
+    """Return the size of the weights on disk."""
     return sum((directory / file).stat().st_size for file in weight_files(directory))
 
 
 def weight_files(directory: Path) -> list[str]:
+    """Return the names of the files of weights; ModelDirectoryError where the index is wrong."""
     if not (directory / INDEX).exists():
         return [WEIGHTS]
     places = _read_object(directory, INDEX).get("weight_map")
@@ -64,7 +78,7 @@ def weight_files(directory: Path) -> list[str]:
 
 
 def _unfinished(directory: Path) -> Any:
-    """The configuration that an index carries, of a save that was cut short; None where there is none."""
+    """Return the configuration that the index of an interrupted save carries; None where there is none."""
     if not (directory / INDEX).exists():
         return None
     metadata = _read_object(directory, INDEX).get("metadata")

@@ -1,30 +1,36 @@
-"""A graph of ONNX, put together node by node; what its weights are stored as stands here and nowhere else.
+"""A builder of ONNX graphs, which also decides how weights are stored.
 
-Arithmetic is float32 whatever the weights are: narrower ones are widened by nodes that depend on nothing else, which
-runtimes fold when they load the file.
+Arithmetic is float32 whatever the weights are: narrower ones are widened by nodes without other inputs, which runtimes
+fold when they load the file. Importing this module raises OnnxNotInstalledError without the extra `onnx`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
+
+from scanline.model.formats import OnnxNotInstalledError
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError:
+    raise OnnxNotInstalledError from None
 
 OPSET = 20  # the first with Gelu
-IR_VERSION = 9  # the least for that opset: older runtimes read the file too
+IR_VERSION = 9  # the lowest for that opset, so that older runtimes read the file too
 TYPES = {"uint8": TensorProto.UINT8, "int32": TensorProto.INT32, "float32": TensorProto.FLOAT}
 WEIGHTS = ("float32", "float16", "int8")
 
-Shape = Sequence[int | str]  # a text is a size that is known when the graph runs
+Shape = Sequence[int | str]  # a string names a size that is known when the graph runs
 
 
 class Graph:
-    """Nodes and constants so far. Every method returns names of values, which are inputs of the next ones."""
+    """A graph under construction. Methods return names of values, which are inputs of later calls."""
 
     def __init__(self, weights: str) -> None:
-        """weights: one of WEIGHTS; int8 holds the rows of matrices with a scale each, the rest in float16."""
+        """weights: one of WEIGHTS; int8 stores each row of a matrix with its own scale, other weights in float16."""
         if weights not in WEIGHTS:
             raise ValueError(f"unknown weights {weights!r}; known: {', '.join(WEIGHTS)}")
         self.weights = weights
@@ -42,17 +48,20 @@ class Graph:
         self.outputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """The one result of an operator."""
+        """Add an operator with one result and return it."""
         return self.nodes(operator, 1, *inputs, **attributes)[0]
 
     def nodes(self, operator: str, results: int, *inputs: str, **attributes: Any) -> list[str]:
-        """All results of an operator that has several."""
+        """Add an operator with several results and return them."""
         names = [f"{operator}_{len(self._nodes)}_{i}" for i in range(results)]
         self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
         return names
 
+    def cast(self, value: str, kind: str) -> str:
+        return self.node("Cast", value, to=TYPES[kind])
+
     def constant(self, value: Any, kind: str) -> str:
-        """Numbers of a numpy type, stored as they are; the same ones are stored once."""
+        """Add numbers of a numpy type; equal constants are stored once."""
         array = np.ascontiguousarray(np.asarray(value, kind))
         key = (kind, array.shape, array.tobytes())
         if key not in self._constants:
@@ -60,29 +69,29 @@ class Graph:
         return str(self._constants[key].name)
 
     def ints(self, *values: int) -> str:
-        """A shape, sizes or axes."""
+        """Add an int64 vector, for a shape, sizes or axes."""
         return self.constant(values, "int64")
 
     def weight(self, tensor: torch.Tensor) -> str:
-        """A weight [...], float32 where it is used; ValueError where float16 cannot hold it."""
+        """Add a weight [...], widened to float32; ValueError where float16 cannot hold it."""
         array = tensor.detach().cpu().float().numpy()
         if self.weights == "float32":
             return self.constant(array, "float32")
         if np.abs(array).max() > np.finfo(np.float16).max:
             raise ValueError(f"a weight of {np.abs(array).max():g} is beyond float16; export with --weights float32")
-        return self.node("Cast", self.constant(array, "float16"), to=TensorProto.FLOAT)
+        return self.cast(self.constant(array, "float16"), "float32")
 
     def matrix(self, tensor: torch.Tensor) -> str:
-        """A weight [rows, columns] that may be int8: each row then has a scale, and at most half a step of error."""
+        """Add a weight [rows, columns] that may be int8, each row with a scale and at most half a step of error."""
         if self.weights != "int8":
             return self.weight(tensor)
         rows = tensor.detach().cpu().float().numpy()
         scales = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127
-        whole = self.node("Cast", self.constant(np.rint(rows / scales), "int8"), to=TensorProto.FLOAT)
+        whole = self.cast(self.constant(np.rint(rows / scales), "int8"), "float32")
         return self.node("Mul", whole, self.constant(scales, "float32"))
 
     def model(self, name: str, about: str, facts: dict[str, str]) -> onnx.ModelProto:
-        """The whole as a file holds it; `facts` are read by whoever runs it."""
+        """Return the finished graph as a file holds it, with `facts` as its metadata."""
         graph = helper.make_graph(self._nodes, name, self.inputs, self.outputs, list(self._constants.values()), about)
         model = helper.make_model(
             graph, producer_name="scanline", ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]

@@ -1,13 +1,13 @@
-"""The recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes that know no torch.
+"""The recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes without torch.
 
-Images [B, N], positions [B], s and z go in; the mixture's parameters [B, 3K] and the next s and z come out. What a
-consumer has to know beside that (sizes, scale, start token, histogram) stands in the file as `scanline.config`.
+Inputs are images [B, N], positions [B], s and z; outputs are the mixture's parameters [B, 3K] and the next s and z.
+The file also holds the model's configuration (sizes, scale, start token, histogram), as the property `scanline.config`.
 """
 
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import onnx
 from torch import nn
 
 from scanline.kernels.attention.reference import EPSILON
@@ -17,6 +17,9 @@ from scanline.model.formats.onnx_graph import Graph
 from scanline.model.network.embedding import START, Embedding, frequencies
 from scanline.model.network.transformer import Layer, Transformer
 
+if TYPE_CHECKING:
+    import onnx
+
 CONFIG_KEY = "scanline.config"
 FEATURE_MAPS: dict[str, Callable[[Graph, str], str]] = {
     "elu": lambda graph, x: graph.node("Add", graph.node("Elu", x), graph.constant(1, "float32"))
@@ -25,13 +28,13 @@ ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}
 
 
 def stored_weights(model: Transformer) -> str:
-    """float16 where that loses nothing, else float32."""
+    """Return float16 where that is exact, else float32."""
     return "float16" if all(bool((p == p.half().float()).all()) for p in model.parameters()) else "float32"
 
 
-def export_step(model: Transformer, weights: str | None = None) -> onnx.ModelProto:
-    """The step of `model`, whose weights are stored as one of WEIGHTS, without loss where not given; ValueError with
-    one sentence where the graph cannot hold them."""
+def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelProto":
+    """Return the step of `model`. weights: one of WEIGHTS, or None for the smallest that is exact; ValueError with one
+    sentence where the graph cannot hold the weights so."""
     config = model.config
     graph = Graph(weights or stored_weights(model))
     state = (config.layers, "B", config.heads, config.key_width)
@@ -90,9 +93,9 @@ def _place(graph: Graph, embedding: Embedding, position: str) -> str:
 
 
 def _waves(graph: Graph, config: ModelConfig, position: str) -> str:
-    """As embedding.waves, computed: the table of an image would be larger than many a model."""
+    """As embedding.waves, but computed: a table for all positions would be larger than a small model."""
     width = config.model_width if config.embedding_join == "sum" else config.model_width // 2
-    place = graph.node("Cast", _less(graph, position, config.first), to=onnx.TensorProto.FLOAT)
+    place = graph.cast(_less(graph, position, config.first), "float32")
     column = graph.node("Unsqueeze", place, graph.ints(1))
     angle = graph.node("Mul", column, graph.constant(frequencies(width).numpy(), "float32"))
     last = graph.ints(-1)
@@ -132,7 +135,7 @@ def _feed_forward(graph: Graph, layer: Layer, x: str) -> str:
 
 
 def _read_out(graph: Graph, model: Transformer, x: str, image: str, position: str) -> str:
-    """As Transformer._read_out; the head is never int8, a mean near 1 would be rounded to a whole byte."""
+    """As Transformer._read_out; the head is never int8, which would round a mean near 1 by a whole byte."""
     config = model.config
     normed = _norm(graph, model.norm, x)
     raw = graph.node("Gemm", normed, graph.weight(model.head.weight), graph.weight(model.head.bias), transB=1)
@@ -159,7 +162,7 @@ def _anchored(graph: Graph, config: ModelConfig, raw: str, image: str, position:
 
 
 def _candidates(graph: Graph, config: ModelConfig, image: str, column: str) -> str:
-    """As anchors.candidates for the bytes `column` [B, 1]: left, above, their slope and zero, [B, 4]."""
+    """As anchors.candidates for the bytes `column` [B, 1]: left, above, plane and zero, [B, 4]."""
     row_bytes = config.width * config.channels
     in_row = graph.node("Mod", column, graph.constant(row_bytes, "int32"))
     in_first_column = graph.node("Less", in_row, graph.constant(config.channels, "int32"))
@@ -170,22 +173,22 @@ def _candidates(graph: Graph, config: ModelConfig, image: str, column: str) -> s
     zero = graph.constant(0, "float32")
     around = graph.node("Where", outside, zero, _value(graph, image, places))
     left, above, corner = graph.nodes("Split", 3, around, axis=-1, num_outputs=3)
-    slope = graph.node("Sub", graph.node("Add", left, above), corner)
-    slope = graph.node("Clip", slope, graph.constant(-1, "float32"), graph.constant(1, "float32"))
-    return graph.node("Concat", left, above, slope, graph.node("Mul", left, zero), axis=-1)
+    plane = graph.node("Sub", graph.node("Add", left, above), corner)
+    plane = graph.node("Clip", plane, graph.constant(-1, "float32"), graph.constant(1, "float32"))
+    return graph.node("Concat", left, above, plane, graph.node("Mul", left, zero), axis=-1)
 
 
 def _value(graph: Graph, image: str, places: str) -> str:
-    """The bytes at `places` [B, n] as the mixture sees them."""
-    bytes_ = graph.node("Cast", _bytes_at(graph, image, places), to=onnx.TensorProto.FLOAT)
+    """Return the bytes at `places` [B, n] in the mixture's scale, -1 to 1."""
+    bytes_ = graph.cast(_bytes_at(graph, image, places), "float32")
     scaled = graph.node("Div", bytes_, graph.constant(127.5, "float32"))
     return graph.node("Sub", scaled, graph.constant(1, "float32"))
 
 
 def _bytes_at(graph: Graph, image: str, places: str) -> str:
-    """int32 [B, n]; a place before the image reads its first byte."""
+    """Return the bytes at `places`, int32 [B, n]; a place before the image reads its first byte."""
     inside = graph.node("Max", places, graph.constant(0, "int32"))
-    return graph.node("Cast", graph.node("GatherElements", image, inside, axis=1), to=onnx.TensorProto.INT32)
+    return graph.cast(graph.node("GatherElements", image, inside, axis=1), "int32")
 
 
 def _less(graph: Graph, value: str, amount: int | tuple[int, ...]) -> str:

@@ -1,7 +1,8 @@
-"""Training: from the published images to a model directory, with checkpoints that resume bit for bit."""
+"""Training: from published images to a model directory, with checkpoints that resume bit for bit.
+
+Importing this package or its presets imports no torch, so that the command line can list them in its help.
+"""
 
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.loop import train
-from scanline.model.training.state import ResumeError
 
-__all__ = ["ResumeError", "TrainingConfig", "train"]
+__all__ = ["TrainingConfig"]

@@ -1,4 +1,4 @@
-"""TrainingConfig: a run's recipe. Two runs with the same recipe on the same CPU end in the same weights."""
+"""TrainingConfig: the recipe of a run. Two runs of one recipe on the same CPU end in the same weights."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe of a run; the defaults are the presets' common ground."""
+    """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
 
     updates: int
     batch: int = 16

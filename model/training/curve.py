@@ -1,4 +1,4 @@
-"""The loss curve of a run: loss.csv for programs, loss.png for people, both beside the model."""
+"""The loss curve of a run: loss.csv and loss.png in the model directory."""
 
 import csv
 from dataclasses import asdict, dataclass, fields
@@ -9,18 +9,18 @@ from scanline.model.atomic import write_atomically
 
 @dataclass(frozen=True)
 class Row:
-    """One point: means since the row before, in bits per dimension; test_bits_per_dim where it was measured."""
+    """One point of the curve: means over the updates since the previous row."""
 
     update: int
     bits_per_dim: float
     learning_rate: float
     gradient_norm: float
-    seconds: float  # of training, all runs together
-    test_bits_per_dim: float | None = None
+    seconds: float  # of training, over all resumed runs
+    test_bits_per_dim: float | None = None  # measured at checkpoints only
 
 
 class Curve:
-    """Rows in order; a resumed run drops what it will do again."""
+    """The rows of a run in order. A run that resumes at update `until` drops the rows beyond it and repeats them."""
 
     def __init__(self, directory: Path, until: int = 0) -> None:
         self.directory = directory
@@ -30,7 +30,7 @@ class Curve:
         self.rows.append(row)
 
     def save(self) -> None:
-        """Writes both files, atomically."""
+        """Write both files, atomically."""
         write_atomically(self.directory / "loss.csv", self._write_csv)
         write_atomically(self.directory / "loss.png", self._write_png)
 

@@ -1,7 +1,7 @@
-"""The training loop: the loss of a batch, an update, now and then a checkpoint.
+"""The training loop: the loss of a batch, an update, and a checkpoint every so many updates.
 
-What a checkpoint leaves in the model's directory: the averaged weights as a model that can be served, the
-run's own state, the loss curve, a sheet of samples.
+A checkpoint in the model's directory is: the averaged weights as a model that can be served, the run's state for
+--resume, the loss curve, a sheet of samples.
 """
 
 import os
@@ -18,17 +18,14 @@ import torch
 from scanline.kernels import mixture
 from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
-from scanline.model.evaluation.likelihood import LN2, score
+from scanline.model.evaluation.evaluate import bits_per_dim
+from scanline.model.evaluation.likelihood import LN2
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.offline import paint
-from scanline.model.training.average import Average
-from scanline.model.training.batches import batch_at
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Curve, Row
-from scanline.model.training.optimiser import clip_gradients, optimiser
-from scanline.model.training.schedule import learning_rate
+from scanline.model.training.optimiser import MovingAverage, clip_gradients, learning_rate, optimiser
 from scanline.model.training.state import load_state, save_state
 
 ROW_EVERY = 20  # updates
@@ -45,22 +42,22 @@ def train(
     device: torch.device | str = "cpu",
     report: Callable[[Row], None] = lambda row: None,
 ) -> Transformer:
-    """Trains on images [n, N] uint8 and returns the averaged model, which is also in `directory`.
+    """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
 
-    `resume` goes on from the state there, on a CPU bit for bit as if it had never stopped; ResumeError where
-    there is none or it is of another model or recipe. `report` gets a row of the curve every few updates.
-    ValueError for images that are not of the model's size.
+    resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
+    there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
+    ValueError for images that do not have the model's size; FloatingPointError where the loss is not finite.
     """
     device = torch.device(device)
-    for found in (images, test_images):
-        if found.shape[1] != model_config.bytes:
-            raise ValueError(f"the images have {found.shape[1]} bytes, the model's {model_config.bytes}")
+    for given in (images, test_images):
+        if given.shape[1] != model_config.bytes:
+            raise ValueError(f"the images have {given.shape[1]} bytes, the model's {model_config.bytes}")
     directory.mkdir(parents=True, exist_ok=True)
     if not os.access(directory, os.W_OK):
         raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
     torch.manual_seed(config.seed)
     model = Transformer(model_config).to(device)
-    average = Average(model, config.average)
+    average = MovingAverage(model, config.average)
     optimise = optimiser(model, config)
     first, seconds = 0, 0.0
     if resume:
@@ -72,7 +69,7 @@ def train(
     curve = Curve(directory, first)
     started = time.monotonic() - seconds
     loss_of = torch.compile(_loss) if config.compile else _loss
-    recent: list[tuple[torch.Tensor, torch.Tensor]] = []
+    recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
 
     for update in range(first, config.updates):
         for group in optimise.param_groups:
@@ -83,18 +80,23 @@ def train(
         loss.backward()
         norm = clip_gradients(model, config.clip)
         optimise.step()
-        average.follow(model, update)
+        average.move(model, update)
         recent.append((loss.detach(), norm))
 
         done = update + 1
         at_checkpoint = done % config.checkpoint_every == 0 or done == config.updates
+        # The losses leave the device only for a row: reading each would wait for every update on a GPU.
         if at_checkpoint or done % ROW_EVERY == 0:
             bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
             recent.clear()
-            tested = _tested(average.model, test_images[: config.evaluate_images]) if at_checkpoint else None
+            tested = None
+            if at_checkpoint:
+                tested = float(bits_per_dim(average.model, test_images[: config.evaluate_images]).mean())
             row = Row(done, bits, learning_rate(config, update), norms, time.monotonic() - started, tested)
             if not np.isfinite(bits):
-                raise FloatingPointError(f"the loss is {bits} after {done} updates; the last checkpoint is whole")
+                raise FloatingPointError(
+                    f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
+                )
             curve.add(row)
             report(row)
         if at_checkpoint:
@@ -108,27 +110,38 @@ def train(
                 "update": done,
                 "seconds": time.monotonic() - started,
             }
-            curve.save()  # before the state: a resumed run drops the rows beyond it, but cannot make up lost ones
+            # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost ones.
+            curve.save()
             save_state(directory, state)
             samples = paint(average.model, config.sample_images, seed=config.seed).images
             contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
     return average.model
 
 
-def _tested(model: Transformer, images: np.ndarray) -> float:
-    """Test bits per dimension, by the way that paints."""
-    generator = Generator(model, 1)
-    try:
-        return score(model, images, bits_of=generator.bits).bits_per_dim
-    finally:
-        generator.close()
+def batch_at(images: np.ndarray, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
+    """Return the images [batch, N] uint8 of an update: a pure function of (seed, update), as resuming needs.
+
+    An epoch is a permutation of the images; batches go through one epoch after the other.
+    """
+    ranks = np.arange(update * config.batch, (update + 1) * config.batch)
+    epochs, places = ranks // len(images), ranks % len(images)
+    chosen = np.empty(config.batch, np.int64)
+    for epoch in np.unique(epochs):
+        permutation = np.random.default_rng([config.seed, epoch]).permutation(len(images))
+        chosen[epochs == epoch] = permutation[places[epochs == epoch]]
+    batch = images[chosen]
+    if config.flip:
+        mirrored = np.random.default_rng([config.seed, 1, update]).random(config.batch) < 0.5
+        pixels = batch.reshape(-1, model.height, model.width, model.channels)
+        pixels[mirrored] = pixels[mirrored, :, ::-1]
+    return torch.from_numpy(batch)
 
 
 def _loss(model: Transformer, batch: torch.Tensor, precision: str) -> torch.Tensor:
-    """Mean bits per dimension of batch [B, N] that the network predicts (all but a first byte it cannot)."""
-    narrow: AbstractContextManager[object] = nullcontext()
+    """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first."""
+    autocast: AbstractContextManager[object] = nullcontext()
     if precision == "bfloat16":
-        narrow = torch.autocast(batch.device.type, torch.bfloat16)
-    with narrow:
+        autocast = torch.autocast(batch.device.type, torch.bfloat16)
+    with autocast:
         parameters = model.parallel(batch)
     return -mixture.log_prob(parameters, batch[:, model.config.first :], model.config.scale).mean() / LN2

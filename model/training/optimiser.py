@@ -1,19 +1,22 @@
-"""Which weights an optimiser moves, and how fast beside the others."""
+"""How an update moves the weights: which optimiser moves which of them, at what rate, and their moving average."""
 
+import copy
 from collections.abc import Sequence
+from math import cos, pi
 from typing import Any
 
 import torch
 from torch import nn
 
+from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
 
-HEAD_SCALE = 0.1  # of what is not a matrix of the layers
-BESIDE_MUON = 0.4  # of the rate of the matrices
+HEAD_SCALE = 0.1  # rate of the head, as a share of the rate of the layers' matrices
+BESIDE_MUON_SCALE = 0.4  # rate of what AdamW moves beside Muon, as a share of Muon's
 
 
-class Together:
-    """Optimisers that each move a part of the weights, used as one."""
+class CombinedOptimiser:
+    """Several optimisers, each for a part of the weights, with the interface of one."""
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
         self.parts = parts
@@ -34,25 +37,24 @@ class Together:
         return {str(number): part.state_dict() for number, part in enumerate(self.parts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back what `state_dict` gave."""
         for number, part in enumerate(self.parts):
             part.load_state_dict(state[str(number)])
 
 
-def optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer | Together:
-    """The recipe's optimiser; each group's `scale` multiplies the rate of the schedule.
+def optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer | CombinedOptimiser:
+    """Return the recipe's optimiser; each group's `scale` multiplies the rate of the schedule.
 
     Weight decay is decoupled, and on the matrices of the layers alone: none on embeddings, norms, biases, head.
     Muon orthogonalises the momentum of those matrices (Jordan et al., 2024), and AdamW moves the rest. The head
     learns at a tenth of the rate: one step moves a mean by rate x sum |x|, which at the full rate is many bytes, and
     the loss jumps.
     """
-    named = list(model.named_parameters())
-    head = [p for name, p in named if name.startswith("head.")]
-    matrices = [p for name, p in named if p.dim() == 2 and name.startswith("layers.")]
-    others = [
-        p for name, p in named if not name.startswith("head.") and not (p.dim() == 2 and name.startswith("layers."))
-    ]
+    head: list[nn.Parameter] = []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.dim() == 2 and name.startswith("layers.")
+        (head if name.startswith("head.") else matrices if is_matrix else others).append(parameter)
     decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
     kept: list[dict[str, Any]] = [
         {"params": others, "weight_decay": 0.0, "scale": 1.0},
@@ -67,16 +69,45 @@ def optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer
         raise ValueError(f"the optimiser muon needs torch 2.9 or newer, and this is torch {torch.__version__}")
     muon = torch.optim.Muon([decayed], lr=rate, adjust_lr_fn="match_rms_adamw")
     for group in kept:
-        group["scale"] *= BESIDE_MUON
-    return Together(muon, torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True))
+        group["scale"] *= BESIDE_MUON_SCALE
+    return CombinedOptimiser(muon, torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True))
 
 
-def clip_gradients(model: nn.Module, most: float) -> torch.Tensor:
-    """Clips the head's norm and that of all else, each to `most`; returns the norm of both together, before.
+def learning_rate(config: TrainingConfig, update: int) -> float:
+    """Return the rate of an update: a linear warm-up, then the schedule, which ends at zero unless it is constant."""
+    if update < config.warm_up:
+        return config.learning_rate * (update + 1) / config.warm_up
+    if config.schedule == "constant":
+        return config.learning_rate
+    left = (config.updates - update) / max(1, config.updates - config.warm_up)
+    if config.schedule == "cosine":
+        return config.learning_rate * (1 - cos(pi * left)) / 2
+    return config.learning_rate * min(1.0, left / config.decay)
 
-    Apart, because nearly all of the norm is the head's, in jumps that would silence the layers.
+
+def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
+    """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in place.
+
+    Returns the norm of both together before clipping. They are clipped apart because nearly all of the norm is the
+    head's, in jumps that would silence the layers.
     """
     head = [p for name, p in model.named_parameters() if name.startswith("head.")]
     rest = [p for name, p in model.named_parameters() if not name.startswith("head.")]
-    norms = [torch.nn.utils.clip_grad_norm_(part, most) for part in (head, rest)]
+    norms = [torch.nn.utils.clip_grad_norm_(part, limit) for part in (head, rest)]
     return torch.stack(norms).norm()
+
+
+class MovingAverage:
+    """The exponential moving average of the weights: the model that is evaluated, sampled and shipped."""
+
+    def __init__(self, model: Transformer, decay: float) -> None:
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.decay = decay
+
+    @torch.no_grad()
+    def move(self, model: Transformer, update: int) -> None:
+        """Move towards the weights after `update`, in place; the decay is shorter in a run's first updates."""
+        decay = min(self.decay, (1 + update) / (10 + update))
+        averages: list[torch.Tensor] = list(self.model.parameters())
+        weights: list[torch.Tensor] = list(model.parameters())
+        torch._foreach_lerp_(averages, weights, 1 - decay)

@@ -1,18 +1,18 @@
-"""Named recipes for `scanline train`: a data set, a model and how it is trained."""
+"""The presets of `scanline train`."""
 
 from dataclasses import dataclass
 
 from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
-# beside the byte before it, in bytes back: left of that, and above to the right, above, above to the left
+# distances, besides 1, of the earlier bytes that the embedding reads: to the left, and in the row above
 MNIST_NEIGHBOURS = (2, 27, 28, 29)
 CIFAR10_NEIGHBOURS = (2, 3, 93, 96, 99)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What `scanline train --preset NAME` does."""
+    """A data set, a model and its recipe: `scanline train --preset NAME`."""
 
     dataset: str
     model: ModelConfig

@@ -1,4 +1,5 @@
-"""A run's state on disk: weights, average, optimiser, position. Read with weights_only, written atomically."""
+"""The state of a run in training.pt: weights, average, optimiser, position. Reading it runs no code of the file, and
+writing it is atomic."""
 
 import pickle
 from dataclasses import asdict
@@ -14,28 +15,28 @@ from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
-# what a resumed run may change: how long it is, and what it does beside updating
+# fields that a resumed run may change: its length, and whatever does not change an update
 FREE = {"updates", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images", "compile"}
 
 
 class ResumeError(ValueError):
-    """A run that cannot go on from what is on disk; the message is one sentence for the user."""
+    """The state on disk cannot be resumed; the message is one sentence for the user."""
 
 
 def save_state(directory: Path, state: dict[str, Any]) -> None:
-    """Writes the state to `directory`; a full disk or a kill in mid-save leaves the last good one."""
-    held = BytesIO()  # torch's own writer of files hides why it fails
+    """Write the state to `directory`, atomically: a full disk or a kill leaves the previous state."""
+    held = BytesIO()  # torch.save to a file hides the reason of a failure
     torch.save(state, held)
     write_atomically(directory / FILE, lambda path: path.write_bytes(held.getbuffer()))
 
 
 def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
-    """The state of a run of this model by this recipe; ResumeError for anything else."""
+    """Return the state of a run of this model and recipe; ResumeError for anything else."""
     path = directory / FILE
     if not path.exists():
         raise ResumeError(f"there is nothing to resume: {path} is missing")
-    if not is_zipfile(path):  # torch would take it for its older format, whose reader raises anything on noise
-        raise ResumeError(f"{path} is not a training state: it is cut short or of another kind")
+    if not is_zipfile(path):  # torch would try its older format, whose reader raises anything on noise
+        raise ResumeError(f"{path} is not a training state: it is truncated or another kind of file")
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The models that ship with the repository: one model directory each, beside this file."""
+"""The models that ship with the repository: one model directory each, next to this file."""
 
 from pathlib import Path
 
@@ -7,16 +7,16 @@ HERE = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """The shipped models, the default first."""
+    """Return the names of the shipped models, the default first."""
     found = sorted(path.parent.name for path in HERE.glob("*/config.json"))
     return sorted(found, key=lambda name: name != DEFAULT)
 
 
 def find(name: str) -> Path:
-    """The directory of a shipped model, or of a path to one; ValueError with the shipped names otherwise."""
+    """Return the directory of a shipped model, or that of a path; ValueError with the shipped names otherwise."""
     for path in (HERE / name, Path(name)):
         if (path / "config.json").is_file():
             return path
     if Path(name).is_dir():
-        return Path(name)  # whoever loads it says what is wrong with it
+        return Path(name)  # without config.json: loading it says what is wrong
     raise ValueError(f"there is no model {name!r}: neither shipped ({', '.join(names())}) nor a directory")

@@ -1,6 +1,6 @@
-"""The command line: `scanline COMMAND`. One file a command; exit status 0, or one sentence and 2.
+"""The command line: `scanline COMMAND`. It exits with status 0, or prints one sentence to stderr and exits with 2.
 
-Commands import what they need when they run, so that `scanline --help` answers at once.
+Each command is a file in commands/ and imports what it needs when it runs, so that `scanline --help` is fast.
 """
 
 import sys
@@ -11,7 +11,7 @@ from scanline.server.cli.commands import bench, complete, evaluate, export, impo
 
 app = typer.Typer(
     name="scanline",
-    help="Paints images with linear transformers, byte by byte, thousands at once.",
+    help="Generate images with linear transformers, byte by byte, thousands at once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -25,7 +25,7 @@ app.command()(bench.bench)
 
 
 def main() -> None:
-    """The console script: what a user got wrong becomes one sentence, never a traceback."""
+    """Run the console script; errors in what the user asked for become one sentence, without a traceback."""
     try:
         app()
     except OSError as error:

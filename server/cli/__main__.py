@@ -1,4 +1,4 @@
-"""`python -m scanline.server.cli`, where the console script is not on the path."""
+"""`python -m scanline.server.cli`, for environments whose scripts are not on the PATH."""
 
 from scanline.server.cli import main
 

@@ -1,26 +1,23 @@
-"""What `sample` and `complete` share: painting under a progress bar, and telling what came of it."""
+"""Helpers of `sample`, `complete` and `score`: read a picture, paint under a progress bar, print a summary."""
 
 import json
-import secrets
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
+from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.pictures import open_picture, pixels
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.offline import Painted, paint
-from scanline.server.cli.progress import progress_bar
+from scanline.server.cli.progress import add_stage, progress_bar
 
 
-def check_temperature(value: float) -> None:
-    """ValueError outside 0 < t <= 2."""
-    if not 0 < value <= 2:
-        raise ValueError(f"--temperature must be above 0 and at most 2, not {value}")
-
-
-def drawn_seed(seed: int | None) -> int:
-    """The seed that was given, or one of 53 bits, which every program reads back without loss."""
-    return secrets.randbits(53) if seed is None else seed
+def read_picture(path: Path, config: ModelConfig) -> tuple[Image.Image, np.ndarray]:
+    """Return a picture of the model's size and its bytes [N] uint8; InvalidInput for any other."""
+    picture = open_picture(path.read_bytes(), config, str(path))
+    return picture, pixels(picture, config)
 
 
 def paint_with_bar(
@@ -32,9 +29,8 @@ def paint_with_bar(
     mask: np.ndarray | None = None,
     precision: str = DEFAULT,
 ) -> Painted:
-    """`n` images under a progress bar; known [N] uint8 and mask [N] bool make them completions."""
+    """Paint `n` images under a progress bar; known [N] uint8 and mask [N] bool make them completions."""
     with progress_bar() as bar:
-        task = bar.add_task("painting", total=n * network.config.bytes, note="bytes")
         return paint(
             network,
             n,
@@ -43,14 +39,14 @@ def paint_with_bar(
             known=known,
             mask=mask,
             precision=precision,
-            progress=lambda done: bar.update(task, completed=done),
+            progress=add_stage(bar, "painting", n * network.config.bytes, "bytes"),
         )
 
 
-def tell(painted: Painted, what: str, out: Path, seed: int, as_json: bool) -> None:
-    """One line for a person, one object for a program."""
-    bits = painted.bits_per_dim
+def print_summary(bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool) -> None:
+    """Print what was painted [n], as one line or one JSON object."""
     if as_json:
-        print(json.dumps({"out": str(out), "n": len(bits), "seed": seed, "bits_per_dim": bits.tolist()}))
+        summary = {"out": str(out), "n": len(bits_per_dim), "seed": seed, "bits_per_dim": bits_per_dim.tolist()}
+        print(json.dumps(summary))
     else:
-        print(f"{len(bits)} {what} in {out}, seed {seed}, {bits.mean():.3f} bits/dim")
+        print(f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim")

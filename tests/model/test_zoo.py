@@ -1,4 +1,4 @@
-"""The shipped models: found by name, whole, and a name that is wrong says which there are."""
+"""The shipped models: found by name, as their cards describe them, and a wrong name lists them."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from scanline.model import zoo
+from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError
+from scanline.model.sampling.offline import paint
 from tests.support import small_models
 
 
@@ -50,5 +52,19 @@ def test_an_unknown_name_lists_the_shipped_ones(shelf: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", zoo.names())
-def test_every_shipped_model_loads(name: str) -> None:
-    assert load_model(zoo.find(name)).parameter_count > 0
+def test_every_shipped_model_is_the_one_that_its_card_describes(name: str) -> None:
+    directory = zoo.find(name)
+    model, card = load_model(directory), (directory / "README.md").read_text()
+    assert f"{model.parameter_count:,} parameters" in card
+    assert f"state {model.config.state_bytes_per_image:,} bytes an image" in card
+    assert f"float16, {model_dir.weight_bytes(directory) / 1e6:.1f} MB" in card
+    assert f"**{model_dir.tested_bits_per_dim(directory):.3f} +- " in card
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_shipped_model_has_learned_its_data(name: str) -> None:
+    """It needs about as many bits for what it paints as for test images; untrained weights need 8."""
+    model = load_model(zoo.find(name))
+    tested = model_dir.tested_bits_per_dim(zoo.find(name))
+    assert tested is not None
+    assert paint(model, 2, seed=7).bits_per_dim.mean() == pytest.approx(tested, abs=1)

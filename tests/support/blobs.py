@@ -1,4 +1,4 @@
-"""A data set in MNIST's published form that is no MNIST: one bright spot an image, its class the quarter of it."""
+"""A small data set in the format of MNIST: one bright spot in each image, whose quarter is the class."""
 
 import gzip
 import struct
@@ -28,7 +28,7 @@ def labels(count: int, seed: int) -> np.ndarray:
 
 
 def write(directory: Path, counts: dict[str, int] = SPLITS) -> None:
-    """The four files, gzipped."""
+    """Write the four files, gzipped."""
     for seed, (split, count) in enumerate(counts.items()):
         header = struct.pack(">IIII", 0x803, count, 28, 28)
         data = gzip.compress(header + images(count, seed).tobytes())

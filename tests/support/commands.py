@@ -1,4 +1,4 @@
-"""The command line, run in this process as the console script runs it, or as that."""
+"""The command line, run in this process as the console script runs it, or as a process of its own."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from tests.support.running_server import SCANLINE
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left."""
+    """What a command printed, and its exit status."""
 
     status: int
     out: str
@@ -42,7 +42,14 @@ def in_a_process(*arguments: object) -> Ran:
 
 
 def done(*arguments: object) -> str:
-    """What `scanline ARGUMENTS` prints; fails where it fails."""
+    """Return what `scanline ARGUMENTS` prints; assert that it succeeds."""
     ran = scanline(*arguments)
     assert (ran.status, ran.err) == (0, ""), ran.err
     return ran.out
+
+
+def without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every import of onnx fail, as on a machine without the extra."""
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    for name in ("onnx_graph", "onnx_step"):
+        monkeypatch.delitem(sys.modules, f"scanline.model.formats.{name}", raising=False)

@@ -14,7 +14,7 @@ import httpx
 from tests.support.patience import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
-LISTENS = re.compile(r"Scanline paints with .+? at (http://[^,\s]+)")
+LISTENS = re.compile(r"Serving .+? at (http://[^,\s]+)")
 
 
 class Server:

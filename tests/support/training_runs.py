@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.training import TrainingConfig, train
+from scanline.model.training import TrainingConfig
+from scanline.model.training.loop import train
 from tests.support import small_models
 
 MODEL = small_models.config(layers=1)
@@ -28,11 +29,11 @@ HAS_MUON = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch 2.
 
 
 class StoppedError(Exception):
-    """Stands for whatever ends a run in its midst."""
+    """Stands for anything that ends a run early."""
 
 
 def run(directory: Path, stop_at: int | None = None, resume: bool = False, **changes: Any) -> Transformer:
-    """Trains in `directory`; `stop_at` raises StoppedError as that update is reported."""
+    """Train in `directory`; raise StoppedError when the update `stop_at` is reported."""
 
     def report(row: Any) -> None:
         if row.update == stop_at:
@@ -43,7 +44,7 @@ def run(directory: Path, stop_at: int | None = None, resume: bool = False, **cha
 
 
 def state(directory: Path) -> dict[str, Any]:
-    """All tensors and numbers of a run's state by their place, seconds aside."""
+    """Return all tensors and numbers of a run's state by their place, except seconds."""
     found: dict[str, Any] = {}
 
     def walk(thing: Any, place: str) -> None:
@@ -60,7 +61,7 @@ def state(directory: Path) -> dict[str, Any]:
 
 
 def curve(directory: Path) -> list[str]:
-    """The rows of loss.csv without their seconds."""
+    """Return the rows of loss.csv without their seconds."""
     rows = [line.split(",") for line in (directory / "loss.csv").read_text().splitlines()]
     column = rows[0].index("seconds")
     return [",".join(row[:column] + row[column + 1 :]) for row in rows]

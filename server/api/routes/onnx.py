@@ -8,13 +8,17 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
+from scanline.model.formats import OnnxNotInstalledError
+from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import Responses, errors
+from scanline.server.api.schemas import ErrorAnswer
 from scanline.server.registry import ModelRegistry
 
 MEDIA_TYPE = "application/octet-stream"
 RESPONSES: Responses = {
     200: {"content": {MEDIA_TYPE: {}}},
     304: {"description": "Not modified: if-none-match matched."},
+    501: {"model": ErrorAnswer, "description": "The server is installed without the extra onnx."},
     **errors(401, 404, 500, 503),
 }
 
@@ -40,7 +44,11 @@ def router(models: ModelRegistry) -> APIRouter:
         model = models.usable(name)
         async with exporting:
             if name not in exports:
-                exports[name] = await asyncio.to_thread(_export, model.engine.options.directory)
+                try:
+                    exports[name] = await asyncio.to_thread(_export, model.engine.options.directory)
+                except OnnxNotInstalledError as error:
+                    retry = {"x-should-retry": "false"}
+                    raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=retry) from None
         found = exports[name]
         headers = {"etag": found.etag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == found.etag:

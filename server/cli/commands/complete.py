@@ -1,4 +1,4 @@
-"""scanline complete: the rest of an occluded picture, several times."""
+"""scanline complete: several completions of an occluded picture."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,21 +7,23 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
+from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
 
 if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
 
-OCCLUDED = 128  # grey that stands for a byte to paint
-
 
 def complete(
-    picture: Annotated[Path, typer.Argument(help="A picture of the model's size.")],
-    keep_rows: Annotated[int | None, typer.Option(min=0, help="Keep the first rows.")] = None,
-    mask: Annotated[Path | None, typer.Option(help="Keep where it is white or opaque, paint where it is not.")] = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="Completions.")] = 8,
-    out: Annotated[Path, typer.Option(help="A .png or .webp row, a .npy array, or a folder/.")] = Path(
+    picture: Annotated[Path, typer.Argument(help="A picture of the model's image size.")],
+    keep_rows: Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")] = None,
+    mask: Annotated[
+        Path | None,
+        typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere."),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
+    out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
         "completions.png"
     ),
     seed: Seed = None,
@@ -31,33 +33,34 @@ def complete(
     precision: Precision = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Completes a picture; a sheet shows it occluded, then the completions, then the original."""
+    """Complete an occluded picture. A sheet shows the occluded picture, the completions and the original."""
+    from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
-    from scanline.server.cli.output import SHEETS, check_out, write_images
-    from scanline.server.cli.sampling import check_temperature, drawn_seed, paint_with_bar, tell
+    from scanline.model.pictures import SHEETS, check_out, save_images
+    from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     check_temperature(temperature)
     check_out(out)
-    seed = drawn_seed(seed)
+    seed = checked_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     config = network.config
     original, known = _read(picture, keep_rows, mask, config)
     painted = paint_with_bar(network, n, seed, temperature, original, known, precision)
     images = painted.images
     if out.suffix.lower() in SHEETS:
-        occluded = np.where(known, original, np.uint8(OCCLUDED))
+        occluded = np.where(known, original, np.uint8(UNPAINTED))
         images = np.concatenate((occluded[None], images, original[None]))
-    write_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
-    tell(painted, "completions", out, seed, as_json)
+    save_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
+    print_summary(painted.bits_per_dim, "completions", out, seed, as_json)
 
 
 def _read(
     picture: Path, keep_rows: int | None, mask: Path | None, config: "ModelConfig"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The picture's bytes [N] uint8 and which are known, [N] bool; exactly one of three says so."""
+    """Return the picture's bytes [N] uint8 and which of them are known, [N] bool."""
     from scanline.model.pictures import known_by_picture, known_rows
-    from scanline.server.cli.input import read_picture
+    from scanline.server.cli.sampling import read_picture
 
     if keep_rows is not None and mask is not None:
         raise ValueError("--keep-rows and --mask exclude each other; give one of them")
@@ -68,4 +71,4 @@ def _read(
         return original, known_by_picture(read_picture(mask, config)[0], config, str(mask))
     if opened.has_transparency_data:
         return original, known_by_picture(opened, config, str(picture))
-    raise ValueError("give --keep-rows or --mask, or a picture whose alpha is 0 where it shall be painted")
+    raise ValueError("give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted")

@@ -1,23 +1,25 @@
-"""scanline export: a model as a checkpoint that the authors' published code reads, or as one ONNX step."""
+"""scanline export: a model as a checkpoint for the authors' published code, or its step as ONNX."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from scanline.server.cli.options import ModelArgument
+
 
 def export(
-    model: Annotated[str, typer.Argument(help="A shipped model's name or a model directory.")],
-    out: Annotated[Path, typer.Argument(help="weights.pth or step.onnx to write.")],
-    onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX; a file that ends in .onnx is so anyway.")] = False,
+    model: ModelArgument,
+    out: Annotated[Path, typer.Argument(help="The file to write: weights.pth or step.onnx.")],
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write ONNX; implied by a name that ends in .onnx.")] = False,
     weights: Annotated[
         str | None,
         typer.Option(
-            help="Of the ONNX file: float32, float16 or int8.", show_default="float16 where that loses nothing"
+            help="Weights in the ONNX file: float32, float16 or int8.", show_default="float16 where that is exact"
         ),
     ] = None,
 ) -> None:
-    """Writes a model as a checkpoint that the authors' code reads, or its recurrent step as ONNX."""
+    """Write a model as a checkpoint that the authors' code reads, or its recurrent step as ONNX."""
     from scanline.model import zoo
     from scanline.model.atomic import write_atomically
     from scanline.model.formats.checkpoint import load_model
@@ -35,4 +37,4 @@ def export(
         print(f"{out}: one step of {network.parameter_count:,} parameters in {len(file) / 1e6:.1f} MB")
         return
     write_atomically(out, lambda path: write_checkpoint(network, path))
-    print(f"{out}: {network.parameter_count:,} parameters as the authors' code names them")
+    print(f"{out}: {network.parameter_count:,} parameters in the authors' format")

@@ -1,4 +1,4 @@
-"""scanline models: what is at hand."""
+"""scanline models: the models that ship with Scanline."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from scanline.server.cli.options import Json
 
 
 def list_models(as_json: Json = False) -> None:
-    """The shipped models, with size, test bits/dim and where they came from."""
+    """List the shipped models: size, network, weights and test bits/dim."""
     from rich.console import Console
     from rich.table import Column, Table
 

@@ -1,18 +1,24 @@
-"""scanline sample: images from nothing, into a picture, an array or a folder."""
+"""scanline sample: paint images into a picture, an array or a folder, on this machine or on a cluster."""
 
+import json
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from scanline.model import zoo
+from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.progress import add_stage, progress_bar
 
 
 def sample(
-    n: Annotated[int, typer.Option("-n", min=1, help="Images to paint.")] = 64,
-    out: Annotated[Path, typer.Option(help="A .png or .webp sheet, a .npy array, or a folder/.")] = Path("samples.png"),
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of images.")] = 64,
+    out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
+        "samples.png"
+    ),
     seed: Seed = None,
     temperature: Temperature = 1.0,
     model: Model = zoo.DEFAULT,
@@ -20,27 +26,59 @@ def sample(
     precision: Precision = DEFAULT,
     cluster: Annotated[
         str | None,
-        typer.Option(help="A Ray cluster whose service paints, as auto or host:port; a folder is resumed."),
+        typer.Option(
+            help="Paint on the replicas of a service on this Ray cluster (auto or host:port), into a folder."
+            " The same command resumes an interrupted run."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Paints images and writes them where a person would want a picture."""
+    """Paint images and write them to a sheet, an array or a folder."""
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
-    from scanline.server.cli.output import check_out, write_images
-    from scanline.server.cli.sampling import check_temperature, drawn_seed, paint_with_bar, tell
+    from scanline.model.pictures import check_out, save_images
+    from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     check_temperature(temperature)
     check_out(out)
     if cluster is not None:
-        from scanline.server.cli.commands.sample_cluster import sample_on_cluster
-
         if device != "auto" or precision != DEFAULT:
-            raise ValueError("--device and --precision are the service's own to choose, not --cluster's")
-        sample_on_cluster(cluster, model, n, out, seed, temperature, as_json)
+            raise ValueError("--device and --precision are settings of the service; leave them out with --cluster")
+        _sample_on_cluster(cluster, model, n, out, seed, temperature, as_json)
         return
-    seed = drawn_seed(seed)
+    seed = checked_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     painted = paint_with_bar(network, n, seed, temperature, precision=precision)
-    write_images(painted.images.reshape(-1, *network.config.image_shape), out)
-    tell(painted, "images", out, seed, as_json)
+    save_images(painted.images.reshape(-1, *network.config.image_shape), out)
+    print_summary(painted.bits_per_dim, "images", out, seed, as_json)
+
+
+def _sample_on_cluster(
+    address: str, model: str, n: int, out: Path, seed: int | None, temperature: float, as_json: bool
+) -> None:
+    """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
+    import asyncio
+
+    from scanline.server.engine.client.job import EngineFailedError
+
+    if out.suffix:
+        raise ValueError(f"--out {out}: --cluster writes into a folder")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        from scanline.server.cluster import client
+    except ImportError:
+        raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
+    recipe = client.Recipe(model, n, checked_seed(seed), temperature)
+    recipe = client.open_folder(out, recipe, seed is None)
+    with progress_bar() as bar:
+        painting = client.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))
+        try:
+            bits = asyncio.run(painting)
+        except EngineFailedError as error:
+            raise ValueError(f"{error} {out} keeps what was painted; the same command resumes.") from None
+    if as_json:
+        painted = {"painted": len(bits), "bits_per_dim": bits}
+        print(json.dumps({"out": str(out), "n": n, "seed": recipe.seed, **painted}))
+    else:
+        mean = f", {sum(bits) / len(bits):.3f} bits/dim" if bits else ""
+        print(f"{n} images in {out}, seed {recipe.seed}, {len(bits)} of them painted in this run{mean}")

@@ -1,4 +1,4 @@
-"""scanline score: how many bits the model needs for given pictures."""
+"""scanline score: likelihoods of given pictures."""
 
 import json
 from pathlib import Path
@@ -12,16 +12,16 @@ from scanline.server.cli.options import Device, Json, Model
 
 
 def score(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's size.")],
+    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size.")],
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Bits per dimension of each picture."""
+    """Print the bits per dimension of each picture."""
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.sampling.generator import Generator
-    from scanline.server.cli.input import read_picture
+    from scanline.server.cli.sampling import read_picture
 
     network = load_model(zoo.find(model), resolve_device(device))
     images = np.stack([read_picture(path, network.config)[1] for path in pictures])

@@ -1,4 +1,4 @@
-"""scanline serve: options to settings, the socket, and the lines that say what is served where."""
+"""scanline serve: from options to settings, the listening socket, the two start-up lines, the server."""
 
 import asyncio
 import logging
@@ -12,15 +12,15 @@ import typer
 from scanline.model.precision import PRECISION_HELP
 from scanline.server.settings import Settings
 
-# one a time, many together
+# settings that are tuples: their option is given once for each item
 REPEATED = {"models": "--model", "api_keys": "--api-key", "allow_origins": "--allow-origin"}
 
 
 def _option(name: str, text: str) -> Any:
-    """An option without a default of its own: what is not given, Settings decides."""
+    """Declare an option for a setting, which has its default in Settings."""
     default = Settings.model_fields[name].default
-    shown = ", ".join(default) or "none" if isinstance(default, tuple) else str(default)
-    return typer.Option(_flag(name), help=text, show_default=shown)
+    shown = ", ".join(default) if isinstance(default, tuple) else str(default or "")
+    return typer.Option(_flag(name), help=text, show_default=shown or "none")
 
 
 def _flag(name: str) -> str:
@@ -30,34 +30,44 @@ def _flag(name: str) -> str:
 def serve(
     models: Annotated[
         list[str] | None,
-        _option("models", "A shipped model's name or a model directory. Repeatable; the first is the default."),
+        _option("models", "Name of a shipped model, or a model directory. Repeatable; the first is the default."),
     ] = None,
     host: Annotated[str | None, _option("host", "Address to listen on.")] = None,
-    port: Annotated[int | None, _option("port", "Port to listen on.")] = None,
+    port: Annotated[int | None, _option("port", "Port to listen on; 0 picks a free one.")] = None,
     device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
-    slots: Annotated[str | None, _option("slots", "Images in flight at once, of each model: auto or a number.")] = None,
-    threads: Annotated[str | None, _option("threads", "Of the CPU, for each model: auto or a number.")] = None,
+    slots: Annotated[str | None, _option("slots", "Images in flight at once, per model: auto or a number.")] = None,
+    threads: Annotated[str | None, _option("threads", "CPU threads per model: auto or a number.")] = None,
     precision: Annotated[str | None, _option("precision", PRECISION_HELP)] = None,
     engine_timeout: Annotated[
-        float | None, _option("engine_timeout", "Seconds of silence after which an engine is taken for hung.")
+        float | None, _option("engine_timeout", "Seconds of silence after which an engine is restarted.")
     ] = None,
-    load_timeout: Annotated[float | None, _option("load_timeout", "The same while it loads its model.")] = None,
-    max_images_per_request: Annotated[int | None, _option("max_images_per_request", "More are refused.")] = None,
-    max_waiting_images: Annotated[int | None, _option("max_waiting_images", "Beyond the slots; then 429.")] = None,
-    max_body_bytes: Annotated[int | None, _option("max_body_bytes", "Of a request or message; then 413.")] = None,
+    load_timeout: Annotated[float | None, _option("load_timeout", "The same while an engine loads its model.")] = None,
+    max_images_per_request: Annotated[
+        int | None, _option("max_images_per_request", "Maximum number of images in one request.")
+    ] = None,
+    max_waiting_images: Annotated[
+        int | None, _option("max_waiting_images", "Maximum number of images queued for a slot; beyond it, 429.")
+    ] = None,
+    max_body_bytes: Annotated[
+        int | None, _option("max_body_bytes", "Maximum size of a request body or websocket message; beyond it, 413.")
+    ] = None,
     max_head_bytes: Annotated[
-        int | None, _option("max_head_bytes", "Of an address and headers; then 414, 431.")
+        int | None, _option("max_head_bytes", "Maximum size of a request's URL and headers; beyond it, 414 or 431.")
     ] = None,
-    max_websockets: Annotated[int | None, _option("max_websockets", "Open at once; then 503.")] = None,
-    max_jobs_per_websocket: Annotated[int | None, _option("max_jobs_per_websocket", "At once; then 429.")] = None,
+    max_websockets: Annotated[int | None, _option("max_websockets", "Maximum open websockets; beyond it, 503.")] = None,
+    max_jobs_per_websocket: Annotated[
+        int | None, _option("max_jobs_per_websocket", "Maximum concurrent jobs on one websocket; beyond it, 429.")
+    ] = None,
     max_messages_per_second: Annotated[
-        int | None, _option("max_messages_per_second", "On one websocket; then it is closed.")
+        int | None,
+        _option("max_messages_per_second", "Maximum message rate of one websocket; then it is closed."),
     ] = None,
     max_frames_per_second: Annotated[
-        int | None, _option("max_frames_per_second", "Of all websockets together; none: as fast as they are read.")
+        int | None,
+        _option("max_frames_per_second", "Maximum frame rate over all websockets; none sends as fast as clients read."),
     ] = None,
     request_timeout: Annotated[
-        float | None, _option("request_timeout", "Seconds from a request's acceptance to its last pixel; then 504.")
+        float | None, _option("request_timeout", "Seconds from accepting a request to its last pixel; then 504.")
     ] = None,
     receive_timeout: Annotated[
         float | None, _option("receive_timeout", "Seconds for a request to arrive; then 408.")
@@ -66,28 +76,33 @@ def serve(
         float | None, _option("keep_alive_timeout", "Seconds an idle connection stays open.")
     ] = None,
     drain_seconds: Annotated[
-        float | None, _option("drain_seconds", "Seconds for work in hand when the server is stopped.")
+        float | None, _option("drain_seconds", "Seconds for running requests to finish at shutdown.")
     ] = None,
     api_keys: Annotated[
         list[str] | None,
-        _option("api_keys", "Wanted of all but probes. Repeatable; process lists show it, not SCANLINE_API_KEYS."),
+        _option(
+            "api_keys",
+            "API key required on every route except health probes. Repeatable. Visible in `ps`; prefer"
+            " SCANLINE_API_KEYS.",
+        ),
     ] = None,
     allow_origins: Annotated[
-        list[str] | None, _option("allow_origins", "Of pages that may use this server, * for all. Repeatable.")
+        list[str] | None,
+        _option("allow_origins", "Origin of web pages that may use this server, * for all. Repeatable."),
     ] = None,
     log_format: Annotated[str | None, _option("log_format", "console or json.")] = None,
     log_level: Annotated[str | None, _option("log_level", "debug, info, warning or error.")] = None,
     otlp_endpoint: Annotated[
-        str | None, _option("otlp_endpoint", "Of an OpenTelemetry collector, for traces: http://host:4318.")
+        str | None, _option("otlp_endpoint", "OpenTelemetry collector for traces, like http://host:4318.")
     ] = None,
 ) -> None:
-    """Serves models over HTTP and websocket. SCANLINE_* variables set what no option does."""
+    """Serve models over HTTP and websocket. Every option can also be set by a variable: SCANLINE_PORT for --port."""
     given = {name: value for name, value in locals().items() if value is not None}
     sys.exit(asyncio.run(_serve(given)))
 
 
 async def _serve(given: dict[str, Any]) -> int:
-    """Runs until the server is stopped; its exit status."""
+    """Run the server until it is stopped and return its exit status."""
     from scanline.server import logs
     from scanline.server.environment import check
     from scanline.server.registry import served_models
@@ -99,39 +114,40 @@ async def _serve(given: dict[str, Any]) -> int:
     models = served_models(settings)
     listening = _listen(settings.host, settings.port)
     address = f"http://{settings.host}:{listening.getsockname()[1]}"
-    _say(settings, f"Scanline paints with {', '.join(models.all)} at {address}, described at {address}/docs")
-    _say(settings, _who_may(len(settings.api_keys)))
+    _announce(settings, f"Serving {', '.join(models.all)} at {address} (API documentation at {address}/docs)")
+    _announce(settings, _access(len(settings.api_keys)))
     return await run(settings, models, listening)
 
 
-def _say(settings: Settings, line: str) -> None:
-    """A greeting: to people as it is, to programs that read the log as one of its lines."""
+def _announce(settings: Settings, line: str) -> None:
+    """Print a start-up line, or log it where the log is JSON, so that every line is."""
     if settings.log_format == "console":
         print(line, file=sys.stderr)
     else:
         logging.getLogger("scanline.server").info(line)
 
 
-def _who_may(keys: int) -> str:
+def _access(keys: int) -> str:
     if not keys:
-        return "Whoever reaches it may paint; --api-key or SCANLINE_API_KEYS lets in only those with a key"
-    return f"It wants {'its key' if keys == 1 else f'one of its {keys} keys'} of everybody but probes"
+        return "No API key set: anyone who can reach this address can use it."
+    return f"API key required on every route except health probes ({keys} key{'s' * (keys > 1)} set)."
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The socket to listen on; ValueError where it is taken or cannot be."""
+    """Return the listening socket; ValueError where the address is taken or not ours."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ValueError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    # connections inherit it; asyncio sets it only where a socket names its protocol, and answers would wait for ACKs
+    # Accepted connections inherit it. asyncio sets it only on sockets with an explicit protocol number, and without it
+    # a response waits for the client's delayed ACK.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    """Settings with what was given; ValueError that names the option where a value is wrong."""
+    """Return Settings with the given options; ValueError names the option whose value is wrong."""
     from pydantic import ValidationError
 
     try:

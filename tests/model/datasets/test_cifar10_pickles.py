@@ -51,17 +51,15 @@ class Calls:
         return self.call
 
 
-@pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("function", [os.system, eval, exec, open])
-def test_a_pickle_that_calls_is_refused_and_nothing_runs(
-    tmp_path: Path, function: Callable[..., object], protocol: int
-) -> None:
+def test_a_pickle_that_calls_is_refused_and_nothing_runs(tmp_path: Path, function: Callable[..., object]) -> None:
     trace = tmp_path / "trace"
     code = {os.system: f"touch {trace}", open: str(trace)}.get(function, f"open({str(trace)!r}, 'w')")
     calls = Calls(function, code, *(["w"] if function is open else []))
-    write_tar(tmp_path, {"test_batch": pickle.dumps({"data": calls}, protocol)})
-    refused(tmp_path, "test_batch is not a CIFAR-10 batch: it asks for")
-    assert not trace.exists()
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        write_tar(tmp_path, {"test_batch": pickle.dumps({"data": calls}, protocol)})
+        refused(tmp_path, "test_batch is not a CIFAR-10 batch: it asks for")
+        assert not trace.exists()
 
 
 PICKLES: dict[str, tuple[bytes, str]] = {
@@ -132,10 +130,10 @@ def test_an_array_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> N
     refused(tmp_path, "test_batch does not hold rows of 3,072 bytes")
 
 
-def test_bytes_of_noise_in_a_pickle_are_refused_or_harmless(tmp_path: Path) -> None:
+def test_a_pickle_with_a_random_byte_is_refused_or_harmless(tmp_path: Path) -> None:
     """Pickles are programs: one wrong byte may say anything, and numpy's own classes crash on some of it."""
     whole, rng = python_2(np.ones((1, 3072), np.uint8)), np.random.default_rng(0)
-    for _ in range(300):
+    for _ in range(200):
         noisy = bytearray(whole)
         noisy[rng.integers(len(whole) - 3072) if rng.random() < 0.9 else -1] = rng.integers(256)
         write_tar(tmp_path, {"test_batch": bytes(noisy)})

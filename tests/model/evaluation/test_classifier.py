@@ -1,4 +1,4 @@
-"""The report's classifier: it learns, it is the same for the same seed, and what is kept of it is checked."""
+"""The report's classifier learns, is the same for the same seed, does not recognise noise, and is cached safely."""
 
 from pathlib import Path
 
@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.evaluation.classifier import look
-from scanline.model.evaluation.classifier_cache import check_writable, default_directory, keep, path_of, recall
-from scanline.model.evaluation.train_classifier import teach, updates
+from scanline.model.evaluation.classifier import Classifier, classify, negatives, train_classifier, update_count
+from scanline.model.evaluation.classifier_cache import (
+    cache_directory,
+    cache_path,
+    cached_classifier,
+    load_cached,
+    store,
+)
+from scanline.model.evaluation.comparison import LabelledData
+from tests.support import small_models
 
 SHAPE = (8, 8, 1)
 
@@ -27,76 +34,105 @@ TRAINING, TEST = bars(3000, 0), bars(300, 1)
 
 
 @pytest.fixture(scope="module")
-def taught() -> torch.nn.Module:
-    return teach("mnist", SHAPE, *TRAINING)
+def trained() -> Classifier:
+    return train_classifier("cifar10", SHAPE, *TRAINING)
 
 
-def test_it_learns_to_tell_classes_apart(taught: torch.nn.Module) -> None:
-    looks = look(taught, TEST[0])
-    assert (looks.classes == TEST[1]).mean() > 0.6
-    assert sum(looks.class_shares) == pytest.approx(1)
-    assert looks.features.shape == (300, 64)
+def test_it_learns_to_distinguish_classes(trained: Classifier) -> None:
+    found = classify(trained, TEST[0])
+    assert (found.classes == TEST[1]).mean() > 0.6
+    assert sum(found.class_shares) == pytest.approx(1)
+    assert found.features.shape == (300, 64)
+
+
+def test_noise_is_recognised_less_than_images(trained: Classifier) -> None:
+    noise = np.random.default_rng(2).integers(0, 256, TEST[0].shape, np.uint8)
+    assert classify(trained, noise).recognised.mean() < 0.1
+    assert classify(trained, TEST[0]).recognised.mean() > 0.3
 
 
 def test_the_same_seed_is_the_same_classifier() -> None:
     few = TRAINING[0][:300], TRAINING[1][:300]
     torch.manual_seed(5)
-    first = teach("cifar10", SHAPE, *few, seed=3).state_dict()
+    first = train_classifier("cifar10", SHAPE, *few, seed=3).state_dict()
     torch.manual_seed(6)
-    second, other = (teach("cifar10", SHAPE, *few, seed=seed).state_dict() for seed in (3, 4))
+    second, other = (train_classifier("cifar10", SHAPE, *few, seed=seed).state_dict() for seed in (3, 4))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
-def test_teaching_changes_neither_images_nor_the_random_stream() -> None:
+def test_training_changes_neither_images_nor_the_random_stream() -> None:
     images = TRAINING[0][:200].copy()
     before = torch.get_rng_state()
-    teach("cifar10", SHAPE, images, TRAINING[1][:200])
+    seen: list[int] = []
+    train_classifier("cifar10", SHAPE, images, TRAINING[1][:200], progress=seen.append)
     np.testing.assert_array_equal(images, TRAINING[0][:200])
     assert torch.equal(before, torch.get_rng_state())
+    assert seen == list(range(1, update_count("cifar10", 200) + 1))
 
 
-def test_what_it_sees_does_not_depend_on_the_batch(taught: torch.nn.Module) -> None:
-    whole, split = look(taught, TEST[0]), look(taught, TEST[0], batch=7)
+def test_predictions_do_not_depend_on_the_batch(trained: Classifier) -> None:
+    whole, split = classify(trained, TEST[0]), classify(trained, TEST[0], batch=7)
     np.testing.assert_allclose(whole.features, split.features, atol=1e-5)
 
 
-def test_progress_ends_at_the_last_update() -> None:
-    seen: list[int] = []
-    teach("mnist", SHAPE, TRAINING[0][:150], TRAINING[1][:150], progress=seen.append)
-    assert seen == list(range(1, updates("mnist", 150) + 1))
+@pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
+def test_negatives_have_the_shape_of_images_and_leave_these_alone(shape: tuple[int, int, int]) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (30, *shape), np.uint8)
+    before = images.copy()
+    found = negatives(images, np.random.default_rng(1))
+    np.testing.assert_array_equal(images, before)
+    assert (found.shape, found.dtype) == (images.shape, np.uint8)
+    assert (found != images).reshape(30, -1).any(axis=1).all()
+    np.testing.assert_array_equal(found, negatives(images, np.random.default_rng(1)))
 
 
-def test_what_is_kept_is_what_is_recalled(taught: torch.nn.Module, tmp_path: Path) -> None:
-    path = path_of(tmp_path / "new" / "cache", "mnist", *TRAINING, seed=0)
-    assert recall(path, SHAPE) is None
-    check_writable(path)
-    assert list(path.parent.iterdir()) == []
-    keep(taught, path)
-    recalled = recall(path, SHAPE)
-    assert recalled is not None
-    np.testing.assert_array_equal(look(recalled, TEST[0]).features, look(taught, TEST[0]).features)
+def test_half_of_the_negatives_are_shuffled_tiles_and_half_random_colours() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 1), np.uint8)
+    found = negatives(images, np.random.default_rng(1))
+    same = [sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(images, found, strict=True)]
+    assert 10 < sum(same) < 30
 
 
-@pytest.mark.parametrize("damage", ["cut", "noise", "nothing", "another shape"])
-def test_a_file_that_is_no_classifier_is_not_used(taught: torch.nn.Module, tmp_path: Path, damage: str) -> None:
+def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: Path) -> None:
+    few = LabelledData("mnist", TRAINING[0][:200], TRAINING[1][:200], *TEST)
+    config, cache, stages = small_models.config(height=8, width=8), tmp_path / "new" / "cache", []
+
+    def stage(what: str, total: int, unit: str) -> object:
+        stages.append(what)
+        return lambda done: None
+
+    first, second = (cached_classifier(few, config, cache, torch.device("cpu"), stage) for _ in range(2))
+    assert stages == ["training the classifier"]
+    assert [path.name for path in cache.iterdir()] == [
+        cache_path(cache, "mnist", few.training, few.training_labels).name
+    ]
+    np.testing.assert_array_equal(classify(first, TEST[0]).features, classify(second, TEST[0]).features)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "noise", "nothing", "another shape"])
+def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "classifier.safetensors"
-    keep(taught, path)
+    store(trained, path)
+    assert load_cached(path, SHAPE) is not None
     data = {"cut": path.read_bytes()[:500], "noise": b"hello" * 99, "nothing": b""}.get(damage, path.read_bytes())
     path.write_bytes(data)
-    assert recall(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
+    if damage == "missing":
+        path.unlink()
+    assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
 
 
 def test_the_file_is_named_after_the_data(tmp_path: Path) -> None:
     images, labels = TRAINING
-    other = labels.copy()
-    other[0] ^= 1
-    paths = {path_of(tmp_path, "mnist", *data, seed=seed) for data in (TRAINING, (images, other)) for seed in (0, 1)}
-    assert len(paths) == 4
+    other_labels, other_images = labels.copy(), images.copy()
+    other_labels[0] ^= 1
+    other_images[0] ^= 1
+    data = (TRAINING, (images, other_labels), (other_images, labels))
+    assert len({cache_path(tmp_path, name, *arrays) for arrays in data for name in ("mnist", "cifar10")}) == 6
 
 
-def test_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_where_xdg_cache_home_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_directory() == tmp_path / "scanline"
+    assert cache_directory() == tmp_path / "scanline"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the specification says to ignore
-    assert default_directory() == Path.home() / ".cache" / "scanline"
+    assert cache_directory() == Path.home() / ".cache" / "scanline"

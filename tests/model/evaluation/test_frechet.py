@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scanline.model.evaluation.frechet import frechet_distance
+from scanline.model.evaluation.metrics import frechet_distance
 
 RNG = np.random.default_rng(0)
 

@@ -1,10 +1,12 @@
-"""Scoring: the bits of an image are those that painting it counted, and the mean carries its error."""
+"""Likelihoods: the bits of an image are those that painting it counted, in the parallel and the recurrent view."""
 
 import numpy as np
 import pytest
 import torch
 
-from scanline.model.evaluation.likelihood import bits, score
+from scanline.model.evaluation import evaluate
+from scanline.model.evaluation.likelihood import bits
+from scanline.model.evaluation.metrics import standard_error
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
@@ -42,7 +44,7 @@ def test_a_first_byte_that_the_histogram_rules_out_costs_infinitely_much() -> No
     assert bits(model, image)[0, 0].isinf()
 
 
-def test_the_generator_scores_an_image_beside_its_slots() -> None:
+def test_the_generator_scores_an_image_as_the_parallel_view_does() -> None:
     model = small_models.model(small_models.config())
     image = small_models.images(model.config, 1)
     generator = Generator(model, 1)
@@ -51,18 +53,15 @@ def test_the_generator_scores_an_image_beside_its_slots() -> None:
     assert_close("bits", bits(model, torch.from_numpy(image))[0], torch.from_numpy(result))
 
 
-@pytest.mark.parametrize("batch", [1, 3, 7, 50])
-def test_the_mean_and_its_standard_error_do_not_depend_on_the_batch(batch: int) -> None:
-    model = small_models.model(small_models.config())
-    images = small_models.images(model.config, 7)
-    each = bits(model, torch.from_numpy(images)).mean(dim=1)
-    result = score(model, images, batch)
-    assert result.images == 7
-    assert_close("mean", each.mean(), torch.tensor(result.bits_per_dim))
-    assert_close("standard error", each.std() / 7**0.5, torch.tensor(result.standard_error))
-
-
-def test_progress_counts_images() -> None:
+def test_bits_per_dim_are_those_of_the_parallel_view_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "BATCH", 3)
     model, done = small_models.model(small_models.config()), []
-    score(model, small_models.images(model.config, 7), 3, done.append)
+    images = small_models.images(model.config, 7)
+    found = evaluate.bits_per_dim(model, images, progress=done.append)
+    assert_close("bits per dimension", bits(model, torch.from_numpy(images)).mean(dim=1), torch.from_numpy(found))
     assert done == [3, 6, 7]
+
+
+def test_the_standard_error_of_a_mean() -> None:
+    assert standard_error(np.array([1.0, 2.0, 3.0, 6.0])) == pytest.approx((14 / 3) ** 0.5 / 2)
+    assert standard_error(np.array([1.0])) is None

@@ -24,25 +24,25 @@ def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     found = nearest(images, pool, 4)
     distances = plain(images, pool)
     np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :4])
-    np.testing.assert_allclose(np.take_along_axis(distances, found.places, axis=1), found.distances)
+    np.testing.assert_allclose(np.take_along_axis(distances, found.indices, axis=1), found.distances)
 
 
 def test_a_copy_is_at_distance_zero_and_first() -> None:
     pool = noise(50, 1, 3072)
     found = nearest(pool[[31, 4]], pool, 3)
-    assert found.places[:, 0].tolist() == [31, 4]
+    assert found.indices[:, 0].tolist() == [31, 4]
     assert found.distances[:, 0].tolist() == [0, 0]
 
 
-def test_neighbours_that_float32_cannot_tell_apart_are_ordered_exactly() -> None:
+def test_neighbours_that_float32_cannot_distinguish_are_ordered_exactly() -> None:
     image = np.full((1, 3072), 255, np.uint8)
     pool = np.zeros((4, 3072), np.uint8)
     pool[np.arange(4), 0] = [1, 3, 2, 0]  # squares near 2e8, apart by a few hundred
-    assert nearest(image, pool, 4).places.tolist() == [[1, 2, 0, 3]]
+    assert nearest(image, pool, 4).indices.tolist() == [[1, 2, 0, 3]]
 
 
 def test_a_pool_smaller_than_what_is_asked_for_gives_what_it_has() -> None:
-    assert nearest(noise(3, 0), noise(2, 1), 5).places.shape == (3, 2)
+    assert nearest(noise(3, 0), noise(2, 1), 5).indices.shape == (3, 2)
 
 
 def test_progress_ends_at_the_whole_pool() -> None:

@@ -1,20 +1,20 @@
-"""What a report says of samples: fair halves of the test images, copies that are found, the right pictures."""
+"""The report: samples stand where as many test images stand, memorised images are found, figures show what they say."""
 
-import io
+import html
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from scanline.model.evaluation import contact_sheets
-from scanline.model.evaluation.classifier import Classifier, look
-from scanline.model.evaluation.likelihood import bits_of_images
-from scanline.model.evaluation.metrics import figures
+from scanline.model.evaluation.classifier import Classifier, Predictions, classify
+from scanline.model.evaluation.comparison import COMPLETED, COMPLETIONS, NEIGHBOURS, Comparison, LabelledData, compare
+from scanline.model.evaluation.evaluate import bits_per_dim
+from scanline.model.evaluation.figures import GAP, sheets
+from scanline.model.evaluation.metrics import quality
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import save_report
-from scanline.model.evaluation.samples import COMPLETED, COMPLETIONS, NEIGHBOURS, Evidence, gather
 from scanline.model.sampling.offline import Painted, paint
 from tests.support import small_models
 
@@ -22,115 +22,124 @@ CONFIG = small_models.config(height=6, width=5, layers=1, neighbours=(5,))
 COLOUR = small_models.config(height=4, width=4, layers=1, channels=3)
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
 TRAINING, TEST = small_models.images(CONFIG, 150, seed=1), small_models.images(CONFIG, 131, seed=2)
-LABELS = np.zeros(131, np.uint8)
+DATA = LabelledData("mnist", TRAINING, np.zeros(150, np.uint8), TEST, np.zeros(131, np.uint8))
 
 
-def evidence(samples: int = 60) -> Evidence:
-    bits = bits_of_images(MODEL, TEST)
-    return gather(MODEL, CLASSIFIER, "mnist", TRAINING, TEST, LABELS, bits, samples, seed=4)
+def comparison(samples: int = 60) -> Comparison:
+    return compare(MODEL, CLASSIFIER, DATA, bits_per_dim(MODEL, TEST), samples, seed=4)
 
 
 @pytest.fixture(scope="module")
-def found() -> Evidence:
-    return evidence()
+def found() -> Comparison:
+    return comparison()
 
 
-def seen(found: Evidence, images: np.ndarray) -> Evidence:
-    """The same report, had the model painted `images`."""
+def with_samples(found: Comparison, images: np.ndarray) -> Comparison:
+    """The same comparison, had the model painted `images`."""
     return replace(
         found,
         painted=Painted(images, found.painted.bits_per_dim[: len(images)]),
-        sample_looks=look(CLASSIFIER, images),
-        sample_neighbours=nearest(images, found.training, NEIGHBOURS),
+        sample_predictions=classify(CLASSIFIER, images),
+        sample_neighbours=nearest(images, TRAINING, NEIGHBOURS),
     )
 
 
 @pytest.mark.parametrize("samples", [60, 90])
-def test_samples_and_as_many_test_images_stand_before_the_same_others(samples: int) -> None:
-    found = evidence(samples)
+def test_samples_and_as_many_test_images_are_compared_with_the_same_others(samples: int) -> None:
+    found = comparison(samples)
     assert (len(found.chosen), len(found.others)) == (min(samples, 65), 66)
     assert not set(found.chosen) & set(found.others)
-    assert figures(found)["frechet_distance"]["images"] == len(found.chosen)
+    assert quality(found)["frechet_distance"]["images"] == len(found.chosen)
 
 
-def test_test_images_for_samples_give_the_figures_of_test_images(found: Evidence) -> None:
-    told = figures(seen(found, found.test[found.chosen]))
-    distance, near = told["frechet_distance"], told["nearest_training_image"]
+def test_test_images_as_samples_have_the_numbers_of_test_images(found: Comparison) -> None:
+    numbers = quality(with_samples(found, TEST[found.chosen]))
+    distance, near = numbers["frechet_distance"], numbers["nearest_training_image"]
     assert distance["samples"] == pytest.approx(distance["test_images"])
     assert near["samples_median"] == near["test_images_median"]
     assert near["samples_close"] == pytest.approx(0.01, abs=0.01)
 
 
-def test_images_that_were_learnt_by_heart_are_found(found: Evidence) -> None:
+def test_memorised_images_are_found(found: Comparison) -> None:
     samples = found.painted.images.copy()
     samples[:20] = TRAINING[30:50]
     samples[20:40] = np.clip(TRAINING[50:70].astype(int) + 1, 0, 255)  # nearly copies
-    near = figures(seen(found, samples))["nearest_training_image"]
+    near = quality(with_samples(found, samples))["nearest_training_image"]
     assert near["copies"] == 20
     assert near["samples_close"] >= 40 / 60
     assert near["samples_least"] == 0
     assert near["close_is_below"] > 1
 
 
-def test_an_image_that_looks_like_nothing_is_not_recognised(found: Evidence) -> None:
-    """The untaught classifier is sure of nothing, and says so."""
-    told = figures(found)["recognisable"]
-    assert (told["samples"], told["test_images"], told["test_images_right"]) == (0, 0, 0)
+def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparison) -> None:
+    """3 samples and 13 of 131 test images, 4 of which are of another class than their label."""
+
+    def of(features: np.ndarray, recognised: int, wrong: int) -> Predictions:
+        ranks = np.arange(len(features))
+        return Predictions(features, (ranks < wrong).astype(int), np.where(ranks < recognised, 0.91, 0.89))
+
+    samples = of(found.sample_predictions.features, 3, 0)
+    numbers = quality(
+        replace(found, sample_predictions=samples, test_predictions=of(found.test_predictions.features, 13, 4))
+    )
+    assert numbers["recognisable"] == {
+        "confidence": 0.9,
+        "samples": 3 / 60,
+        "test_images": 13 / 131,
+        "test_images_right": 9 / 13,
+    }
+    assert numbers["classes"]["test_images"][:2] == [127 / 131, 4 / 131]
 
 
-def test_completions_keep_the_upper_half(found: Evidence) -> None:
-    held = found.completions
-    assert held.completed.shape == (COMPLETED, COMPLETIONS, CONFIG.bytes)
-    assert held.known.tolist() == [True] * 15 + [False] * 15
-    assert (held.completed[:, :, :15] == held.originals[:, None, :15]).all()
-    assert len(np.unique(held.completed[0], axis=0)) == COMPLETIONS
+def test_completions_keep_the_upper_half_and_are_those_of_their_original(found: Comparison) -> None:
+    """The known front is prefilled once for all completions of an image, and never for those of another."""
+    assert found.completed.shape == (COMPLETED, COMPLETIONS, CONFIG.bytes)
+    assert found.known.tolist() == [True] * 15 + [False] * 15
+    assert (found.completed[:, :, :15] == found.originals[:, None, :15]).all()
+    assert len(np.unique(found.completed[0], axis=0)) == COMPLETIONS
+    for row in (0, 1, COMPLETED - 1):
+        alone = paint(MODEL, COMPLETED * COMPLETIONS, seed=4, known=found.originals[row], mask=found.known)
+        np.testing.assert_array_equal(found.completed[row], alone.images[row * COMPLETIONS : (row + 1) * COMPLETIONS])
 
 
-@pytest.mark.parametrize("row", [0, 1, COMPLETED - 1])
-def test_completions_are_those_of_their_original_alone(found: Evidence, row: int) -> None:
-    """The known front is read once for all completions of an image, and never for those of another."""
-    held = found.completions
-    alone = paint(MODEL, COMPLETED * COMPLETIONS, seed=4, known=held.originals[row], mask=held.known)
-    first = row * COMPLETIONS
-    np.testing.assert_array_equal(held.completed[row], alone.images[first : first + COMPLETIONS])
-
-
-def opened(picture: contact_sheets.Picture) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(picture.png)))
-
-
-def test_a_sheet_shows_each_image_in_its_frame(found: Evidence) -> None:
-    pixels = opened(contact_sheets.unchosen(found, CONFIG))
-    assert pixels.shape == (10 * 8, 7 + contact_sheets.GAP + NEIGHBOURS * 7, 4)
+def test_the_sheets_show_the_images_that_their_names_say(found: Comparison) -> None:
+    pixels = {name: np.asarray(picture) for name, picture in sheets(found, CONFIG).items()}
     first = found.painted.images[0].reshape(6, 5)
-    nearest_one = TRAINING[found.sample_neighbours.places[0, 0]].reshape(6, 5)
-    np.testing.assert_array_equal(pixels[1:7, 1:6, 0], first)
-    np.testing.assert_array_equal(pixels[1:7, 14:19, 1], nearest_one)
-    assert (pixels[1:7, 1:6, 3] == 255).all()
-    assert (pixels[0, :, 3] == 0).all()
+    unchosen = pixels["unchosen"]
+    assert unchosen.shape == (10 * 8, 7 + GAP + NEIGHBOURS * 7, 4)
+    np.testing.assert_array_equal(unchosen[1:7, 1:6, 0], first)
+    np.testing.assert_array_equal(
+        unchosen[1:7, 14:19, 1], TRAINING[found.sample_neighbours.indices[0, 0]].reshape(6, 5)
+    )
+    assert (unchosen[1:7, 1:6, 3] == 255).all()
+    assert (unchosen[0, :, 3] == 0).all()
+    shown = {
+        "samples": first,
+        "tests": TEST[found.chosen[0]],
+        "unrecognised": found.painted.images[found.sample_predictions.confidence.argmin()],
+        "closest": found.painted.images[found.sample_neighbours.distances[:, 0].argmin()],
+    }
+    for name, image in shown.items():
+        np.testing.assert_array_equal(pixels[name][1:7, 1:6, 2], image.reshape(6, 5), err_msg=name)
+    completions = pixels["completions"][1:7, :, 0]
+    np.testing.assert_array_equal(completions[:3, 1:6], found.originals[0].reshape(6, 5)[:3])
+    assert (completions[3:, 1:6] == 128).all()
+    np.testing.assert_array_equal(completions[:, -6:-1], found.originals[0].reshape(6, 5))
 
 
-def test_the_closest_samples_come_first(found: Evidence) -> None:
-    first = found.painted.images[found.sample_neighbours.distances[:, 0].argmin()]
-    np.testing.assert_array_equal(opened(contact_sheets.closest(found, CONFIG))[1:7, 1:6, 2], first.reshape(6, 5))
-
-
-def test_completions_stand_between_occluded_and_original(found: Evidence) -> None:
-    pixels = opened(contact_sheets.completions(found, CONFIG))[1:7, :, 0]
-    assert (pixels[3:, 1:6] == 128).all()
-    np.testing.assert_array_equal(pixels[:, -6:-1], found.completions.originals[0].reshape(6, 5))
-
-
-def test_colour_has_a_report_too(tmp_path: Path) -> None:
+def test_a_report_of_colour_images_shows_the_numbers_of_its_evaluation(tmp_path: Path) -> None:
     model = small_models.model(COLOUR)
     training, test = small_models.images(COLOUR, 80, seed=1), small_models.images(COLOUR, 100, seed=2)
-    bits = bits_of_images(model, test)
-    found = gather(model, Classifier(4, 4, 3), "cifar10", training, test, LABELS[:100], bits, 50, seed=0)
-    told = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "quality": figures(found)}
-    save_report("<dots & dots>", COLOUR, told, found, tmp_path / "report.html")
+    data = LabelledData("cifar10", training, np.zeros(80, np.uint8), test, np.zeros(100, np.uint8))
+    found = compare(model, Classifier(4, 4, 3), data, bits_per_dim(model, test), 50, seed=0)
+    numbers = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "quality": quality(found)}
+    save_report("<dots & dots>", COLOUR, numbers, found, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "<h1>&lt;dots &amp; dots&gt;</h1>" in page
-    assert "airplane" in told["quality"]["classes"]["names"]
-    np.testing.assert_array_equal(
-        opened(contact_sheets.samples(found, COLOUR))[1:5, 1:5, :3].reshape(-1), found.painted.images[0]
-    )
+    text = html.unescape(re.sub(r"<[^>]*>", "|", page))
+    near = numbers["quality"]["nearest_training_image"]
+    assert f"least such distance|{near['samples_least']:.1f}|{near['test_images_least']:.1f}" in text
+    assert "8.000 ± 0.1000" in text
+    assert "airplane" in numbers["quality"]["classes"]["names"]
+    first = np.asarray(sheets(found, COLOUR)["samples"])[1:5, 1:5, :3]
+    np.testing.assert_array_equal(first.reshape(-1), found.painted.images[0])

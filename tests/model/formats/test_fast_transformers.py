@@ -99,7 +99,7 @@ def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_pa
     assert torch.equal(found[:, 0], torch.full((2,), 8.0, dtype=torch.float64))
 
 
-def test_their_own_network_says_the_same() -> None:
+def test_their_own_network_gives_the_same_parameters() -> None:
     builders = pytest.importorskip("fast_transformers.builders")
     masking = pytest.importorskip("fast_transformers.masking")
     encoder = builders.TransformerEncoderBuilder.from_kwargs(
@@ -123,7 +123,7 @@ def test_their_own_network_says_the_same() -> None:
 
 def test_mnists_first_byte_is_zero_and_cifars_comes_from_the_data() -> None:
     assert from_state(written()).config.first_byte_histogram == (1.0,) + (0.0,) * 255
-    with pytest.raises(ForeignCheckpointError, match="give --data for CIFAR-10's"):
+    with pytest.raises(ForeignCheckpointError, match="give --data to count its histogram"):
         from_state(written(3072, layers=1))
 
 
@@ -144,10 +144,10 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
             assert torch.equal(tensor, again[name]), name
 
 
-def test_what_their_code_cannot_express_is_told() -> None:
+def test_a_model_that_their_code_cannot_express_is_refused() -> None:
     from tests.support import small_models
 
-    with pytest.raises(ValueError, match="the authors' code knows no norm of 'pre', only 'post'"):
+    with pytest.raises(ValueError, match="the authors' code has no norm of 'pre', only 'post'"):
         to_state(small_models.model(small_models.config()))
 
 
@@ -170,7 +170,7 @@ def test_another_state_is_refused_with_what_was_found(change: dict[str, torch.Te
         from_state(state)
 
 
-def test_heads_of_another_width_are_asked_for() -> None:
+def test_heads_of_another_width_must_be_given() -> None:
     state = written()
     assert from_state(state, heads=4).config.value_width == 16
     with pytest.raises(ForeignCheckpointError, match="5 heads do not divide"):

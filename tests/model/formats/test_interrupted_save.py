@@ -27,7 +27,7 @@ def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
     assert_same_weights(before.state_dict(), load_model(tmp_path).state_dict())
 
 
-def test_a_full_disk_leaves_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_model(small_models.model(small_models.config()), tmp_path)

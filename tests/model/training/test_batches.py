@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.batches import batch_at
+from scanline.model.training.loop import batch_at
 from tests.support import small_models
 
 COLOUR = small_models.config(channels=3)
@@ -22,7 +22,7 @@ def seen(count: int, updates: range, **recipe: int) -> list[int]:
     ]
 
 
-def test_same_update_same_images_in_any_order_of_asking() -> None:
+def test_the_images_of_an_update_do_not_depend_on_the_order_of_calls() -> None:
     forwards = [seen(30, range(i, i + 1)) for i in range(10)]
     backwards = [seen(30, range(i, i + 1)) for i in reversed(range(10))]
     assert forwards == backwards[::-1]

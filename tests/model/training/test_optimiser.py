@@ -1,12 +1,19 @@
-"""Which weights each optimiser moves, and which decay."""
+"""Which weights each optimiser moves and which decay, the learning rate over a run, the moving average."""
 
 import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.optimiser import Together, clip_gradients, optimiser
+from scanline.model.training.optimiser import (
+    CombinedOptimiser,
+    MovingAverage,
+    clip_gradients,
+    learning_rate,
+    optimiser,
+)
 from tests.support import small_models
+from tests.support.close import assert_close
 from tests.support.training_runs import HAS_MUON
 
 
@@ -22,7 +29,7 @@ def test_every_weight_is_trained_by_the_optimiser_that_was_asked_for(name: str, 
 def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
     model = small_models.model(small_models.config())
     found = optimiser(model, TrainingConfig(1, optimiser="muon"))
-    assert isinstance(found, Together)
+    assert isinstance(found, CombinedOptimiser)
     assert [type(part) for part in found.parts] == [torch.optim.Muon, torch.optim.AdamW]
     moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
     matrices = {id(p) for p in model.layers.parameters() if p.dim() == 2}
@@ -36,7 +43,7 @@ def test_muon_is_refused_by_an_older_torch(monkeypatch: pytest.MonkeyPatch) -> N
         optimiser(small_models.model(small_models.config()), TrainingConfig(1, optimiser="muon"))
 
 
-def assert_trains_everything(found: torch.optim.Optimizer | Together, model: Transformer) -> None:
+def assert_trains_everything(found: torch.optim.Optimizer | CombinedOptimiser, model: Transformer) -> None:
     trained = [parameter for group in found.param_groups for parameter in group["params"]]
     assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
     assert len(trained) == len(list(model.parameters()))
@@ -62,3 +69,61 @@ def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
     torch.testing.assert_close(head.norm(), torch.tensor(1.0))
     layers = ((name, p) for name, p in model.named_parameters() if not name.startswith("head."))
     assert all(torch.equal(p.grad, before[name]) for name, p in layers)
+
+
+def rates(schedule: str, **changes: float) -> list[float]:
+    config = TrainingConfig(100, learning_rate=1.0, schedule=schedule, **{"warm_up": 10, "decay": 0.3, **changes})
+    return [learning_rate(config, update) for update in range(100)]
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "trapezoid", "constant"])
+def test_warm_up_is_linear_up_to_the_full_rate(schedule: str) -> None:
+    assert rates(schedule)[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
+
+
+def test_constant_stays() -> None:
+    assert rates("constant")[10:] == [1.0] * 90
+
+
+def test_trapezoid_stays_and_then_falls_to_zero() -> None:
+    after = rates("trapezoid")[10:]
+    assert after[:63] == [1.0] * 63
+    assert after[63:] == pytest.approx([(100 - update) / 27 for update in range(73, 100)])
+
+
+def test_cosine_falls_from_the_full_rate_through_half_to_zero() -> None:
+    after = rates("cosine")[10:]
+    assert after == sorted(after, reverse=True)
+    assert after[0] == 1
+    assert after[45] == pytest.approx(0.5)
+    assert 0 < after[-1] < 0.001
+
+
+def test_no_warm_up_begins_at_the_full_rate() -> None:
+    assert rates("constant", warm_up=0)[0] == 1
+
+
+def test_the_average_begins_as_a_copy_that_training_does_not_change() -> None:
+    model = small_models.model(small_models.config())
+    average = MovingAverage(model, 0.9)
+    before = model.head.weight.clone()
+    model.head.weight.zero_()
+    assert torch.equal(average.model.head.weight, before)
+
+
+def test_the_average_moves_by_one_minus_the_decay() -> None:
+    model = small_models.model(small_models.config())
+    average = MovingAverage(model, 0.9)
+    before = average.model.head.weight.clone()
+    model.head.weight.add_(1)
+    average.move(model, update=10_000)
+    assert_close("average", before + 0.1, average.model.head.weight)
+
+
+def test_the_average_has_a_short_memory_in_the_first_updates() -> None:
+    model = small_models.model(small_models.config())
+    average = MovingAverage(model, 0.999)
+    before = average.model.head.weight.clone()
+    model.head.weight.add_(1)
+    average.move(model, update=0)
+    assert_close("average", before + 0.9, average.model.head.weight)

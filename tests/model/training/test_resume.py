@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from scanline.model.training import ResumeError, TrainingConfig
+from scanline.model.training import TrainingConfig
 from scanline.model.training.curve import Curve
-from scanline.model.training.state import load_state, save_state
+from scanline.model.training.state import ResumeError, load_state, save_state
 from tests.support import small_models
 from tests.support.training_runs import HAS_MUON, MODEL, RECIPE, StoppedError, curve, run, state
 
@@ -49,7 +49,7 @@ def test_stopped_twice_and_resumed_twice(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["radam", pytest.param("muon", marks=HAS_MUON)])
-def test_the_others_resume_too(tmp_path: Path, optimiser: str) -> None:
+def test_other_optimisers_resume_too(tmp_path: Path, optimiser: str) -> None:
     run(tmp_path / "whole", optimiser=optimiser, updates=40, schedule="constant")
     run(tmp_path / "split", optimiser=optimiser, updates=30, schedule="constant")
     run(tmp_path / "split", optimiser=optimiser, updates=40, schedule="constant", resume=True)
@@ -85,7 +85,7 @@ def test_killed_in_the_midst_of_a_save_and_resumed(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
-    """The disk's limit is the process's own, which the system enforces alike."""
+    """The limit of the process's file size stands for a full disk."""
     save_state(tmp_path, {"update": 1})
     if not (child := os.fork()):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

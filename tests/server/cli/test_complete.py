@@ -26,7 +26,7 @@ def picture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def complete(tmp_path: Path, grey_directory: Path) -> tuple[object, ...]:
-    """The command, but for the picture and what is known of it; the array goes to completions.npy."""
+    """The command without the picture and its mask; the array goes to completions.npy."""
     out = tmp_path / "completions.npy"
     return ("complete", "--model", grey_directory, "-n", 3, "--seed", 4, "--out", out)
 
@@ -45,7 +45,7 @@ def test_completions_are_those_of_the_generator(
     np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
 
 
-def test_the_pictures_own_alpha_decides(tmp_path: Path, complete: tuple[object, ...]) -> None:
+def test_the_pictures_own_alpha_is_the_mask(tmp_path: Path, complete: tuple[object, ...]) -> None:
     (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
     done(*complete, tmp_path / "hole.png")
     known = HOLE == 255
@@ -60,7 +60,7 @@ def test_a_sheet_goes_from_occluded_to_original(tmp_path: Path, complete: tuple[
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "sheet.png")), row)
 
 
-def test_a_program_reads_what_came_of_it(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
-    told = json.loads(done(*complete, picture, "--keep-rows", 4, "--json"))
-    assert (told["out"], told["n"], told["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
-    assert len(told["bits_per_dim"]) == 3
+def test_json_reports_the_images(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
+    result = json.loads(done(*complete, picture, "--keep-rows", 4, "--json"))
+    assert (result["out"], result["n"], result["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
+    assert len(result["bits_per_dim"]) == 3

@@ -1,4 +1,4 @@
-"""SCANLINE_* variables: a misspelt one is refused with the nearest name, others' are left alone."""
+"""SCANLINE_* variables: a misspelt one is refused with the nearest name, those of other programs are ignored."""
 
 import pytest
 
@@ -28,16 +28,16 @@ LINK = "tcp://10.0.0.11:8000"
 
 
 @pytest.mark.parametrize("name", MISSPELT)
-def test_a_misspelt_one_is_refused_with_the_nearest_name(name: str) -> None:
+def test_a_misspelt_variable_is_refused_with_the_nearest_name(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is not a setting: {MISSPELT[name]}"):
         check({name: "1"}, ())
 
 
-def test_settings_and_what_has_nothing_to_do_with_us_pass() -> None:
+def test_settings_and_unrelated_variables_pass() -> None:
     check({"SCANLINE_API_KEYS": "a", "scanline_port": "8000", "PATH": "/bin", "SCAN": "1", "MY_SCANLINE_X": "1"}, ())
 
 
-def test_what_kubernetes_sets_passes() -> None:
+def test_variables_set_by_kubernetes_pass() -> None:
     check(OF_KUBERNETES, ())
 
 
@@ -46,11 +46,11 @@ def test_a_port_that_kubernetes_sets_is_explained() -> None:
         check({"SCANLINE_PORT": LINK}, ())
 
 
-def test_a_port_that_an_option_sets_is_asked_of_nobody_else() -> None:
+def test_the_variable_of_kubernetes_does_not_matter_where_an_option_sets_the_port() -> None:
     check({"SCANLINE_PORT": LINK}, {"port"})
 
 
-def test_a_server_does_not_start_with_a_misspelt_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
     ran = scanline("serve", "--port", "0")
     assert (ran.status, ran.out) == (2, "")

@@ -13,13 +13,13 @@ from tests.support.pictures import encode, noise
 from tests.support.running_server import SCANLINE
 from tests.support.tiny import GREY
 
-CASES = {  # label: the command, in a folder that has all that it names but what is wrong; what is said
+CASES = {  # label: a command, run in a folder with everything else that it names; part of the message
     "unknown model": ("sample --model white", "there is no model 'white'"),
     "no model directory": ("sample --model empty", "empty is not a model directory: config.json is missing"),
     "a broken model": ("sample --model broken", "model.safetensors is missing"),
-    "temperature 0": ("sample --temperature 0", "--temperature must be above 0 and at most 2, not 0.0"),
-    "temperature 3": ("complete grey.png --keep-rows 3 --temperature 3", "--temperature must be above 0"),
-    "temperature NaN": ("sample --temperature nan", "--temperature must be above 0 and at most 2, not nan"),
+    "temperature 0": ("sample --temperature 0", "temperature must be above 0 and at most 2, not 0.0"),
+    "temperature 3": ("complete grey.png --keep-rows 3 --temperature 3", "temperature must be above 0"),
+    "temperature NaN": ("sample --temperature nan", "temperature must be above 0 and at most 2, not nan"),
     "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
     "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
@@ -48,14 +48,17 @@ CASES = {  # label: the command, in a folder that has all that it names but what
     "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
     "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
     "serving a model by two paths": ("serve --model grey --model ./grey", "--model: one is given twice"),
-    "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests ask"),
+    "serving two of one name": (
+        "serve --model grey --model other/grey",
+        "have the same name, by which requests select them",
+    ),
     "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
     "serving on an unknown device": ("serve --model grey --device tpu", "--device"),
     "serving in no slots": ("serve --model grey --slots 0", "--slots"),
 }
 
-USAGE = {  # label: a command that the parser refuses, what it names
+USAGE = {  # label: a command that the parser refuses, part of the message
     "unknown command": ("paint", "paint"),
     "unknown option": ("sample --temprature 1", "--temprature"),
     "no images": ("sample -n 0", "-n"),
@@ -88,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_what_is_wrong_is_said_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_command_is_refused_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command, said = CASES[label]
     monkeypatch.chdir(folder)
     paints = command.split()[0] in ("sample", "complete", "score") and "--model" not in command
@@ -100,7 +103,7 @@ def test_what_is_wrong_is_said_in_one_sentence(folder: Path, label: str, monkeyp
 
 
 @pytest.mark.parametrize("label", USAGE)
-def test_what_the_parser_refuses_is_said_too(label: str) -> None:
+def test_the_parser_names_what_it_refuses(label: str) -> None:
     command, named = USAGE[label]
     ran = scanline(*command.split())
     assert (ran.status, ran.out) == (2, "")
@@ -116,7 +119,7 @@ def test_a_refused_command_leaves_nothing_behind(folder: Path, monkeypatch: pyte
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_console_script_says_the_same(folder: Path) -> None:
+def test_the_console_script_prints_the_same(folder: Path) -> None:
     ran = subprocess.run([SCANLINE, "sample", "--model", "white"], cwd=folder, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("scanline: there is no model 'white'")

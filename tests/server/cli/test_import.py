@@ -26,8 +26,8 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_an_imported_model_paints_and_goes_back(checkpoint: Path, tmp_path: Path) -> None:
-    told = done("import", checkpoint, tmp_path / "theirs")
-    assert "28x28, 1 layers of 2 heads of 32, 3 components, scales read as exp" in told
+    result = done("import", checkpoint, tmp_path / "theirs")
+    assert "28x28, 1 layers of 2 heads of 32, 3 components, scales read as exp" in result
     done("sample", "--model", tmp_path / "theirs", "-n", "2", "--out", tmp_path / "two.npy")
     painted = np.load(tmp_path / "two.npy")
     assert painted.shape == (2, 28, 28)
@@ -37,7 +37,7 @@ def test_an_imported_model_paints_and_goes_back(checkpoint: Path, tmp_path: Path
     assert all(torch.equal(first[name], again[name]) for name in first if name != "pos_embedding.pe")
 
 
-def test_another_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "weights.pth").write_bytes(b"PK nothing")
     assert "is not a torch checkpoint of plain tensors" in refused("import", tmp_path / "weights.pth", tmp_path / "out")
     assert "is missing" in refused("import", tmp_path / "nothing.pth", tmp_path / "out")
@@ -49,7 +49,7 @@ def test_a_misshapen_checkpoint_names_its_file_and_tensor(checkpoint: Path, tmp_
     assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused("import", checkpoint, tmp_path / "out")
 
 
-def test_a_model_that_they_cannot_express_is_not_exported(tmp_path: Path) -> None:
+def test_a_model_that_the_authors_code_cannot_express_is_not_exported(tmp_path: Path) -> None:
     said = refused("export", "mnist-small", tmp_path / "weights.pth")
-    assert "the authors' code knows no norm of 'pre'" in said
+    assert "the authors' code has no norm of 'pre'" in said
     assert not (tmp_path / "weights.pth").exists()

@@ -1,4 +1,4 @@
-"""scanline sample: images from nothing, into the form that the name asks for."""
+"""scanline sample: the images of the seed, in the form that the output's name asks for."""
 
 import json
 from pathlib import Path
@@ -50,19 +50,19 @@ def test_nothing_else_is_left_behind(tmp_path: Path, sample: tuple[object, ...])
     assert [file.name for file in tmp_path.iterdir()] == ["digits.npy"]
 
 
-def test_a_program_reads_what_came_of_it(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
-    told = json.loads(done(*sample, tmp_path / "digits.npy", "--json"))
+def test_json_reports_the_images(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
+    result = json.loads(done(*sample, tmp_path / "digits.npy", "--json"))
     bits = paint(grey, 5, seed=3).bits_per_dim.tolist()
-    assert told == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits}
+    assert result == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits}
 
 
-def test_a_drawn_seed_is_told(tmp_path: Path, grey_directory: Path, grey: Transformer) -> None:
+def test_a_drawn_seed_is_printed(tmp_path: Path, grey_directory: Path, grey: Transformer) -> None:
     out = tmp_path / "digits.npy"
-    told = json.loads(done("sample", "--model", grey_directory, "-n", 1, "--out", out, "--json"))
-    np.testing.assert_array_equal(np.load(out)[0].reshape(-1), paint(grey, 1, seed=told["seed"]).images[0])
+    result = json.loads(done("sample", "--model", grey_directory, "-n", 1, "--out", out, "--json"))
+    np.testing.assert_array_equal(np.load(out)[0].reshape(-1), paint(grey, 1, seed=result["seed"]).images[0])
 
 
-def test_temperature_is_obeyed(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
+def test_the_temperature_is_applied(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
     done(*sample, tmp_path / "digits.npy", "--temperature", 0.5)
     cold = paint(grey, 5, seed=3, temperature=0.5).images
     np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), cold)

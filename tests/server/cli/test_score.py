@@ -27,13 +27,13 @@ def alone(grey: Transformer) -> list[float]:
     return found
 
 
-def test_a_program_reads_the_models_bits(grey_directory: Path, pictures: list[Path], alone: list[float]) -> None:
-    told = json.loads(done("score", "--model", grey_directory, *pictures, "--json"))
-    assert told == {
+def test_json_reports_the_bits_of_each_picture(grey_directory: Path, pictures: list[Path], alone: list[float]) -> None:
+    result = json.loads(done("score", "--model", grey_directory, *pictures, "--json"))
+    assert result == {
         "data": [{"picture": str(file), "bits_per_dim": value} for file, value in zip(pictures, alone, strict=True)]
     }
 
 
-def test_a_person_reads_a_line_for_each(grey_directory: Path, pictures: list[Path], alone: list[float]) -> None:
+def test_a_line_is_printed_for_each_picture(grey_directory: Path, pictures: list[Path], alone: list[float]) -> None:
     lines = done("score", "--model", grey_directory, *pictures).splitlines()
     assert lines == [f"{value:.4f}  {file}" for file, value in zip(pictures, alone, strict=True)]

@@ -24,7 +24,7 @@ TINY = Preset(
 
 @pytest.fixture(autouse=True, scope="module")
 def preset() -> Iterator[None]:
-    """A preset that three updates teach nothing, quickly."""
+    """A preset of three updates."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PRESETS, "tiny", TINY)
         yield
@@ -44,21 +44,21 @@ def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     return directory
 
 
-def test_what_is_trained_is_a_model(trained: Path) -> None:
+def test_training_writes_a_model(trained: Path) -> None:
     assert load_model(trained).config == TINY.model
 
 
-def test_a_curve_and_a_sheet_lie_beside_the_model(trained: Path) -> None:
+def test_training_writes_a_curve_and_a_sheet(trained: Path) -> None:
     assert Image.open(trained / "samples.png").size == (28, 28)
     assert Image.open(trained / "loss.png").size[0] > 100
     with (trained / "loss.csv").open() as file:
         assert [row["update"] for row in csv.DictReader(file)] == ["3"]
 
 
-def test_options_go_before_the_preset(tmp_path: Path, data: Path) -> None:
+def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
     options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
-    told = done("train", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
-    assert json.loads(told)["update"] == 2
+    result = done("train", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert json.loads(result)["update"] == 2
 
 
 def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
@@ -74,16 +74,16 @@ def test_a_run_of_another_recipe_is_not_resumed(data: Path, trained: Path) -> No
     assert ran.err == f"scanline: {trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here\n"
 
 
-def test_a_run_is_not_overwritten_by_mistake(data: Path, trained: Path) -> None:
+def test_a_run_is_not_overwritten_without_resume(data: Path, trained: Path) -> None:
     before = (trained / "training.pt").read_bytes()
     ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained)
     assert ran.status == 2
-    assert "holds a training run already; go on with --resume, or name another directory" in ran.err
+    assert "already holds a training run; continue it with --resume, or name another directory" in ran.err
     assert (trained / "training.pt").read_bytes() == before
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
-    """The disk's limit is the process's own, which the system enforces alike."""
+    """The limit of the process's file size stands for a full disk."""
     train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
     done(*train, "--updates", 2)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -227,11 +227,11 @@ def test_keys_are_told_to_nobody(grey_directory: Path, monkeypatch: pytest.Monke
 
 
 def test_the_first_lines_say_that_keys_are_wanted(locked: Server) -> None:
-    assert any("It wants one of its 2 keys of everybody but probes" in line for line in locked.log)
+    assert any("API key required on every route except health probes (2 keys set)" in line for line in locked.log)
 
 
 def test_the_first_lines_say_where_none_is_wanted(server: Server) -> None:
-    assert any("Whoever reaches it may paint; --api-key or SCANLINE_API_KEYS" in line for line in server.log)
+    assert any("No API key set: anyone who can reach this address can use it." in line for line in server.log)
 
 
 def test_settings_show_no_key() -> None:

@@ -1,4 +1,4 @@
-"""The model as ONNX, over HTTP and from the command line: one file, the model's own step."""
+"""GET /v1/models/{id}/onnx: the same file as `scanline export --onnx` writes."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.server.app import build
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.commands import done, scanline
+from tests.support.commands import done, without_onnx
 from tests.support.error_answers import assert_refused
 
 
@@ -47,6 +47,17 @@ def test_who_has_it_is_not_sent_it_again(client: httpx.Client) -> None:
     assert client.get("/v1/models/grey/onnx", headers={"if-none-match": '"another"'}).status_code == 200
 
 
+def test_without_the_extra_onnx_the_server_says_what_to_install(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_onnx(monkeypatch)
+    settings = Settings(models=(str(grey_directory),))
+    response = TestClient(build(settings, served_models(settings))).get("/v1/models/grey/onnx")
+    message = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'."
+    error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
+    assert (response.status_code, response.json()) == (501, {"error": error})
+
+
 def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
@@ -55,27 +66,6 @@ def test_the_command_writes_the_same_file(client: httpx.Client, grey_directory: 
     told = done("export", grey_directory, tmp_path / "step.onnx")
     assert told.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
     assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(client.get("/v1/models/grey/onnx").content)
-
-
-def test_the_option_decides_whatever_the_file_is_called(grey_directory: Path, tmp_path: Path) -> None:
-    done("export", grey_directory, tmp_path / "grey", "--onnx", "--weights", "int8")
-    done("export", grey_directory, tmp_path / "grey.onnx", "--weights", "float32")
-    sizes = [(tmp_path / name).stat().st_size for name in ("grey", "grey.onnx")]
-    assert sizes[0] < sizes[1]
-    onnx.checker.check_model(tmp_path / "grey", full_check=True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("out.onnx", "--weights", "int4"), "unknown weights 'int4'; known: float32, float16, int8"),
-        (("out.pth", "--weights", "int8"), "--weights is for ONNX: add --onnx"),
-    ],
-)
-def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, grey_directory: Path, tmp_path: Path) -> None:
-    ran = scanline("export", grey_directory, tmp_path / arguments[0], *arguments[1:])
-    assert (ran.status, ran.out, ran.err) == (2, "", f"scanline: {said}\n")
-    assert not (tmp_path / arguments[0]).exists()
 
 
 @pytest.mark.parametrize("name", zoo.names())

@@ -1,0 +1,123 @@
+"""What a report compares: samples of the model, completions, and test images, each measured in the same ways."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanline.model.evaluation.classifier import Classifier, Predictions, classify
+from scanline.model.evaluation.neighbours import Nearest, nearest
+from scanline.model.network.transformer import Transformer
+from scanline.model.pictures import known_rows
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import Painted, paint, paint_request
+
+LEAST = 50  # images on each side: fewer say nothing about a distribution
+NEIGHBOURS = 5  # of each sample
+COMPLETED, COMPLETIONS = 8, 6  # test images, and completions of each
+
+Stage = Callable[[str, int, str], Callable[[int], None]]  # (what, total, unit) -> a callback that gets the number done
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """A data set with its labels."""
+
+    dataset: str
+    training: np.ndarray  # [t, N] uint8
+    training_labels: np.ndarray  # [t] uint8
+    test: np.ndarray  # [m, N] uint8
+    test_labels: np.ndarray  # [m] uint8
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Samples and test images with their measurements.
+
+    Half of the test images take the place of samples for comparison; both are compared with the other half.
+    """
+
+    data: LabelledData
+    seed: int
+    painted: Painted  # n samples
+    test_bits: np.ndarray  # [m] float64, bits/dim of the test images
+    chosen: np.ndarray  # [k] indices of the test images in the place of samples: k = n, or m / 2 where that is less
+    others: np.ndarray  # [m - m/2] indices of the test images that both are compared with
+    sample_predictions: Predictions
+    test_predictions: Predictions  # of all m
+    sample_neighbours: Nearest  # among the training images
+    test_neighbours: Nearest  # of the chosen, among the training images
+    completed: np.ndarray  # [8, 6, N] uint8, completions of the first 8 of `others`
+    known: np.ndarray  # [N] bool, the bytes of these that the model was given
+
+    @property
+    def originals(self) -> np.ndarray:
+        """The test images [8, N] that were completed."""
+        return self.data.test[self.others[:COMPLETED]]
+
+
+def check_counts(samples: int, test_images: int) -> None:
+    """Raise ValueError where there are too few images for a comparison."""
+    if samples < LEAST:
+        raise ValueError(f"--samples must be 0 or at least {LEAST}, not {samples}: fewer say nothing about a model")
+    if test_images < 2 * LEAST:
+        raise ValueError(
+            f"{test_images} test images are too few to compare with; use at least {2 * LEAST}, or --samples 0"
+        )
+
+
+def compare(
+    model: Transformer,
+    classifier: Classifier,
+    data: LabelledData,
+    test_bits: np.ndarray,
+    samples: int,
+    *,
+    seed: int,
+    precision: str = DEFAULT,
+    stage: Stage = lambda what, total, unit: lambda done: None,
+) -> Comparison:
+    """Paint `samples` images and completions, and measure them and the test images.
+
+    test_bits [m] float64 are the model's bits/dim of the test images. ValueError where there are too few images.
+    """
+    check_counts(samples, len(data.test))
+    shuffled = np.random.default_rng(seed).permutation(len(data.test))  # the halves of a published set may differ
+    half = len(data.test) // 2
+    chosen, others = shuffled[: min(half, samples)], shuffled[half:]
+    config, pool = model.config, data.training
+
+    progress = stage("painting samples", samples * config.bytes, "bytes")
+    painted = paint(model, samples, seed=seed, precision=precision, progress=progress)
+    known = known_rows(config.height // 2, config)
+    progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
+    originals = tuple(original.tobytes() for original in data.test[others[:COMPLETED]])
+    masks = (known.tobytes(),) * COMPLETED
+    request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=masks)
+    completed = paint_request(model, request, precision=precision, progress=progress).images
+
+    progress = stage("classifying samples", samples, "images")
+    sample_predictions = classify(classifier, painted.images, progress=progress)
+    progress = stage("classifying test images", len(data.test), "images")
+    test_predictions = classify(classifier, data.test, progress=progress)
+
+    progress = stage("neighbours of samples", len(pool), "training images")
+    sample_neighbours = nearest(painted.images, pool, NEIGHBOURS, model.device, progress)
+    progress = stage("neighbours of test images", len(pool), "training images")
+    test_neighbours = nearest(data.test[chosen], pool, 1, model.device, progress)
+
+    return Comparison(
+        data=data,
+        seed=seed,
+        painted=painted,
+        test_bits=test_bits,
+        chosen=chosen,
+        others=others,
+        sample_predictions=sample_predictions,
+        test_predictions=test_predictions,
+        sample_neighbours=sample_neighbours,
+        test_neighbours=test_neighbours,
+        completed=completed.reshape(COMPLETED, COMPLETIONS, -1),
+        known=known,
+    )

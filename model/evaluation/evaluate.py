@@ -1,0 +1,102 @@
+"""One evaluation of a model directory: bits/dim of the test set and, where samples are asked for, the report."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from scanline.model import datasets
+from scanline.model.device import resolve_device
+from scanline.model.evaluation.classifier_cache import cached_classifier
+from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
+from scanline.model.evaluation.metrics import quality, standard_error
+from scanline.model.evaluation.report import check_report, save_report
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.generator import Generator
+
+BATCH = 50  # images read at once
+
+
+def bits_per_dim(
+    model: Transformer,
+    images: np.ndarray,
+    precision: str = DEFAULT,
+    progress: Callable[[int], None] = lambda done: None,
+) -> np.ndarray:
+    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
+
+    `progress` gets the number of images done.
+    """
+    generator = Generator(model, 1, precision=precision)
+    found = []
+    try:
+        for start in range(0, len(images), BATCH):
+            part = images[start : start + BATCH]
+            found.append(generator.score(part).mean(axis=1))
+            progress(start + len(part))
+    finally:
+        generator.close()
+    return np.concatenate(found)
+
+
+def evaluate(
+    directory: Path,
+    data: Path,
+    *,
+    report: Path,
+    images: int | None = None,
+    samples: int = 2000,
+    cache: Path | None = None,
+    seed: int = 0,
+    precision: str = DEFAULT,
+    device: torch.device | str = "auto",
+    save: bool = False,
+    stage: Stage = lambda what, total, unit: lambda done: None,
+) -> dict[str, Any]:
+    """Return what evaluation.json holds of one evaluation, and write `report` where `samples` is not 0.
+
+    data: directory with the published files of the data set that the model's image size belongs to. images: only the
+    first images of its test set. cache: directory of trained classifiers. save: also write evaluation.json in the
+    model directory. stage: called at the start of each stage, returns what is called with its progress. ValueError or
+    OSError, before any work, for arguments that cannot be served.
+    """
+    model = load_model(directory, resolve_device(str(device)))
+    config = model.config
+    dataset = datasets.of_shape(config.height, config.width, config.channels)
+    whole_test = datasets.load(dataset, data, "test")
+    test = whole_test[:images]
+    if save and not os.access(directory, os.W_OK):
+        raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
+    labelled = None
+    if samples:
+        check_counts(samples, len(test))
+        check_report(report)
+        training = datasets.load(dataset, data, "train")
+        training_labels = datasets.labels(dataset, data, "train", training)
+        test_labels = datasets.labels(dataset, data, "test", whole_test)[:images]
+        labelled = LabelledData(dataset, training, training_labels, test, test_labels)
+        # The classifier comes first: its cache may turn out not to be writable, and scoring takes minutes.
+        classifier = cached_classifier(labelled, config, cache, model.device, stage)
+
+    bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"))
+    result = {
+        "dataset": dataset,
+        "split": "test",
+        "precision": precision,
+        "bits_per_dim": float(bits.mean()),
+        "standard_error": standard_error(bits),
+        "images": len(bits),
+    }
+    if labelled is not None:
+        compared = compare(model, classifier, labelled, bits, samples, seed=seed, precision=precision, stage=stage)
+        result["quality"] = quality(compared)
+        save_report(directory.resolve().name, config, result, compared, report)
+    if save:
+        write_evaluation(directory, result)
+    return result
