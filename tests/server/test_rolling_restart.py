@@ -12,9 +12,9 @@ import numpy as np
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from tests.support.patience import PATIENCE, wait_for
 from tests.support.pictures import painted
 from tests.support.running_server import serve
+from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
@@ -83,17 +83,17 @@ def test_nothing_is_lost(grey_directory: Path, grey: Transformer) -> None:
         running = [pool.submit(client.run) for client in clients]
         try:
             until(lambda: all(client.of_the_first >= 3 for client in clients), running)
-            with connected(old.url) as painter:
-                painter.send(type="generate", id="long", n=LONG, seed=7)
-                painter.hear()
+            with connected(old.url) as websocket:
+                websocket.send(type="generate", id="long", n=LONG, seed=7)
+                websocket.receive()
                 old.process.send_signal(signal.SIGTERM)
                 until(lambda: all(client.of_the_second >= 3 for client in clients), running)
-                long = painter.hear_ends(1)["long"]
+                long = websocket.receive_until_finished(1)["long"]
         finally:
             stop.set()
         for each in running:
             each.result(PATIENCE)
-        assert old.wait_until_all_have_left() == 0
+        assert old.wait_until_exited() == 0
     np.testing.assert_array_equal(long.images(), paint(grey, LONG, seed=7).images)
     for client in clients:
         for seed, images in client.answers.items():

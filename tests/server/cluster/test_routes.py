@@ -12,7 +12,7 @@ from tests.support.cluster_pictures import offline
 from tests.support.cluster_service import ALLOWED, KEY, Service
 from tests.support.openai_clients import official
 from tests.support.pictures import encode, painted, text
-from tests.support.sse_reader import hear, images
+from tests.support.sse_reader import images, post_for_events
 from tests.support.websocket_client import connected
 
 
@@ -62,7 +62,7 @@ def test_likelihoods(client: httpx.Client) -> None:
 
 
 def test_events(client: httpx.Client) -> None:
-    events = hear(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
+    events = post_for_events(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
     assert np.array_equal(images(events), offline(2, 7))
     assert len(events) == 2 * 3
 

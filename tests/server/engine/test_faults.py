@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from scanline.server.settings import Settings
-from tests.support.engines import DEADLY, Faulty
+from tests.support.engines import CRASHING_SEED, FaultyOptions
 from tests.support.error_answers import ONE_SENTENCE
-from tests.support.in_process_server import inside
-from tests.support.patience import PATIENCE, wait_for
+from tests.support.in_process_server import serve_in_process
 from tests.support.pictures import painted
 from tests.support.running_server import serve
-from tests.support.sse_reader import Event, hear, images, named
-from tests.support.websocket_client import Told, connected
+from tests.support.sse_reader import Event, images, named, post_for_events
+from tests.support.waiting import PATIENCE, wait_for
+from tests.support.websocket_client import JobMessages, connected
 
 IMAGES = 400  # of each client: all are in work when the engine is killed
 URL = "/v1/images/generations"
@@ -34,7 +34,7 @@ class Heard:
 
     posted: dict[str, Any]
     events: list[Event]
-    told: Told
+    told: JobMessages
     undisturbed: dict[str, Any]
     while_it_starts: httpx.Response
     metrics: str
@@ -51,17 +51,17 @@ def heard(grey_directory: Path) -> Iterator[Heard]:
     with (
         serve(grey_directory, "--slots", "4") as server,
         httpx.Client(base_url=server.url, timeout=PATIENCE) as client,
-        connected(server.url) as painter,
+        connected(server.url) as websocket,
         ThreadPoolExecutor() as threads,
     ):
         post = threads.submit(client.post, URL, json=FIELDS)
-        stream = threads.submit(hear, client, URL, partial_images=3, **FIELDS)
-        painter.send(type="generate", **FIELDS)
-        while not painter.hear().frames:
+        stream = threads.submit(post_for_events, client, URL, partial_images=3, **FIELDS)
+        websocket.send(type="generate", **FIELDS)
+        while not websocket.receive().frames:
             pass
         os.kill(server.engine, signal.SIGKILL)
         ready = wait_for(lambda: not_ready(client), "a server whose engine starts")
-        told = painter.hear_ends(1)[0]
+        told = websocket.receive_until_finished(1)[0]
         posted, events = post.result().json(), stream.result()
         metrics = client.get("/metrics").text
         yield Heard(posted, events, told, client.post(URL, json=FIELDS).json(), ready, metrics)
@@ -104,13 +104,13 @@ def test_the_restart_is_counted(heard: Heard) -> None:
 def fragile(directory: Path) -> Iterator[httpx.Client]:
     """A client of a server whose engine does not survive images of some seeds."""
     settings = Settings(models=(str(directory),), slots=4, threads=1)
-    with inside(settings, Faulty) as (url, _), httpx.Client(base_url=url, timeout=PATIENCE) as client:
+    with serve_in_process(settings, FaultyOptions) as (url, _), httpx.Client(base_url=url, timeout=PATIENCE) as client:
         yield client
 
 
 def test_a_deadly_request_is_not_to_be_tried_again(grey_directory: Path) -> None:
     with fragile(grey_directory) as client:
-        deadly = client.post(URL, json={"seed": DEADLY})
+        deadly = client.post(URL, json={"seed": CRASHING_SEED})
         error = deadly.json()["error"]
         assert (deadly.status_code, error["type"], error["code"]) == (500, "server_error", "engine_failed")
         assert deadly.headers["x-should-retry"] == "false"

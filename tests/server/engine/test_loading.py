@@ -31,7 +31,7 @@ def loading(directory: Path) -> Iterator[Server]:
     server.wait_until_listening()
     yield server
     server.process.kill()
-    server.wait_until_all_have_left()
+    server.wait_until_exited()
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_the_official_client_is_told_so(loading: Server) -> None:
 
 
 def test_it_takes_no_job(loading: Server) -> None:
-    with connected(loading.url) as painter:
-        assert painter.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
+    with connected(loading.url) as websocket:
+        assert websocket.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
 
 
 def test_probes_are_not_told_in_its_log(loading: Server, client: httpx.Client) -> None:
@@ -95,6 +95,6 @@ def test_a_bad_request_is_told_anyway(client: httpx.Client) -> None:
 
 def test_what_cannot_be_loaded_ends_it_with_one_sentence(loading: Server, directory: Path) -> None:
     (directory / "model.safetensors").open("wb").close()  # a pipe with nothing in it
-    assert loading.wait_until_all_have_left() == 2
+    assert loading.wait_until_exited() == 2
     assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
     assert not [line for line in loading.log if "Traceback" in line]

@@ -19,7 +19,7 @@ from scanline.model.sampling.offline import paint
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.job import EngineFailedError, Job
 from scanline.server.engine.worker.process import EngineOptions
-from tests.support.engines import ENDLESS, Faulty, Listener, within_patience
+from tests.support.engines import ENDLESS, FaultyOptions, RecordingClient, with_deadline
 
 IMAGES = 10  # of each request, in four slots
 TIMEOUT = 10  # seconds, which no tick takes on a machine however busy
@@ -35,15 +35,15 @@ def loop() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="module")
-def fate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def signal_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the number of the signal is written that the engine is to die of."""
     return tmp_path_factory.mktemp("engine") / "fate"
 
 
 @pytest.fixture(scope="module")
-def living(loop: asyncio.Runner, grey_directory: Path, fate: Path) -> Iterator[Listener]:
-    options = Faulty(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, fate=fate)
-    engine = loop.run(Listener(options).started())
+def living(loop: asyncio.Runner, grey_directory: Path, signal_file: Path) -> Iterator[RecordingClient]:
+    options = FaultyOptions(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, signal_file=signal_file)
+    engine = loop.run(RecordingClient(options).started())
     yield engine
     loop.run(engine.close())
 
@@ -61,8 +61,8 @@ class Replayed:
 
 
 @pytest.fixture(scope="module")
-def replayed(loop: asyncio.Runner, living: Listener, fate: Path) -> Replayed:
-    fate.write_text(str(int(signal.SIGKILL)))
+def replayed(loop: asyncio.Runner, living: RecordingClient, signal_file: Path) -> Replayed:
+    signal_file.write_text(str(int(signal.SIGKILL)))
 
     async def streamed() -> tuple[list[bytes], list[int]]:
         told, ended = [b""] * IMAGES, []
@@ -76,20 +76,20 @@ def replayed(loop: asyncio.Runner, living: Listener, fate: Path) -> Replayed:
 
     async def scored() -> Job:
         with living.score(tuple(image.tobytes() for image in SCORED)) as job:
-            await within_patience(job.wait())
+            await with_deadline(job.wait())
         return job
 
     async def all_three() -> Replayed:
-        living.heard.clear()
+        living.events.clear()
         paint, stream, score = await asyncio.gather(painted(living, IMAGES, seed=7), streamed(), scored())
-        return Replayed(paint, *stream, score, living.heard.copy(), living.restarts)
+        return Replayed(paint, *stream, score, living.events.copy(), living.restarts)
 
     return loop.run(all_three())
 
 
-async def painted(engine: Listener, images: int, seed: int) -> Job:
+async def painted(engine: RecordingClient, images: int, seed: int) -> Job:
     with engine.reserve(images), engine.paint(images, seed, temperature=0.8) as job:
-        await within_patience(job.wait())
+        await with_deadline(job.wait())
     return job
 
 
@@ -125,26 +125,30 @@ def test_what_was_finished_is_not_done_again(replayed: Replayed) -> None:
 
 
 def test_an_engine_that_hangs_is_killed_and_what_it_had_is_replayed(
-    loop: asyncio.Runner, living: Listener, fate: Path, grey: Transformer, caplog: pytest.LogCaptureFixture
+    loop: asyncio.Runner,
+    living: RecordingClient,
+    signal_file: Path,
+    grey: Transformer,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fate.write_text(str(int(signal.SIGSTOP)))
+    signal_file.write_text(str(int(signal.SIGSTOP)))
     assert_undisturbed(grey, loop.run(painted(living, IMAGES, seed=7)), seed=7)
     assert f"silent for {TIMEOUT} seconds, and then killed" in caplog.text
 
 
-def test_an_idle_engine_is_heard_of(loop: asyncio.Runner, living: Listener) -> None:
+def test_an_idle_engine_is_heard_of(loop: asyncio.Runner, living: RecordingClient) -> None:
     async def hear_twice() -> None:
         for _ in range(2):
-            living.hears.clear()
-            await living.hears.wait()
+            living.received.clear()
+            await living.received.wait()
 
     restarts = living.restarts
-    loop.run(within_patience(hear_twice()))
+    loop.run(with_deadline(hear_twice()))
     assert living.restarts == restarts
 
 
 def test_while_there_is_no_engine_requests_come_and_go_and_nothing_of_it_is_left(
-    loop: asyncio.Runner, living: Listener, grey: Transformer
+    loop: asyncio.Runner, living: RecordingClient, grey: Transformer
 ) -> None:
     def counted() -> tuple[int, list[str], int]:
         threads = [thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")]
@@ -158,9 +162,9 @@ def test_while_there_is_no_engine_requests_come_and_go_and_nothing_of_it_is_left
                 await asyncio.sleep(0)
             painting = asyncio.create_task(painted(living, 2, seed=5))
             await asyncio.sleep(0)
-        living.heard.clear()
+        living.events.clear()
         job = await painting
-        assert sum(isinstance(event, Finished) for event in living.heard) == 2
+        assert sum(isinstance(event, Finished) for event in living.events) == 2
         return job
 
     before = counted()
@@ -182,12 +186,12 @@ def test_an_engine_that_cannot_be_started_again_is_given_up(
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
     async def given_up() -> EngineClient:
-        engine = await Listener(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
+        engine = await RecordingClient(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
         (tmp_path / "model.safetensors").unlink()
         with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
             engine.signal(signal.SIGKILL)
             with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
-                await within_patience(job.wait())
+                await with_deadline(job.wait())
         await engine.close()
         return engine
 

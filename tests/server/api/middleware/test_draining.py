@@ -19,11 +19,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.error_answers import answer_of
-from tests.support.patience import PATIENCE, wait_for
 from tests.support.pictures import painted
 from tests.support.running_server import Server, serve
-from tests.support.sse_reader import hear, images
-from tests.support.websocket_client import Painter, Told, connected
+from tests.support.sse_reader import images, post_for_events
+from tests.support.waiting import PATIENCE, wait_for
+from tests.support.websocket_client import JobMessages, WebsocketClient, connected
 
 URL = "/v1/images/generations"
 WORK = 12 + 12 + 5 + 5  # images of all that is in work when the signal comes
@@ -35,18 +35,18 @@ class Heard:
 
     posted: httpx.Response
     events: list[dict[str, Any]]
-    jobs: dict[object, Told]
+    jobs: dict[object, JobMessages]
     closed: int  # the code that their websocket was closed with
     status: int
     log: str
     asked: dict[str, Any] = field(default_factory=dict)  # by what was asked meanwhile
 
 
-def closing_code(painter: Painter) -> int:
+def closing_code(websocket: WebsocketClient) -> int:
     """Hears all there is to hear; the code that the socket was closed with."""
     with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
         while True:
-            painter.hear()
+            websocket.receive()
     assert closed.value.rcvd is not None
     return closed.value.rcvd.code
 
@@ -60,38 +60,38 @@ def signalled(server: Server, asking: bool) -> Heard:
         httpx.Client(**address) as client,
         httpx.Client(**address) as listener,
         httpx.Client(**address) as asker,
-        connected(server.url) as painter,
+        connected(server.url) as websocket,
         connected(server.url) as idler,
     ):
         engine = server.engine
         os.kill(engine, signal.SIGSTOP)
         posted = pool.submit(client.post, URL, json={"n": 12, "seed": 1})
-        events: Future[Any] = pool.submit(hear, listener, URL, n=12, seed=2, partial_images=1)
-        painter.send(type="generate", id="a", n=5, seed=3)
-        painter.send(type="generate", id="b", n=5, seed=4)
+        events: Future[Any] = pool.submit(post_for_events, listener, URL, n=12, seed=2, partial_images=1)
+        websocket.send(type="generate", id="a", n=5, seed=3)
+        websocket.send(type="generate", id="b", n=5, seed=4)
         reserved = f'num_images_reserved{{model_name="grey"}} {WORK}.0'
         wait_for(lambda: reserved in asker.get("/metrics").text, "work of every kind")
         for pid in (engine, engine, server.process.pid):  # a terminal signals all processes; the engine's pend
             os.kill(pid, signal.SIGINT if pid == engine else signal.SIGTERM)
         if asking:
             wait_for(lambda: asker.get("/readyz").status_code == 503, "a server that drains")
-            asked = meanwhile(server, asker, painter)
+            asked = meanwhile(server, asker, websocket)
             asked["idler"] = closing_code(idler)
             os.kill(engine, signal.SIGCONT)
-        closed = closing_code(painter)
-        told = (posted.result(PATIENCE), events.result(PATIENCE), painter.jobs, closed)
-    return Heard(*told, server.wait_until_all_have_left(), "".join(server.log), asked)
+        closed = closing_code(websocket)
+        told = (posted.result(PATIENCE), events.result(PATIENCE), websocket.jobs, closed)
+    return Heard(*told, server.wait_until_exited(), "".join(server.log), asked)
 
 
-def meanwhile(server: Server, asker: httpx.Client, painter: Painter) -> dict[str, Any]:
+def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
     """What a draining server says to others."""
     gets = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
     posts = {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
     with pytest.raises(InvalidStatus) as refused, connected(server.url):
         pass
-    painter.send(type="generate", id="late")
-    while "late" not in painter.jobs:
-        painter.hear()
+    websocket.send(type="generate", id="late")
+    while "late" not in websocket.jobs:
+        websocket.receive()
     upload = asker.post("/v1/images/edits", content=bytes(8_000_000))
     return {**gets, **posts, "an upload": upload, "a websocket": answer_of(refused.value)}
 

@@ -11,9 +11,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from scanline.server.api import trace_exporter
 from tests.support.commands import scanline
 from tests.support.otel_collector import Collector, attributes, collecting
-from tests.support.patience import PATIENCE
 from tests.support.pictures import encode, noise, text
 from tests.support.running_server import Server, serve
+from tests.support.waiting import PATIENCE
 from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
@@ -76,9 +76,9 @@ def test_what_is_scored_has_one_phase(traced: Traced) -> None:
 
 def test_each_job_of_a_websocket_has_its_own(traced: Traced) -> None:
     server, collector = traced
-    with connected(server.url, additional_headers={"x-request-id": "socket"}) as painter:
+    with connected(server.url, additional_headers={"x-request-id": "socket"}) as websocket:
         for seed in (5, 6):
-            painter.paint(type="generate", n=2, seed=seed)
+            websocket.paint(type="generate", n=2, seed=seed)
     spans = of(collector, "socket", 3)
     (connection,) = [span for span in spans if span.name == "WEBSOCKET /v1/images/stream"]
     jobs = [span for span in spans if span.name == "websocket job"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import openai
 
-from tests.support.openai_clients import asynchronous, official, pictures
+from tests.support.openai_clients import async_official, official, pictures
 from tests.support.pictures import encode, noise
 from tests.support.running_server import Server
 
@@ -17,7 +17,7 @@ KEPT = {"keep_rows": 4, "seed": 7}
 
 def ask(server: Server, call: Callable[[openai.AsyncOpenAI], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        async with asynchronous(server.url) as client:
+        async with async_official(server.url) as client:
             return await call(client)
 
     return asyncio.run(run())

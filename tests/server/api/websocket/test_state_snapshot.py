@@ -13,7 +13,7 @@ from scanline.model.state import State
 from scanline.server.api.routes.state_snapshot import MOST
 from tests.support.close import assert_close
 from tests.support.running_server import Server
-from tests.support.websocket_client import Painter, connected
+from tests.support.websocket_client import WebsocketClient, connected
 
 BAD = {
     "text": "0",
@@ -27,17 +27,17 @@ SHAPE = "trace must be [layer, head], two whole numbers from 0."
 
 
 @pytest.fixture
-def painter(colour_server: Server) -> Iterator[Painter]:
-    with connected(colour_server.url) as painter:
-        yield painter
+def websocket(colour_server: Server) -> Iterator[WebsocketClient]:
+    with connected(colour_server.url) as websocket:
+        yield websocket
 
 
 def values(text: str) -> torch.Tensor:
     return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
 
 
-def test_the_state_is_that_of_the_recurrence(painter: Painter, colour: Transformer) -> None:
-    told = painter.paint(type="generate", n=2, seed=7, trace=[1, 0])
+def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour: Transformer) -> None:
+    told = websocket.paint(type="generate", n=2, seed=7, trace=[1, 0])
     glimpses = [message for message in told.messages if message["type"] == "trace"]
     positions = [glimpse["position"] for glimpse in glimpses]
     assert positions == sorted(set(positions))
@@ -51,38 +51,38 @@ def test_the_state_is_that_of_the_recurrence(painter: Painter, colour: Transform
         assert_close("z", state.z[1, 0, 0].reshape(-1), values(glimpse["z"]))
 
 
-def test_watching_changes_no_image(painter: Painter) -> None:
-    watched = painter.paint(type="generate", n=3, seed=7, trace=[0, 1]).images()
-    np.testing.assert_array_equal(watched, painter.paint(type="generate", n=3, seed=7).images())
+def test_watching_changes_no_image(websocket: WebsocketClient) -> None:
+    watched = websocket.paint(type="generate", n=3, seed=7, trace=[0, 1]).images()
+    np.testing.assert_array_equal(watched, websocket.paint(type="generate", n=3, seed=7).images())
 
 
-def test_who_does_not_ask_is_told_nothing(painter: Painter) -> None:
-    assert "trace" not in painter.paint(type="generate", seed=7).order
+def test_who_does_not_ask_is_told_nothing(websocket: WebsocketClient) -> None:
+    assert "trace" not in websocket.paint(type="generate", seed=7).order
 
 
 @pytest.mark.parametrize("label", BAD)
-def test_what_names_no_layer_and_head_is_refused(painter: Painter, label: str) -> None:
-    error = painter.paint(type="generate", trace=BAD[label]).messages[-1]["error"]
+def test_what_names_no_layer_and_head_is_refused(websocket: WebsocketClient, label: str) -> None:
+    error = websocket.paint(type="generate", trace=BAD[label]).messages[-1]["error"]
     assert (error["message"], error["param"]) == (SHAPE, "trace")
 
 
 @pytest.mark.parametrize("trace", [[2, 0], [0, 2]])
-def test_a_layer_or_head_that_is_not_there_is_refused(painter: Painter, trace: list[int]) -> None:
-    error = painter.paint(type="generate", trace=trace).messages[-1]["error"]
+def test_a_layer_or_head_that_is_not_there_is_refused(websocket: WebsocketClient, trace: list[int]) -> None:
+    error = websocket.paint(type="generate", trace=trace).messages[-1]["error"]
     assert error["message"] == "trace: colour has layers 0 to 1 and heads 0 to 1."
     assert error["param"] == "trace"
 
 
-def test_only_so_many_watch_at_once(painter: Painter) -> None:
-    painter.send_together(*({"type": "generate", "n": 40, "trace": [0, 0]} for _ in range(MOST + 1)))
-    jobs = painter.hear_ends(MOST + 1)
+def test_only_so_many_watch_at_once(websocket: WebsocketClient) -> None:
+    websocket.send_together(*({"type": "generate", "n": 40, "trace": [0, 0]} for _ in range(MOST + 1)))
+    jobs = websocket.receive_until_finished(MOST + 1)
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
     assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_traces"]
-    assert painter.paint(type="generate", trace=[0, 0]).order[-1] == "done"
+    assert websocket.paint(type="generate", trace=[0, 0]).order[-1] == "done"
 
 
-def test_it_is_the_websockets_alone(colour_client: httpx.Client, painter: Painter) -> None:
+def test_it_is_the_websockets_alone(colour_client: httpx.Client, websocket: WebsocketClient) -> None:
     response = colour_client.post("/v1/images/generations", json={"trace": [0, 0]})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "unknown_parameter"
-    assert painter.paint(type="complete", trace=[0, 0], image="").order[-1] == "error"
+    assert websocket.paint(type="complete", trace=[0, 0], image="").order[-1] == "error"
