@@ -1,6 +1,8 @@
-"""What every test starts from: torch's own random stream at a known place, and one thread for its small
-tensors, where a second one that has to be waited for costs more than it saves. Without a GPU, Triton's kernels
-run in its interpreter, which has to be said before the first of them is imported."""
+"""Settings for all tests, and the two tiny models that most of them paint with.
+
+Tests are seeded. torch gets one thread, since a second one costs more than it saves on small tensors. Without a GPU,
+Triton kernels run in its interpreter, which must be chosen before the first of them is imported.
+"""
 
 import os
 from collections.abc import Iterator
@@ -26,6 +28,25 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
 
     settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
     settings.load_profile("seeded")
+
+
+# servers that several modules share: with xdist, all tests of one run on the same worker, so that it starts once
+SHARED_SERVERS = ("full_queue_server", "limited_server", "guarded_server", "small_room_server", "in_process_server")
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Accept and ignore the xdist options of pyproject.toml where xdist is missing or disabled."""
+    if not pluginmanager.hasplugin("xdist"):
+        for option in ("--numprocesses", "--dist"):
+            parser.addoption(option, help="ignored without xdist")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group tests by the shared server that they use, and all others by their module."""
+    for item in items:
+        servers = [name for name in SHARED_SERVERS if name in getattr(item, "fixturenames", ())]
+        item.add_marker(pytest.mark.xdist_group(servers[0] if servers else item.nodeid.partition("::")[0]))
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +82,7 @@ def colour(colour_directory: Path) -> Transformer:
 
 @pytest.fixture
 def engine(grey: Transformer) -> Iterator[Engine]:
-    """An engine's loop in this process, with five slots."""
+    """An engine loop in this process, with five slots."""
     generator = Generator(grey, 5, threads=1)
     yield Engine(generator)
     generator.close()
