@@ -31,7 +31,14 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
 
 
 # servers that several modules share: with xdist, all tests of one run on the same worker, so that it starts once
-SHARED_SERVERS = ("full_queue_server", "limited_server", "guarded_server", "small_room_server", "in_process_server")
+SHARED_SERVERS = (
+    "full_queue_server",
+    "limited_server",
+    "guarded_server",
+    "small_room_server",
+    "in_process_server",
+    "faulty_engine",
+)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

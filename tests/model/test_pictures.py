@@ -33,7 +33,7 @@ def test_lossless_files_are_read_byte_for_byte(kind: str) -> None:
     np.testing.assert_array_equal(pixels(open_picture(FILES[kind], GREY, "image"), GREY), IMAGE.reshape(-1))
 
 
-def test_a_jpeg_is_read_as_its_decoder_says() -> None:
+def test_a_jpeg_is_decoded_by_its_decoder() -> None:
     read = pixels(open_picture(FILES["jpeg"], GREY, "image"), GREY).astype(int)
     assert np.abs(read - IMAGE.reshape(-1)).max() < 4
 

@@ -1,4 +1,4 @@
-"""Who is inside a draining server is waited for, and told when the time is up; without a server."""
+"""Draining waits for running work and interrupts it at the timeout. No server runs here."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,21 +9,21 @@ import pytest
 from scanline.server.api.middleware.draining import Door
 from scanline.server.lifecycle import Lifecycle, TimeIsUpError
 
-LONG = 3600.0  # seconds that nobody waits
+LONG = 3600.0  # seconds that no test waits
 
 
-async def until(true: Callable[[], Any]) -> None:
+async def wait_until(true: Callable[[], Any]) -> None:
     while not true():
         await asyncio.sleep(0)
 
 
 def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
-    """Whether all left in time, and what happened to a task that was inside."""
+    """Drains while `scene` runs; returns whether it ended in time, and its result."""
 
     async def run() -> tuple[bool, Any]:
         lifecycle = Lifecycle()
         task = asyncio.ensure_future(scene(lifecycle))
-        await until(lambda: lifecycle.inside)
+        await wait_until(lambda: lifecycle.inside)
         in_time = await lifecycle.drain(seconds)
         (ended,) = await asyncio.gather(task, return_exceptions=True)
         assert not lifecycle.inside
@@ -33,7 +33,7 @@ def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG)
     return asyncio.run(run())
 
 
-def test_an_empty_server_is_drained_at_once() -> None:
+def test_an_idle_server_is_drained_at_once() -> None:
     assert asyncio.run(Lifecycle().drain(0))
 
 
@@ -47,7 +47,7 @@ def test_work_that_ends_is_waited_for() -> None:
     assert drained(work) == (True, "done")
 
 
-def test_work_that_does_not_end_is_told() -> None:
+def test_unfinished_work_is_interrupted() -> None:
     async def work(lifecycle: Lifecycle) -> None:
         async with lifecycle.work():
             await asyncio.sleep(LONG)
@@ -57,7 +57,7 @@ def test_work_that_does_not_end_is_told() -> None:
     assert isinstance(ended, TimeIsUpError)
 
 
-def test_work_of_one_who_is_present_is_told_and_he_is_not() -> None:
+def test_only_the_work_of_a_connection_is_interrupted() -> None:
     async def work(lifecycle: Lifecycle) -> str:
         async with lifecycle.work():
             await asyncio.sleep(LONG)
@@ -65,13 +65,13 @@ def test_work_of_one_who_is_present_is_told_and_he_is_not() -> None:
 
     async def visit(lifecycle: Lifecycle) -> str:
         with lifecycle.presence():
-            (told,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
-            return type(told).__name__
+            (ended,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
+            return type(ended).__name__
 
     assert drained(visit, 0.01) == (False, "TimeIsUpError")
 
 
-def test_a_timeout_of_its_own_stays_what_it_is() -> None:
+def test_a_timeout_inside_the_work_is_not_replaced() -> None:
     async def work(lifecycle: Lifecycle) -> None:
         async with lifecycle.work(), asyncio.timeout(0):
             await asyncio.sleep(LONG)
@@ -85,7 +85,7 @@ def test_a_timeout_of_its_own_stays_what_it_is() -> None:
     ("content_type", "last"),
     [("text/event-stream; charset=utf-8", b'"code": "shutting_down"'), ("image/png", b"the first part")],
 )
-def test_only_an_event_stream_is_told_in_its_middle(content_type: str, last: bytes) -> None:
+def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, last: bytes) -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:

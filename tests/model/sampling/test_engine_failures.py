@@ -22,7 +22,7 @@ def broken(*arguments: object) -> Prefix:
     raise RuntimeError("out of memory")
 
 
-def test_a_failing_prefill_fails_its_request_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_prefill_fails_only_its_request(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "prefill", broken)
     events = run_until_idle(
         engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), GenerateRequest(1, 4, seed=1)
@@ -73,7 +73,7 @@ def test_a_failing_score_fails_its_request_once(engine: Engine) -> None:
 
 @pytest.mark.parametrize("work", ["prefill", "place", "advance", "score"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
-def test_an_engine_does_not_go_on_without_memory(
+def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
 ) -> None:
     monkeypatch.setattr(engine.generator, work, lambda *arguments: how())

@@ -261,7 +261,7 @@ def breaking(generator: Generator, name: str, calls: int) -> Iterator[None]:
         delattr(generator, name)
 
 
-def test_anything_may_happen_in_any_order() -> None:
+def test_requests_may_arrive_end_and_fail_in_any_order() -> None:
     run_state_machine_as_test(EngineMachine, settings=settings(max_examples=50, stateful_step_count=30))
 
 

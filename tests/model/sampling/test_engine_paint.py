@@ -62,15 +62,13 @@ def test_streamed_pixels_concatenate_to_the_finished_images(engine: Engine) -> N
     assert all(len(image) == 35 for image in told.values())
 
 
-def test_an_image_is_told_piece_by_piece(engine: Engine) -> None:
+def test_an_image_is_streamed_in_several_pieces(engine: Engine) -> None:
     """A tick is at most 32 steps, and an image is 35 bytes."""
     events = run_until_idle(engine, GenerateRequest(0, 1, seed=3, stream=True))
     assert sum(isinstance(event, Pixels) for event in events) > 1
 
 
-def test_where_streams_are_many_an_image_is_told_when_it_begins_and_when_it_is_done(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 1e9)
     monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
@@ -83,7 +81,7 @@ def test_where_streams_are_many_an_image_is_told_when_it_begins_and_when_it_is_d
     assert [b"".join(told[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
-def test_pixels_are_told_only_to_who_asked_for_them(engine: Engine) -> None:
+def test_only_streamed_requests_get_pixels(engine: Engine) -> None:
     events = run_until_idle(engine, GenerateRequest(0, 2, seed=3, stream=True), GenerateRequest(1, 2, seed=3))
     assert {event.request for event in events if isinstance(event, Pixels)} == {0}
 
@@ -103,7 +101,7 @@ def test_several_sources_are_completed_one_after_the_other(engine: Engine) -> No
     assert (painted[3:, HOLE] == KNOWN[1, HOLE]).all()
 
 
-def test_streamed_completions_tell_their_known_bytes_too(engine: Engine) -> None:
+def test_streamed_completions_include_their_known_bytes(engine: Engine) -> None:
     events = run_until_idle(
         engine, GenerateRequest(0, 1, 5, known=(KNOWN[0].tobytes(),), masks=(TOP.tobytes(),), stream=True)
     )
@@ -112,7 +110,7 @@ def test_streamed_completions_tell_their_known_bytes_too(engine: Engine) -> None
     assert first.painted[0][2].startswith(KNOWN[0, TOP].tobytes())
 
 
-def test_a_cancelled_request_says_nothing_more(engine: Engine) -> None:
+def test_a_cancelled_request_has_no_further_events(engine: Engine) -> None:
     for request in (0, 1):
         engine.accept(GenerateRequest(request, 9, seed=request, stream=True))
     engine.tick()
@@ -120,7 +118,7 @@ def test_a_cancelled_request_says_nothing_more(engine: Engine) -> None:
     assert {event.request for event in events} == {1}
 
 
-def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
+def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
     events = run_until_idle(engine, GenerateRequest(0, 7, seed=11, stream=True, only=(1, 4, 6)))
     found = {event.index: np.frombuffer(event.image, np.uint8) for event in events if isinstance(event, Finished)}
     assert sorted(found) == [1, 4, 6]
@@ -128,7 +126,7 @@ def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: T
     assert {index for event in events if isinstance(event, Pixels) for index, _, _ in event.painted} == {1, 4, 6}
 
 
-def test_a_completion_that_is_asked_for_again_is_of_its_own_source(engine: Engine) -> None:
+def test_a_replayed_completion_uses_its_own_source(engine: Engine) -> None:
     sources, mask = tuple(image.tobytes() for image in KNOWN), TOP.tobytes()
     (finished,) = run_until_idle(engine, GenerateRequest(0, 6, 5, known=sources, masks=(mask, mask), only=(4,)))
     assert isinstance(finished, Finished)
@@ -146,7 +144,7 @@ def test_a_cancelled_request_frees_its_slots_at_once(engine: Engine, known: tupl
     assert engine.idle
 
 
-def test_a_cancel_leaves_the_others_bytes_alone(engine: Engine, grey: Transformer) -> None:
+def test_a_cancel_does_not_change_the_bytes_of_others(engine: Engine, grey: Transformer) -> None:
     for request in (0, 1):
         engine.accept(GenerateRequest(request, 4, seed=request))
     events = engine.tick()
@@ -155,6 +153,6 @@ def test_a_cancel_leaves_the_others_bytes_alone(engine: Engine, grey: Transforme
         np.testing.assert_array_equal(images(events, request), paint(grey, 4, seed=request).images)
 
 
-def test_a_cancel_of_what_is_done_is_no_error(engine: Engine) -> None:
+def test_a_cancel_of_a_finished_request_is_no_error(engine: Engine) -> None:
     run_until_idle(engine, GenerateRequest(0, 1, seed=0))
     assert run_until_idle(engine, Cancel(0)) == []

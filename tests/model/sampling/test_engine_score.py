@@ -26,14 +26,14 @@ def test_images_are_scored_while_others_are_painted(engine: Engine) -> None:
     assert [event.index for event in events if isinstance(event, Scored)] == [0, 1, 2]
 
 
-def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
+def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
     (scored,) = run_until_idle(engine, replace(SCORE, only=(2,)))
     assert isinstance(scored, Scored)
     assert scored.index == 2
     np.testing.assert_array_equal(np.frombuffer(scored.bits), Generator(grey, 1).score(IMAGES[2:])[0])
 
 
-def test_a_cancelled_score_says_nothing_more(engine: Engine) -> None:
+def test_a_cancelled_score_has_no_further_events(engine: Engine) -> None:
     engine.accept(SCORE)
     engine.tick()
     assert run_until_idle(engine, Cancel(SCORE.request)) == []

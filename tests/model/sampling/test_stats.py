@@ -16,24 +16,24 @@ def work(stats: Stats) -> tuple[int, int, int, int]:
     return stats.requests_running, stats.requests_waiting, stats.images_running, stats.images_waiting
 
 
-def test_a_new_engine_has_done_nothing(engine: Engine) -> None:
+def test_a_new_engine_has_empty_stats(engine: Engine) -> None:
     assert engine.stats() == Stats()
 
 
-def test_what_is_accepted_waits_until_the_next_tick(engine: Engine) -> None:
+def test_accepted_requests_wait_until_the_next_tick(engine: Engine) -> None:
     engine.accept(GenerateRequest(0, 7, seed=0))
     engine.accept(ScoreRequest(1, (KNOWN, KNOWN)))
     assert work(engine.stats()) == (0, 2, 0, 9)
 
 
-def test_what_is_seated_runs(engine: Engine) -> None:
+def test_images_in_slots_are_running(engine: Engine) -> None:
     for request in range(6):
         engine.accept(GenerateRequest(request, 2, seed=0))
     engine.tick()
     assert work(engine.stats()) == (5, 1, 5, 7)
 
 
-def test_nothing_runs_when_all_is_done(engine: Engine) -> None:
+def test_nothing_is_running_at_the_end(engine: Engine) -> None:
     run_until_idle(
         engine,
         GenerateRequest(0, 12, seed=0),
@@ -49,7 +49,7 @@ def test_bytes_of_all_images_are_counted_once(engine: Engine) -> None:
     assert (stats.painted_bytes, stats.known_bytes) == (12 * 35 + 3 * 23, 3 * 12)
 
 
-def test_bytes_of_a_cancelled_image_are_those_that_were_painted(engine: Engine) -> None:
+def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine) -> None:
     engine.step_seconds = 1.0  # long steps: one a tick
     engine.accept(GenerateRequest(0, 2, seed=0))
     engine.tick()
@@ -68,7 +68,7 @@ def test_a_failed_tick_leaves_nothing_running(engine: Engine, monkeypatch: pytes
     assert sum(engine.stats().first_pixel.counts) == 0
 
 
-def test_a_report_does_not_change_any_more(engine: Engine) -> None:
+def test_stats_are_a_copy(engine: Engine) -> None:
     first = engine.stats()
     run_until_idle(engine, GenerateRequest(0, 1, seed=0))
     assert first == Stats()

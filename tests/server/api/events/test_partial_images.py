@@ -30,27 +30,27 @@ def begun(upto: int, wanted: int = 3, images: int = 1) -> tuple[Job, PartialImag
     return job, PartialImages(job, Work(images, 0, 1.0), wanted, GREY)
 
 
-def test_they_are_evenly_spaced() -> None:
+def test_partial_images_are_evenly_spaced() -> None:
     painted = [sum(byte != UNPAINTED for byte in picture) for _, picture in told(begun(35)[1])]
     assert painted == [8, 17, 26]
 
 
-def test_what_is_not_painted_is_grey() -> None:
+def test_unpainted_pixels_are_grey() -> None:
     assert told(begun(20, wanted=1)[1]) == [(0, [*IMAGE[:17], *[UNPAINTED] * 18])]
 
 
-def test_none_is_told_before_it_is_painted() -> None:
+def test_none_is_sent_before_it_is_painted() -> None:
     assert told(begun(7)[1]) == []
 
 
-def test_each_is_told_once() -> None:
+def test_each_is_sent_once() -> None:
     job, partials = begun(8)
     numbers = [number for number, _ in told(partials)]
     paint(job, 26)
     assert numbers + [number for number, _ in told(partials)] == [0, 1, 2]
 
 
-def test_none_is_told_where_none_is_wanted() -> None:
+def test_none_is_sent_unless_requested() -> None:
     assert told(begun(35, wanted=0)[1]) == []
 
 
@@ -58,33 +58,33 @@ def test_images_have_partial_images_of_their_own() -> None:
     assert told(begun(35, images=2)[1], index=1) == []
 
 
-def test_a_reader_who_is_behind_is_told_the_newest() -> None:
+def test_a_slow_reader_gets_the_newest() -> None:
     _, partials = begun(20)
     partials.merge()
     assert [number for number, _ in told(partials)] == [1]
 
 
-def test_a_reader_who_is_behind_is_told_none_of_a_finished_image() -> None:
+def test_a_slow_reader_gets_none_of_a_finished_image() -> None:
     _, partials = begun(35)
     partials.merge()
     assert told(partials) == []
 
 
-def test_what_comes_after_is_told_to_a_reader_who_was_behind() -> None:
+def test_a_slow_reader_gets_later_partial_images() -> None:
     job, partials = begun(20)
     partials.merge()
     paint(job, 30)
     assert [number for number, _ in told(partials)] == [1, 2]
 
 
-def test_merging_does_not_bring_back_what_was_told() -> None:
+def test_merging_does_not_repeat_what_was_sent() -> None:
     _, partials = begun(20)
     told(partials)
     partials.merge()
     assert told(partials) == []
 
 
-def test_known_pixels_are_there_from_the_beginning() -> None:
+def test_known_pixels_are_in_every_partial_image() -> None:
     mask = bytes(i >= 25 for i in range(35))
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 20)
@@ -92,7 +92,7 @@ def test_known_pixels_are_there_from_the_beginning() -> None:
     assert told(partials) == [(0, [*IMAGE[:12], *[UNPAINTED] * 13, *IMAGE[25:]])]
 
 
-def test_they_are_evenly_spaced_over_what_is_to_be_painted() -> None:
+def test_partial_images_are_evenly_spaced_over_the_pixels_to_paint() -> None:
     """Two pixels to paint, with known ones before, between and after them."""
     mask = bytes(i not in (4, 30) for i in range(35))
     job = Job(GenerateRequest(0, 1, seed=0), 35)
@@ -101,7 +101,7 @@ def test_they_are_evenly_spaced_over_what_is_to_be_painted() -> None:
     assert told(partials) == [(0, [*IMAGE[:30], UNPAINTED, *IMAGE[31:]])]
 
 
-def test_one_pixel_to_paint_has_no_part() -> None:
+def test_one_pixel_to_paint_has_no_partial_image() -> None:
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
     mask = bytes(i != 4 for i in range(35))
@@ -118,7 +118,7 @@ def test_each_completion_has_the_known_pixels_of_its_image() -> None:
     assert picture == [*IMAGE[:20], *[UNPAINTED] * 15]
 
 
-def test_a_pixel_of_colour_is_never_half_there() -> None:
+def test_a_pixel_has_all_or_none_of_its_channels() -> None:
     job = Job(GenerateRequest(0, 1, seed=0), 36)
     paint(job, 36, image=COLOURS)
     partials = PartialImages(job, Work(1, 0, 1.0), 3, COLOUR)

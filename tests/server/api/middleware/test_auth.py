@@ -86,7 +86,7 @@ def test_an_unknown_path_needs_a_key(keyless: httpx.Client, path: str) -> None:
     assert_refused(keyless.get(path), 401, None, "invalid_api_key")
 
 
-def test_the_openapi_description_says_which_routes_need_a_key(keyless: httpx.Client) -> None:
+def test_the_openapi_description_marks_routes_that_need_a_key(keyless: httpx.Client) -> None:
     described = keyless.get("/openapi.json", headers=bearer(KEY)).json()
     assert described["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
     assert described["security"] == [{"key": []}]
@@ -158,12 +158,12 @@ def test_a_websocket_opens_with_a_subprotocol(guarded_server: Server, key: str) 
         assert websocket.paint(type="generate").order[-1] == "done"
 
 
-def test_the_subprotocol_without_the_key_is_taken(guarded_server: Server) -> None:
+def test_the_subprotocol_without_the_key_is_selected(guarded_server: Server) -> None:
     with connected(guarded_server.url, subprotocols=subprotocols(KEY, "scanline")) as websocket:
         assert websocket.socket.subprotocol == "scanline"
 
 
-def test_a_server_without_keys_takes_the_subprotocol_too(server: Server) -> None:
+def test_a_server_without_keys_selects_the_subprotocol(server: Server) -> None:
     with connected(server.url, subprotocols=subprotocols(KEY, "scanline")) as websocket:
         assert websocket.socket.subprotocol == "scanline"
 
@@ -211,7 +211,7 @@ def test_a_variable_holds_keys_that_are_never_shown(grey_directory: Path, monkey
         assert secret not in "".join(shown)
 
 
-def test_the_log_says_that_keys_are_needed(guarded_server: Server) -> None:
+def test_the_log_states_that_keys_are_needed(guarded_server: Server) -> None:
     assert any("It wants one of its 2 keys of everybody but probes" in line for line in guarded_server.log)
 
 

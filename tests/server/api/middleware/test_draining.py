@@ -120,12 +120,12 @@ def test_an_accepted_post_is_answered(drained: Heard, grey: Transformer) -> None
     np.testing.assert_array_equal(painted(drained.posted.json()), images)
 
 
-def test_an_accepted_stream_is_told_to_its_end(drained: Heard, grey: Transformer) -> None:
+def test_an_accepted_stream_is_completed(drained: Heard, grey: Transformer) -> None:
     np.testing.assert_array_equal(images(drained.events), paint(grey, 12, seed=2).images.reshape(12, 7, 5))
 
 
 @pytest.mark.parametrize(("name", "seed"), [("a", 3), ("b", 4)])
-def test_accepted_jobs_are_told_to_their_end(drained: Heard, grey: Transformer, name: str, seed: int) -> None:
+def test_accepted_jobs_are_completed(drained: Heard, grey: Transformer, name: str, seed: int) -> None:
     assert drained.jobs[name].order[-1] == "done"
     np.testing.assert_array_equal(drained.jobs[name].images(), paint(grey, 5, seed=seed).images)
 
@@ -139,7 +139,7 @@ def test_websockets_without_work_are_closed_at_once(drained: Heard) -> None:
 
 
 @pytest.mark.parametrize("asked", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
-def test_new_work_is_refused_with_a_time_to_come_back(drained: Heard, asked: str) -> None:
+def test_new_work_is_refused_with_a_time_to_retry(drained: Heard, asked: str) -> None:
     answer = drained.asked[asked]
     assert_shutting_down(answer.status_code, answer.json())
     assert int(answer.headers["retry-after"]) > 0
@@ -150,42 +150,42 @@ def test_a_new_job_is_refused(drained: Heard) -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics", "/v1/models"])
-def test_who_only_reads_is_answered(drained: Heard, path: str) -> None:
+def test_routes_that_only_read_are_answered(drained: Heard, path: str) -> None:
     assert drained.asked[path].status_code == 200
 
 
 @pytest.mark.parametrize("asked", ["/readyz", "/healthz", "generations", "a websocket"])
-def test_connections_are_ended_so_that_clients_look_elsewhere(drained: Heard, asked: str) -> None:
+def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Heard, asked: str) -> None:
     assert drained.asked[asked].headers["connection"] == "close"
 
 
-def test_an_answer_that_was_waited_for_ends_its_connection(drained: Heard) -> None:
+def test_the_response_to_accepted_work_closes_its_connection(drained: Heard) -> None:
     assert drained.posted.headers["connection"] == "close"
 
 
-def test_a_drained_server_leaves_in_peace(drained: Heard) -> None:
+def test_a_drained_server_exits_without_an_error(drained: Heard) -> None:
     assert drained.status == 0
     assert "Traceback" not in drained.log
 
 
-def test_a_post_whose_time_is_up_is_told(overdue: Heard) -> None:
+def test_a_post_beyond_the_drain_timeout_gets_an_error(overdue: Heard) -> None:
     assert_shutting_down(overdue.posted.status_code, overdue.posted.json())
     assert int(overdue.posted.headers["retry-after"]) > 0
 
 
-def test_a_stream_whose_time_is_up_is_told(overdue: Heard) -> None:
+def test_a_stream_beyond_the_drain_timeout_ends_with_an_error(overdue: Heard) -> None:
     assert_shutting_down(503, overdue.events[-1])
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_each_job_whose_time_is_up_is_told(overdue: Heard, name: str) -> None:
+def test_each_job_beyond_the_drain_timeout_gets_an_error(overdue: Heard, name: str) -> None:
     assert_shutting_down(503, overdue.jobs[name].messages[-1])
 
 
-def test_websockets_whose_time_is_up_are_closed_as_going_away(overdue: Heard) -> None:
+def test_websockets_beyond_the_drain_timeout_are_closed_as_going_away(overdue: Heard) -> None:
     assert overdue.closed == 1001
 
 
-def test_a_server_that_could_not_drain_says_so_and_takes_its_engine_along(overdue: Heard) -> None:
+def test_a_server_that_could_not_drain_exits_with_status_1_and_ends_its_engine(overdue: Heard) -> None:
     assert overdue.status == 1
     assert "Traceback" not in overdue.log

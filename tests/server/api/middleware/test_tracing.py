@@ -39,7 +39,7 @@ def beneath(collector: Collector, span: Span, count: int) -> dict[str, Span]:
     return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
 
 
-def test_a_request_is_a_span_that_tells_what_its_line_tells(traced: Traced) -> None:
+def test_a_request_is_a_span_with_the_fields_of_its_log_line(traced: Traced) -> None:
     server, collector = traced
     headers = {"x-request-id": "painted"}
     httpx.post(f"{server.url}{URL}", json={"n": 3, "seed": 7}, headers=headers, timeout=PATIENCE)
@@ -52,7 +52,7 @@ def test_a_request_is_a_span_that_tells_what_its_line_tells(traced: Traced) -> N
 
 
 @pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["in one piece", "streamed"])
-def test_within_it_are_the_queue_and_the_paint_one_after_the_other(traced: Traced, fields: dict[str, object]) -> None:
+def test_a_span_contains_queueing_and_painting_in_that_order(traced: Traced, fields: dict[str, object]) -> None:
     server, collector = traced
     name = f"phases-{len(fields)}"
     httpx.post(f"{server.url}{URL}", json={"n": 9, **fields}, headers={"x-request-id": name}, timeout=PATIENCE)
@@ -65,7 +65,7 @@ def test_within_it_are_the_queue_and_the_paint_one_after_the_other(traced: Trace
     assert attributes(paint) == {"scanline.images": 9, "scanline.images_left": 0}
 
 
-def test_what_is_scored_has_one_phase(traced: Traced) -> None:
+def test_scoring_has_one_phase(traced: Traced) -> None:
     server, collector = traced
     headers = {"x-request-id": "scored"}
     fields = {"image": text(encode(noise(7, 5)))}
@@ -74,7 +74,7 @@ def test_what_is_scored_has_one_phase(traced: Traced) -> None:
     assert set(beneath(collector, span, 1)) == {"score"}
 
 
-def test_each_job_of_a_websocket_has_its_own(traced: Traced) -> None:
+def test_each_websocket_job_has_its_own_span(traced: Traced) -> None:
     server, collector = traced
     with connected(server.url, additional_headers={"x-request-id": "socket"}) as websocket:
         for seed in (5, 6):
@@ -88,7 +88,7 @@ def test_each_job_of_a_websocket_has_its_own(traced: Traced) -> None:
         assert set(beneath(collector, job, 2)) == {"queue", "paint"}
 
 
-def test_a_request_belongs_to_its_callers_trace(traced: Traced) -> None:
+def test_a_request_continues_the_trace_of_its_client(traced: Traced) -> None:
     server, collector = traced
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "called"}
     httpx.post(f"{server.url}{URL}", json={}, headers=headers, timeout=PATIENCE)
@@ -96,14 +96,14 @@ def test_a_request_belongs_to_its_callers_trace(traced: Traced) -> None:
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
 
 
-def test_a_refusal_tells_its_code(traced: Traced) -> None:
+def test_a_refused_request_has_its_code(traced: Traced) -> None:
     server, collector = traced
     httpx.post(f"{server.url}{URL}", json={"n": 0}, headers={"x-request-id": "refused"}, timeout=PATIENCE)
     told = attributes(of(collector, "refused")[0])
     assert (told["http.response.status_code"], told["scanline.error"]) == (400, "invalid_value")
 
 
-def test_what_is_left_is_sent_when_the_server_leaves(grey_directory: Path) -> None:
+def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
@@ -112,11 +112,11 @@ def test_what_is_left_is_sent_when_the_server_leaves(grey_directory: Path) -> No
         assert len(of(collector, "last")) == 1
 
 
-def test_nothing_is_traced_where_nobody_asks() -> None:
+def test_without_an_endpoint_nothing_is_traced() -> None:
     assert trace_exporter.provider(None) is None
 
 
-def test_asking_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(
         ValueError, match=r"--otlp-endpoint: traces need the extra otel: pip install 'scanline\[otel\]'"
@@ -124,7 +124,7 @@ def test_asking_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch
         trace_exporter.provider("http://127.0.0.1:1")
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_an_invalid_endpoint_is_refused() -> None:
     ran = scanline("serve", "--otlp-endpoint", "collector:4318")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("scanline: --otlp-endpoint: ")

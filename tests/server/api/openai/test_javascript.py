@@ -62,7 +62,7 @@ def test_our_fields_come_out(told: dict[str, Any]) -> None:
     assert told["requestId"]
 
 
-def test_a_stream_is_told_event_by_event(told: dict[str, Any]) -> None:
+def test_a_stream_is_received_event_by_event(told: dict[str, Any]) -> None:
     types = [event["type"] for event in told["streamed"]]
     assert types.count("image_generation.partial_image") == 9
     completed = {event["index"]: event["b64_json"] for event in told["streamed"] if event["type"].endswith("completed")}

@@ -40,7 +40,7 @@ def test_an_edit_is_streamed(official: openai.OpenAI) -> None:
     assert [type(event) for event in stream] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
 
 
-def test_streamed_images_are_those_of_an_answer_in_one_piece(official: openai.OpenAI) -> None:
+def test_streamed_images_equal_those_of_a_plain_response(official: openai.OpenAI) -> None:
     whole = official.images.generate(prompt="", n=4, extra_body={"seed": 7})
     stream = official.images.generate(prompt="", n=4, stream=True, extra_body={"seed": 7})
     assert {event.index: event.b64_json for event in stream} == {one.index: one.b64_json for one in whole.data}

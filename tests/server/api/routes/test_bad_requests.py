@@ -91,13 +91,13 @@ def test_a_wrong_method_is_not_allowed(client: httpx.Client, method: str, path: 
     assert_refused(client.request(method, path), 405, None, "method_not_allowed")
 
 
-def test_a_refusal_leaves_the_server_as_it_was(client: httpx.Client) -> None:
+def test_the_server_paints_on_after_a_refusal(client: httpx.Client) -> None:
     client.post(URL, json={"n": 0})
     assert client.post(URL, json={}).status_code == 200
 
 
 @pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
-def test_a_body_that_says_it_is_too_large_is_refused(colour_client: httpx.Client, url: str) -> None:
+def test_a_body_with_a_too_large_content_length_is_refused(colour_client: httpx.Client, url: str) -> None:
     response = colour_client.post(url, json={"user": "x" * 100_000})
     assert_refused(response, 413, None, "body_too_large")
 

@@ -82,7 +82,7 @@ def test_a_mask_goes_before_the_images_own_alpha(client: httpx.Client) -> None:
     assert both["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
 
 
-def test_a_mask_may_say_it_by_alpha(client: httpx.Client) -> None:
+def test_a_mask_may_use_its_alpha_channel(client: httpx.Client) -> None:
     by_alpha = edit(client, image=text(encode(GREYS[0])), mask=text(alpha(noise(7, 5, 3, seed=1), HOLE)))
     assert by_alpha["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
 
@@ -107,7 +107,7 @@ def test_bits_per_dim_are_of_the_whole_image(client: httpx.Client) -> None:
     assert again["data"][0]["bits_per_dim"] == pytest.approx(answer["data"][0]["bits_per_dim"], rel=1e-5)
 
 
-def test_usage_tells_known_and_painted_bytes_apart(colour_client: httpx.Client) -> None:
+def test_usage_separates_known_and_painted_bytes(colour_client: httpx.Client) -> None:
     answer = edit(colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3)
     assert answer["usage"] == {
         "input_tokens": 180,

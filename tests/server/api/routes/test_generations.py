@@ -58,7 +58,7 @@ def test_a_large_answer_is_like_a_small_one(client: httpx.Client) -> None:
     assert (len(many["data"]), many["data"][:3]) == (600, few["data"])
 
 
-def test_images_are_told_in_their_order(client: httpx.Client) -> None:
+def test_images_are_returned_in_order(client: httpx.Client) -> None:
     assert [one["index"] for one in generate(client, n=150, seed=5)["data"]] == list(range(150))
 
 

@@ -116,7 +116,7 @@ def test_a_failed_model_shows_its_error_without_its_path(client: httpx.Client, b
     assert str(broken_directory.parent) not in failure
 
 
-def test_a_failed_model_leaves_the_server_ready(client: httpx.Client) -> None:
+def test_a_failed_model_does_not_make_the_server_unready(client: httpx.Client) -> None:
     response = client.get("/readyz")
     assert response.status_code == 200
     assert response.json()["models"] == {"grey": "ready", "colour": "ready", "broken": "failed"}

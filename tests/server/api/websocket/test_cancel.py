@@ -36,7 +36,7 @@ def test_a_cancelled_job_sends_nothing_more(websocket: WebsocketClient) -> None:
     assert websocket.jobs["a"].order[-1] == "done"
 
 
-def test_a_cancel_leaves_the_other_jobs_alone(websocket: WebsocketClient) -> None:
+def test_a_cancel_does_not_affect_other_jobs(websocket: WebsocketClient) -> None:
     websocket.send(type="generate", id="a", n=LONG, seed=1)
     websocket.send(type="generate", id="b", n=40, seed=2)
     websocket.send(type="cancel", id="a")

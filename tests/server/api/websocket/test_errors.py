@@ -63,7 +63,7 @@ def websocket(server: Server) -> Iterator[WebsocketClient]:
 
 
 @pytest.mark.parametrize("label", MESSAGES)
-def test_a_message_that_makes_no_sense_is_told_so(websocket: WebsocketClient, label: str) -> None:
+def test_an_invalid_message_is_answered_with_an_error(websocket: WebsocketClient, label: str) -> None:
     message, param, code = MESSAGES[label]
     websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
     (error,) = websocket.receive().messages
@@ -72,28 +72,28 @@ def test_a_message_that_makes_no_sense_is_told_so(websocket: WebsocketClient, la
 
 
 @pytest.mark.parametrize("label", JOBS)
-def test_a_bad_job_is_told_by_its_id(websocket: WebsocketClient, label: str) -> None:
+def test_an_invalid_job_is_answered_with_an_error_for_its_id(websocket: WebsocketClient, label: str) -> None:
     fields, param, code = JOBS[label]
     (error,) = websocket.paint(id="mine", **fields).messages
     assert (error["type"], error["id"]) == ("error", "mine")
     assert_error(error, param, code)
 
 
-def test_the_connection_lives_on(websocket: WebsocketClient) -> None:
+def test_the_connection_survives_invalid_messages(websocket: WebsocketClient) -> None:
     for message, _, _ in MESSAGES.values():
         websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
     websocket.receive_until_finished(len(MESSAGES))
     assert websocket.paint(type="generate").order[-1] == "done"
 
 
-def test_an_id_that_runs_is_refused(websocket: WebsocketClient) -> None:
+def test_an_id_in_use_is_refused(websocket: WebsocketClient) -> None:
     websocket.send_together({"type": "generate", "id": "a", "n": 500}, {"type": "generate", "id": "a"})
     while websocket.receive().order[-1] != "error":
         pass
     assert_error(websocket.jobs["a"].messages[-1], "id", "invalid_value")
 
 
-def test_the_job_of_a_refused_id_goes_on(websocket: WebsocketClient) -> None:
+def test_the_job_that_uses_an_id_continues_after_a_refused_one(websocket: WebsocketClient) -> None:
     websocket.send_together({"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"})
     assert websocket.receive_until_finished(2)["a"].images().shape == (100, 35)
 

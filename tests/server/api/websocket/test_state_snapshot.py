@@ -51,29 +51,29 @@ def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour:
         assert_close("z", state.z[1, 0, 0].reshape(-1), values(glimpse["z"]))
 
 
-def test_watching_changes_no_image(websocket: WebsocketClient) -> None:
+def test_state_snapshots_change_no_image(websocket: WebsocketClient) -> None:
     watched = websocket.paint(type="generate", n=3, seed=7, trace=[0, 1]).images()
     np.testing.assert_array_equal(watched, websocket.paint(type="generate", n=3, seed=7).images())
 
 
-def test_who_does_not_ask_is_told_nothing(websocket: WebsocketClient) -> None:
+def test_without_a_request_no_state_is_sent(websocket: WebsocketClient) -> None:
     assert "trace" not in websocket.paint(type="generate", seed=7).order
 
 
 @pytest.mark.parametrize("label", BAD)
-def test_what_names_no_layer_and_head_is_refused(websocket: WebsocketClient, label: str) -> None:
+def test_an_invalid_layer_and_head_are_refused(websocket: WebsocketClient, label: str) -> None:
     error = websocket.paint(type="generate", trace=BAD[label]).messages[-1]["error"]
     assert (error["message"], error["param"]) == (SHAPE, "trace")
 
 
 @pytest.mark.parametrize("trace", [[2, 0], [0, 2]])
-def test_a_layer_or_head_that_is_not_there_is_refused(websocket: WebsocketClient, trace: list[int]) -> None:
+def test_an_unknown_layer_or_head_is_refused(websocket: WebsocketClient, trace: list[int]) -> None:
     error = websocket.paint(type="generate", trace=trace).messages[-1]["error"]
     assert error["message"] == "trace: colour has layers 0 to 1 and heads 0 to 1."
     assert error["param"] == "trace"
 
 
-def test_only_so_many_watch_at_once(websocket: WebsocketClient) -> None:
+def test_the_number_of_observed_jobs_is_limited(websocket: WebsocketClient) -> None:
     websocket.send_together(*({"type": "generate", "n": 40, "trace": [0, 0]} for _ in range(MOST + 1)))
     jobs = websocket.receive_until_finished(MOST + 1)
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
@@ -81,7 +81,7 @@ def test_only_so_many_watch_at_once(websocket: WebsocketClient) -> None:
     assert websocket.paint(type="generate", trace=[0, 0]).order[-1] == "done"
 
 
-def test_it_is_the_websockets_alone(colour_client: httpx.Client, websocket: WebsocketClient) -> None:
+def test_only_the_websocket_offers_state_snapshots(colour_client: httpx.Client, websocket: WebsocketClient) -> None:
     response = colour_client.post("/v1/images/generations", json={"trace": [0, 0]})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "unknown_parameter"

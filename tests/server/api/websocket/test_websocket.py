@@ -21,7 +21,7 @@ def websocket(server: Server) -> Iterator[WebsocketClient]:
         yield websocket
 
 
-def test_a_job_begins_with_what_it_is(websocket: WebsocketClient) -> None:
+def test_a_job_begins_with_its_description(websocket: WebsocketClient) -> None:
     assert websocket.paint(type="generate", id="a", n=2, seed=7).messages[0] == {
         "type": "started",
         "id": "a",
@@ -35,19 +35,19 @@ def test_a_job_begins_with_what_it_is(websocket: WebsocketClient) -> None:
     }
 
 
-def test_a_drawn_seed_is_told(websocket: WebsocketClient) -> None:
+def test_a_drawn_seed_is_returned(websocket: WebsocketClient) -> None:
     drawn = websocket.paint(type="generate", n=2)
     again = websocket.paint(type="generate", n=2, seed=drawn.messages[0]["seed"])
     np.testing.assert_array_equal(again.images(), drawn.images())
 
 
-def test_an_image_is_told_after_its_last_frame(websocket: WebsocketClient) -> None:
+def test_the_image_message_follows_the_last_frame(websocket: WebsocketClient) -> None:
     order = websocket.paint(type="generate", n=70, seed=7).order
     last = {what: place for place, what in enumerate(order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
 
 
-def test_every_image_is_told_once(websocket: WebsocketClient) -> None:
+def test_every_image_has_one_message(websocket: WebsocketClient) -> None:
     order = websocket.paint(type="generate", n=70, seed=7).order
     assert sorted(what for what in order if what.startswith("image")) == sorted(f"image {i}" for i in range(70))
 
@@ -58,7 +58,7 @@ def test_a_job_ends_with_done(websocket: WebsocketClient) -> None:
     assert (job.order[0], job.order[-1]) == ("started", "done")
 
 
-def test_frames_concatenate_to_the_images_of_a_post(websocket: WebsocketClient, client: httpx.Client) -> None:
+def test_frames_concatenate_to_the_images_of_a_post_request(websocket: WebsocketClient, client: httpx.Client) -> None:
     streamed = websocket.paint(type="generate", n=70, seed=7, temperature=0.8).images()
     posted = client.post("/v1/images/generations", json={"n": 70, "seed": 7, "temperature": 0.8}).json()
     np.testing.assert_array_equal(streamed, painted(posted).reshape(70, 35))
@@ -72,7 +72,7 @@ def test_bits_per_dim_are_those_of_a_post(websocket: WebsocketClient, client: ht
     }
 
 
-def test_a_completion_tells_its_known_bytes_too(websocket: WebsocketClient) -> None:
+def test_a_completion_sends_its_known_bytes(websocket: WebsocketClient) -> None:
     images = websocket.paint(type="complete", image=text(encode(IMAGE)), keep_rows=4, n=3, seed=7).images()
     np.testing.assert_array_equal(images.reshape(3, 7, 5)[:, :4], np.stack([IMAGE[:4]] * 3))
 
@@ -84,7 +84,7 @@ def test_completions_are_those_of_a_post(websocket: WebsocketClient, client: htt
     np.testing.assert_array_equal(streamed, painted(posted).reshape(4, 35))
 
 
-def test_colour_is_told_with_its_channels(colour_server: Server, colour_client: httpx.Client) -> None:
+def test_colour_images_have_three_channels(colour_server: Server, colour_client: httpx.Client) -> None:
     with connected(colour_server.url) as websocket:
         job = websocket.paint(type="generate", seed=7)
     posted = colour_client.post("/v1/images/generations", json={"seed": 7}).json()
@@ -92,31 +92,31 @@ def test_colour_is_told_with_its_channels(colour_server: Server, colour_client: 
     assert job.image(0) == painted(posted).tobytes()
 
 
-def test_ids_count_from_zero_where_none_is_given(websocket: WebsocketClient) -> None:
+def test_default_ids_count_from_zero(websocket: WebsocketClient) -> None:
     for _ in range(3):
         websocket.send(type="generate")
     assert set(websocket.receive_until_finished(3)) == {0, 1, 2}
 
 
-def test_every_connection_counts_for_itself(server: Server, websocket: WebsocketClient) -> None:
+def test_every_connection_counts_its_own_jobs(server: Server, websocket: WebsocketClient) -> None:
     websocket.paint(type="generate")
     with connected(server.url) as other:
         assert other.paint(type="generate").messages[0]["id"] == 0
 
 
-def test_a_default_id_is_none_that_is_taken(websocket: WebsocketClient) -> None:
+def test_a_default_id_is_an_unused_one(websocket: WebsocketClient) -> None:
     websocket.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"})
     assert set(websocket.receive_until_finished(2)) == {0, 1}
 
 
-def test_jobs_run_side_by_side(websocket: WebsocketClient) -> None:
+def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
     websocket.send_together({"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"})
     jobs = websocket.receive_until_finished(1)
     assert jobs["short"].order[-1] == "done"
     assert jobs["long"].order[-1] != "done"
 
 
-def test_jobs_side_by_side_do_not_mix(websocket: WebsocketClient) -> None:
+def test_concurrent_jobs_do_not_mix(websocket: WebsocketClient) -> None:
     for seed in range(4):
         websocket.send(type="generate", id=f"seed {seed}", n=30, seed=seed)
     together = websocket.receive_until_finished(4)
