@@ -81,7 +81,7 @@ def read(file: bytes) -> np.ndarray | InvalidInput:
 
 @given(kind=st.sampled_from(sorted(FILES)), data=st.data())
 def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) -> None:
-    """Some formats end in bytes that nobody needs."""
+    """Some formats end in bytes that no decoder reads."""
     file = FILES[kind]
     found = read(file[: data.draw(st.integers(0, len(file) - 1))])
     if isinstance(found, InvalidInput):

@@ -51,15 +51,15 @@ def test_bits_per_dim_are_those_of_painting_without_an_engine(engine: Engine, gr
 
 def test_streamed_pixels_concatenate_to_the_finished_images(engine: Engine) -> None:
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    told = dict.fromkeys(range(8), b"")
+    streamed = dict.fromkeys(range(8), b"")
     for event in events:
         if isinstance(event, Pixels):
             for index, first, data in event.painted:
-                assert first == len(told[index])
-                told[index] += data
+                assert first == len(streamed[index])
+                streamed[index] += data
         elif isinstance(event, Finished):
-            assert told[event.index] == event.image
-    assert all(len(image) == 35 for image in told.values())
+            assert streamed[event.index] == event.image
+    assert all(len(image) == 35 for image in streamed.values())
 
 
 def test_an_image_is_streamed_in_several_pieces(engine: Engine) -> None:
@@ -72,13 +72,13 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkey
     monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 1e9)
     monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    told: dict[int, list[bytes]] = {index: [] for index in range(8)}
+    streamed: dict[int, list[bytes]] = {index: [] for index in range(8)}
     for event in events:
         if isinstance(event, Pixels):
             for index, _, data in event.painted:
-                told[index].append(data)
-    assert [len(pieces) for pieces in told.values()] == [2] * 8
-    assert [b"".join(told[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
+                streamed[index].append(data)
+    assert [len(pieces) for pieces in streamed.values()] == [2] * 8
+    assert [b"".join(streamed[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
 def test_only_streamed_requests_get_pixels(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""The engine scores images beside those that it paints."""
+"""The engine scores images while it paints others."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What an engine counts of its own work: every byte once, whatever becomes of the requests."""
+"""The statistics of an engine: every byte is counted once, however its request ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Work on many bytes runs beside the event loop, work on few at once."""
+"""Work on many bytes runs in a thread, work on few bytes in the event loop."""
 
 import asyncio
 import threading

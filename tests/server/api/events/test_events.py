@@ -21,8 +21,8 @@ COMMON = {"type", "b64_json", "created_at", "size", "output_format", "background
 def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) -> None:
     whole = client.post(URL, json={"n": 70, "seed": 7, "temperature": 0.8}).json()
     events = post_for_events(client, URL, n=70, seed=7, temperature=0.8, partial_images=3)
-    told = [{key: event[key] for key in ("b64_json", "index", "bits_per_dim")} for event in named(events, "completed")]
-    assert told == whole["data"]
+    found = [{key: event[key] for key in ("b64_json", "index", "bits_per_dim")} for event in named(events, "completed")]
+    assert found == whole["data"]
 
 
 def test_streamed_completions_equal_those_of_a_plain_response(client: httpx.Client) -> None:
@@ -33,8 +33,8 @@ def test_streamed_completions_equal_those_of_a_plain_response(client: httpx.Clie
 @pytest.mark.parametrize("wanted", [1, 2, 3])
 def test_each_image_has_the_requested_partial_images(client: httpx.Client, wanted: int) -> None:
     events = named(post_for_events(client, URL, n=20, partial_images=wanted), "partial_image")
-    told = [(event["index"], event["partial_image_index"]) for event in events]
-    assert told == [(index, number) for index in range(20) for number in range(wanted)]
+    found = [(event["index"], event["partial_image_index"]) for event in events]
+    assert found == [(index, number) for index in range(20) for number in range(wanted)]
 
 
 @pytest.mark.parametrize("fields", [{}, {"partial_images": 0}, {"partial_images": None}], ids=str)
@@ -78,8 +78,8 @@ def test_a_completed_image_has_the_official_fields_and_ours(client: httpx.Client
 
 def test_an_event_has_the_fields_of_its_image(client: httpx.Client) -> None:
     (event,) = post_for_events(client, URL, seed=7, output_format="webp")
-    told = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
-    assert list(told.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
+    found = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
+    assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 
 
 def test_edits_have_their_own_event_names(client: httpx.Client) -> None:

@@ -57,8 +57,8 @@ def test_a_silent_stream_is_pinged_repeatedly() -> None:
 def test_a_message_postpones_the_ping() -> None:
     async def sent() -> list[Message]:
         connection = Connection()
-        async with kept_alive(connection.send, NEVER) as tell:
-            await tell(MESSAGE)
+        async with kept_alive(connection.send, NEVER) as send:
+            await send(MESSAGE)
         return connection.sent
 
     assert asyncio.run(sent()) == [MESSAGE]
@@ -75,13 +75,13 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def sent() -> list[Message]:
         connection = Connection()
-        async with kept_alive(connection.send, 1.0) as tell:
+        async with kept_alive(connection.send, 1.0) as send:
             connection.open.clear()
-            telling = asyncio.create_task(tell(MESSAGE))
+            sending = asyncio.create_task(send(MESSAGE))
             while now < 1.0:
                 await sleep(0)
             connection.open.set()
-            await telling
+            await sending
             return connection.sent.copy()
 
     monkeypatch.setattr(keep_alive, "monotonic", lambda: now)
@@ -111,8 +111,8 @@ def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             if message is PING:
                 pinged.set()
 
-        async with kept_alive(watching, OFTEN) as tell:
-            yield tell
+        async with kept_alive(watching, OFTEN) as kept_alive_send:
+            yield kept_alive_send
 
     monkeypatch.setattr(image_events, "kept_alive", watched)
     return pinged

@@ -1,4 +1,4 @@
-"""What answers tell browsers: of data, of the page, of errors."""
+"""Security headers of data, of the page and of errors."""
 
 import httpx
 import pytest

@@ -171,7 +171,7 @@ def test_pixels_behind_the_last_are_not_unpacked(client: httpx.Client) -> None:
 
 
 def test_a_picture_with_many_remarks_is_a_picture(client: httpx.Client) -> None:
-    """Large enough to be decoded beside the event loop."""
+    """Large enough to be decoded in a thread."""
     data = with_chunk(b"tEXt", b"a\0" + b"b" * 200_000)
     plain = client.post(LIKELIHOODS, json={"image": text(FILE)}).json()["data"]
     assert client.post(LIKELIHOODS, json={"image": text(data)}).json()["data"] == plain

@@ -41,8 +41,8 @@ def test_bits_of_every_byte_are_returned_on_request(client: httpx.Client) -> Non
 def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -> None:
     answer = client.post("/v1/images/generations", json={"n": 4, "seed": 1, "temperature": 0.7}).json()
     again = likelihoods(client, painted(answer))
-    told, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
-    assert scored == pytest.approx(told, rel=1e-5)
+    expected, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
+    assert scored == pytest.approx(expected, rel=1e-5)
 
 
 def test_multipart_is_the_same_as_json(client: httpx.Client) -> None:

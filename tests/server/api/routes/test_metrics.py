@@ -51,8 +51,8 @@ def test_prometheus_can_read_it(client: httpx.Client) -> None:
 
 
 def test_openmetrics_is_returned_on_request(client: httpx.Client) -> None:
-    told = client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
-    assert "scanline_images" in {family.name for family in open_metrics(told.text)}
+    response = client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    assert "scanline_images" in {family.name for family in open_metrics(response.text)}
 
 
 def test_it_exposes_the_model_and_its_backend(client: httpx.Client) -> None:

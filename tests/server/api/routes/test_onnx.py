@@ -30,8 +30,8 @@ def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) ->
 def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path) -> None:
     settings = Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))
     client = TestClient(build(settings, served_models(settings)))
-    told = client.get("/v1/models/серый/onnx").headers["content-disposition"]
-    assert told == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
+    found = client.get("/v1/models/серый/onnx").headers["content-disposition"]
+    assert found == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
 def test_its_size_is_in_the_model_card(client: httpx.Client) -> None:
@@ -52,8 +52,8 @@ def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
 
 
 def test_the_command_writes_the_same_file(client: httpx.Client, grey_directory: Path, tmp_path: Path) -> None:
-    told = done("export", grey_directory, tmp_path / "step.onnx")
-    assert told.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
+    found = done("export", grey_directory, tmp_path / "step.onnx")
+    assert found.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
     assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(client.get("/v1/models/grey/onnx").content)
 
 

@@ -1,4 +1,4 @@
-"""The state of a layer and head, told over the websocket while an image is painted."""
+"""Snapshots of the state of a layer and head, sent over the websocket while an image is painted."""
 
 from base64 import b64decode
 from collections.abc import Iterator
@@ -37,18 +37,18 @@ def values(text: str) -> torch.Tensor:
 
 
 def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour: Transformer) -> None:
-    told = websocket.paint(type="generate", n=2, seed=7, trace=[1, 0])
-    glimpses = [message for message in told.messages if message["type"] == "trace"]
-    positions = [glimpse["position"] for glimpse in glimpses]
+    job = websocket.paint(type="generate", n=2, seed=7, trace=[1, 0])
+    snapshots = [message for message in job.messages if message["type"] == "trace"]
+    positions = [snapshot["position"] for snapshot in snapshots]
     assert positions == sorted(set(positions))
     assert positions[-1] == colour.config.bytes
-    image = torch.tensor(np.frombuffer(told.image(0), np.uint8)).unsqueeze(0)
-    for glimpse in glimpses:
+    image = torch.tensor(np.frombuffer(job.image(0), np.uint8)).unsqueeze(0)
+    for snapshot in snapshots:
         state = State.zeros(colour.config, 1)
         with torch.inference_mode():
-            colour.parallel(image, state, glimpse["position"])
-        assert_close("s", state.s[1, 0, 0].reshape(-1), values(glimpse["s"]))
-        assert_close("z", state.z[1, 0, 0].reshape(-1), values(glimpse["z"]))
+            colour.parallel(image, state, snapshot["position"])
+        assert_close("s", state.s[1, 0, 0].reshape(-1), values(snapshot["s"]))
+        assert_close("z", state.z[1, 0, 0].reshape(-1), values(snapshot["z"]))
 
 
 def test_state_snapshots_change_no_image(websocket: WebsocketClient) -> None:

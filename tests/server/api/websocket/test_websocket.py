@@ -1,4 +1,4 @@
-"""The websocket /v1/images/stream: pixels as they are painted, message by message."""
+"""The websocket /v1/images/stream sends pixels as they are painted."""
 
 from collections.abc import Iterator
 
@@ -65,9 +65,11 @@ def test_frames_concatenate_to_the_images_of_a_post_request(websocket: Websocket
 
 
 def test_bits_per_dim_are_those_of_a_post(websocket: WebsocketClient, client: httpx.Client) -> None:
-    told = [message for message in websocket.paint(type="generate", n=3, seed=7).messages if message["type"] == "image"]
+    received = [
+        message for message in websocket.paint(type="generate", n=3, seed=7).messages if message["type"] == "image"
+    ]
     posted = client.post("/v1/images/generations", json={"n": 3, "seed": 7}).json()
-    assert {message["index"]: message["bits_per_dim"] for message in told} == {
+    assert {message["index"]: message["bits_per_dim"] for message in received} == {
         each["index"]: each["bits_per_dim"] for each in posted["data"]
     }
 
