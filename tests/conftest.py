@@ -30,14 +30,17 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
     settings.load_profile("seeded")
 
 
-# servers that several modules share: with xdist, all tests of one run on the same worker, so that it starts once
-SHARED_SERVERS = (
+# fixtures that are slow to start and that several modules share: with xdist, all tests that use the same one run on the
+# same worker, so that it starts once
+SHARED = (
     "full_queue_server",
     "limited_server",
     "guarded_server",
     "small_room_server",
     "in_process_server",
     "faulty_engine",
+    "browser",
+    "proxy",
 )
 
 
@@ -50,10 +53,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by the shared server that they use, and all others by their module."""
+    """Group tests by the shared fixture that they use, and all others by their module."""
     for item in items:
-        servers = [name for name in SHARED_SERVERS if name in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group(servers[0] if servers else item.nodeid.partition("::")[0]))
+        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.nodeid.partition("::")[0]))
 
 
 @pytest.fixture(autouse=True)
