@@ -4,10 +4,13 @@ Tests are seeded. torch gets one thread, since a second one costs more than it s
 Triton kernels run in its interpreter, which must be chosen before the first of them is imported.
 """
 
+import functools
 import os
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,18 +33,11 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
     settings.load_profile("seeded")
 
 
-# fixtures that are slow to start and that several modules share: with xdist, all tests that use the same one run on the
-# same worker, so that it starts once
-SHARED = (
-    "full_queue_server",
-    "limited_server",
-    "guarded_server",
-    "small_room_server",
-    "in_process_server",
-    "faulty_engine",
-    "browser",
-    "proxy",
+# what is slow to start and used by several files: fixtures, and folders whose conftest.py starts something
+SHARED_FIXTURES = re.compile(
+    r"\b(full_queue_server|limited_server|guarded_server|small_room_server|in_process_server|faulty_engine)\b"
 )
+SHARED_FOLDERS = ("tests/server/web", "tests/server/cluster")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -51,12 +47,29 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             parser.addoption(option, help="ignored without xdist")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by the shared fixture that they use, and all others by their module."""
-    for item in items:
-        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.nodeid.partition("::")[0]))
+@functools.cache
+def group(path: Path) -> str:
+    """What the tests of a file share with other files, or the file itself; a group runs on one worker."""
+    folder = path.parent.as_posix()
+    if folder.endswith(SHARED_FOLDERS):
+        return folder
+    found = SHARED_FIXTURES.search(path.read_text())
+    return found[0] if found else str(path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Distribute groups instead of files, so that a shared server starts on one worker only.
+
+    `--dist=loadgroup` does not do this: xdist 3.8 ignores its marks under pytest 9.2.
+    """
+    from xdist.scheduler.loadfile import LoadFileScheduling
+
+    class GroupScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(config.rootpath / super()._split_scope(nodeid))
+
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)
