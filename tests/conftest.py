@@ -1,11 +1,16 @@
-"""What every test starts from: torch's own random stream at a known place, and one thread for its small
-tensors, where a second one that has to be waited for costs more than it saves. Without a GPU, Triton's kernels
-run in its interpreter, which has to be said before the first of them is imported."""
+"""Settings for all tests, and the two tiny models that most of them paint with.
 
+Tests are seeded. torch gets one thread, since a second one costs more than it saves on small tensors. Without a GPU,
+Triton kernels run in its interpreter, which must be chosen before the first of them is imported.
+"""
+
+import functools
 import os
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +31,45 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
 
     settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
     settings.load_profile("seeded")
+
+
+# what is slow to start and used by several files: fixtures, and folders whose conftest.py starts something
+SHARED_FIXTURES = re.compile(
+    r"\b(full_queue_server|limited_server|guarded_server|small_room_server|in_process_server|faulty_engine)\b"
+)
+SHARED_FOLDERS = ("tests/server/web", "tests/server/cluster")
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Accept and ignore the xdist options of pyproject.toml where xdist is missing or disabled."""
+    if not pluginmanager.hasplugin("xdist"):
+        for option in ("--numprocesses", "--dist"):
+            parser.addoption(option, help="ignored without xdist")
+
+
+@functools.cache
+def group(path: Path) -> str:
+    """What the tests of a file share with other files, or the file itself; a group runs on one worker."""
+    folder = path.parent.as_posix()
+    if folder.endswith(SHARED_FOLDERS):
+        return folder
+    found = SHARED_FIXTURES.search(path.read_text())
+    return found[0] if found else str(path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Distribute groups instead of files, so that a shared server starts on one worker only.
+
+    `--dist=loadgroup` does not do this: xdist 3.8 ignores its marks under pytest 9.2.
+    """
+    from xdist.scheduler.loadfile import LoadFileScheduling
+
+    class GroupScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(config.rootpath / super()._split_scope(nodeid))
+
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +105,7 @@ def colour(colour_directory: Path) -> Transformer:
 
 @pytest.fixture
 def engine(grey: Transformer) -> Iterator[Engine]:
-    """An engine's loop in this process, with five slots."""
+    """An engine loop in this process, with five slots."""
     generator = Generator(grey, 5, threads=1)
     yield Engine(generator)
     generator.close()

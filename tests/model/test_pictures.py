@@ -33,7 +33,7 @@ def test_lossless_files_are_read_byte_for_byte(kind: str) -> None:
     np.testing.assert_array_equal(pixels(open_picture(FILES[kind], GREY, "image"), GREY), IMAGE.reshape(-1))
 
 
-def test_a_jpeg_is_read_as_its_decoder_says() -> None:
+def test_a_jpeg_is_decoded_by_its_decoder() -> None:
     read = pixels(open_picture(FILES["jpeg"], GREY, "image"), GREY).astype(int)
     assert np.abs(read - IMAGE.reshape(-1)).max() < 4
 
@@ -81,7 +81,7 @@ def read(file: bytes) -> np.ndarray | InvalidInput:
 
 @given(kind=st.sampled_from(sorted(FILES)), data=st.data())
 def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) -> None:
-    """Some formats end in bytes that nobody needs."""
+    """Some formats end in bytes that no decoder reads."""
     file = FILES[kind]
     found = read(file[: data.draw(st.integers(0, len(file) - 1))])
     if isinstance(found, InvalidInput):

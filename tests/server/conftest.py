@@ -1,4 +1,4 @@
-"""Real servers of the two tiny models: what most tests of this floor start from."""
+"""Real servers of the two tiny models, each shared by all tests whose limits are compatible with it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +10,14 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.unharmed import ALL
-
-
-@pytest.fixture(scope="session")
-def alone(grey: Transformer) -> np.ndarray:
-    """What `assert_unharmed` asks for, painted without a server."""
-    return paint(grey, ALL["n"], seed=ALL["seed"]).images.reshape(-1, 7, 5)
+from tests.support.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
+from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, arguments
 
 
 @pytest.fixture(scope="session")
 def server(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000") as server:
+    """Default limits, except for many slots and large requests."""
+    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000", "--threads", "2") as server:
         yield server
 
 
@@ -29,6 +25,40 @@ def server(grey_directory: Path) -> Iterator[Server]:
 def colour_server(colour_directory: Path) -> Iterator[Server]:
     with serve(colour_directory, "--slots", "8", "--max-body-bytes", "100000") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def full_queue_server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, *arguments(FULL_QUEUE)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def limited_server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, *arguments(LIMITED)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def guarded_server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, *arguments(GUARDED)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def small_room_server(grey_directory: Path) -> Iterator[Server]:
+    """So little room that one leaked slot shows; at the end, no request may have failed inside the server."""
+    limits = {"max-images-per-request": SLOTS + WAITING, "max-body-bytes": 1_000_000, "max-messages-per-second": 20}
+    with serve(grey_directory, *arguments({**ROOM, **limits})) as server:
+        yield server
+    log = "".join(server.log)
+    assert "request failed" not in log, log[log.index("request failed") :][:5000]
+
+
+@pytest.fixture(scope="session")
+def full_request_images(grey: Transformer) -> np.ndarray:
+    """What `assert_server_healthy` requests, painted offline."""
+    return paint(grey, FULL_REQUEST["n"], seed=FULL_REQUEST["seed"]).images.reshape(-1, 7, 5)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who is inside a draining server is waited for, and told when the time is up; without a server."""
+"""Draining waits for running work and interrupts it at the timeout. No server runs here."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,22 +9,22 @@ import pytest
 from scanline.server.api.middleware.draining import DrainingMiddleware
 from scanline.server.lifecycle import DrainTimeoutError, Lifecycle
 
-LONG = 3600.0  # seconds that nobody waits
+LONG = 3600.0  # seconds that no test waits
 
 
-async def until(true: Callable[[], Any]) -> None:
+async def wait_until(true: Callable[[], Any]) -> None:
     while not true():
         await asyncio.sleep(0)
 
 
 def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
-    """Whether all left in time, and what happened to a task that was inside."""
+    """Drains while `scene` runs; returns whether it ended in time, and its result."""
 
     async def run() -> tuple[bool, Any]:
         lifecycle = Lifecycle()
         task = asyncio.ensure_future(scene(lifecycle))
-        await until(lambda: lifecycle.unfinished)
-        in_time = not await lifecycle.drain(seconds)
+        await wait_until(lambda: lifecycle.inside)
+        in_time = await lifecycle.drain(seconds)
         (ended,) = await asyncio.gather(task, return_exceptions=True)
         assert not lifecycle.unfinished
         assert not lifecycle.timeouts
@@ -33,8 +33,8 @@ def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG)
     return asyncio.run(run())
 
 
-def test_an_empty_server_is_drained_at_once() -> None:
-    assert not asyncio.run(Lifecycle().drain(0))
+def test_an_idle_server_is_drained_at_once() -> None:
+    assert asyncio.run(Lifecycle().drain(0))
 
 
 def test_work_that_ends_is_waited_for() -> None:
@@ -47,7 +47,7 @@ def test_work_that_ends_is_waited_for() -> None:
     assert drained(work) == (True, "done")
 
 
-def test_work_that_does_not_end_is_told() -> None:
+def test_unfinished_work_is_interrupted() -> None:
     async def work(lifecycle: Lifecycle) -> None:
         async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
@@ -57,21 +57,21 @@ def test_work_that_does_not_end_is_told() -> None:
     assert isinstance(ended, DrainTimeoutError)
 
 
-def test_work_of_one_who_is_present_is_told_and_he_is_not() -> None:
+def test_only_the_work_of_a_connection_is_interrupted() -> None:
     async def work(lifecycle: Lifecycle) -> str:
         async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
         raise AssertionError
 
     async def visit(lifecycle: Lifecycle) -> str:
-        with lifecycle.tracked():
-            (told,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
-            return type(told).__name__
+        with lifecycle.presence():
+            (ended,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
+            return type(ended).__name__
 
     assert drained(visit, 0.01) == (False, "DrainTimeoutError")
 
 
-def test_a_timeout_of_its_own_stays_what_it_is() -> None:
+def test_a_timeout_inside_the_work_is_not_replaced() -> None:
     async def work(lifecycle: Lifecycle) -> None:
         async with lifecycle.interruptible(), asyncio.timeout(0):
             await asyncio.sleep(LONG)
@@ -85,7 +85,7 @@ def test_a_timeout_of_its_own_stays_what_it_is() -> None:
     ("content_type", "last"),
     [("text/event-stream; charset=utf-8", b'"code": "shutting_down"'), ("image/png", b"the first part")],
 )
-def test_only_an_event_stream_is_told_in_its_middle(content_type: str, last: bytes) -> None:
+def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, last: bytes) -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:

@@ -1,4 +1,4 @@
-"""A server is replaced while clients ask it for images: every request is answered, with the bytes of its seed."""
+"""A server is replaced while clients send it requests: every request is answered, with the bytes of its seed."""
 
 import signal
 import threading
@@ -12,19 +12,19 @@ import numpy as np
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from tests.support.patience import PATIENCE, wait_for
 from tests.support.pictures import painted
 from tests.support.running_server import serve
+from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 CLIENTS = 4
-LONG = 500  # images of a websocket's job, which outlasts the signal
+LONG = 500  # images of a websocket job that is running when the signal is sent
 
 
 @dataclass
 class Client:
-    """Asks for images of seed after seed, of the second server as soon as the first sends it away."""
+    """Requests images of seed after seed, from the second server as soon as the first one is shutting down."""
 
     number: int
     addresses: list[str]
@@ -39,19 +39,19 @@ class Client:
             httpx.Client(base_url=self.addresses[1], timeout=PATIENCE) as second,
         ):
             seed = self.number
-            while not self.stop.is_set() and (images := self.ask(first, seed)) is not None:
+            while not self.stop.is_set() and (images := self.request(first, seed)) is not None:
                 self.answers[seed] = images
                 self.of_the_first += 1
                 seed += CLIENTS
             while not self.stop.is_set():
-                images = self.ask(second, seed)
+                images = self.request(second, seed)
                 assert images is not None
                 self.answers[seed] = images
                 self.of_the_second += 1
                 seed += CLIENTS
 
-    def ask(self, client: httpx.Client, seed: int) -> np.ndarray | None:
-        """The images; None where the server is shutting down or has left, and has accepted nothing."""
+    def request(self, client: httpx.Client, seed: int) -> np.ndarray | None:
+        """The images, or None if the server is shutting down or has exited and has accepted nothing."""
         try:
             response = client.post(URL, json={"n": 2, "seed": seed})
         except httpx.ConnectError:
@@ -63,37 +63,37 @@ class Client:
         return painted(response.json())
 
 
-def until(true: Callable[[], bool], running: list[Future[None]]) -> None:
-    """Returns when something is true; fails where a client has failed."""
+def wait_for_clients(condition: Callable[[], bool], running: list[Future[None]]) -> None:
+    """Returns when the condition holds; fails if a client has failed."""
 
     def found() -> bool:
         for each in running:
             if each.done():
                 each.result()
-        return true()
+        return condition()
 
     wait_for(found, "answers to all clients")
 
 
-def test_nothing_is_lost(grey_directory: Path, grey: Transformer) -> None:
+def test_every_request_is_answered_during_a_replacement(grey_directory: Path, grey: Transformer) -> None:
     options = ("--slots", "8", "--drain-seconds", str(PATIENCE), "--max-images-per-request", str(LONG))
     stop = threading.Event()
     with serve(grey_directory, *options) as old, serve(grey_directory, *options) as new, ThreadPoolExecutor() as pool:
         clients = [Client(number, [old.url, new.url], stop) for number in range(CLIENTS)]
         running = [pool.submit(client.run) for client in clients]
         try:
-            until(lambda: all(client.of_the_first >= 3 for client in clients), running)
-            with connected(old.url) as painter:
-                painter.send(type="generate", id="long", n=LONG, seed=7)
-                painter.hear()
+            wait_for_clients(lambda: all(client.of_the_first >= 3 for client in clients), running)
+            with connected(old.url) as websocket:
+                websocket.send(type="generate", id="long", n=LONG, seed=7)
+                websocket.receive()
                 old.process.send_signal(signal.SIGTERM)
-                until(lambda: all(client.of_the_second >= 3 for client in clients), running)
-                long = painter.hear_ends(1)["long"]
+                wait_for_clients(lambda: all(client.of_the_second >= 3 for client in clients), running)
+                long = websocket.receive_until_finished(1)["long"]
         finally:
             stop.set()
         for each in running:
             each.result(PATIENCE)
-        assert old.wait_until_all_have_left() == 0
+        assert old.wait_until_exited() == 0
     np.testing.assert_array_equal(long.images(), paint(grey, LONG, seed=7).images)
     for client in clients:
         for seed, images in client.answers.items():

@@ -1,11 +1,11 @@
-"""Engines as processes of their own, with the API's side of them in this one; and engines with a fault built in."""
+"""Engine processes with their client in this process, and engines with a fault built in."""
 
 import asyncio
 import itertools
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,37 +16,37 @@ from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, 
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.job import Job
 from scanline.server.engine.worker.process import EngineOptions
-from tests.support.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 LENGTH = 35  # bytes of an image of the grey model
 ENDLESS = 100_000  # images: minutes of work
-DEADLY, GREEDY = 666, 667  # seeds of images that are too much for a Faulty engine
+CRASHING_SEED, OUT_OF_MEMORY_SEED = 666, 667  # of images that a FaultyOptions engine does not survive
 
 
-class Listener(EngineClient):
-    """An engine's client that writes down all that the engine says, of images of 35 bytes."""
+class RecordingClient(EngineClient):
+    """An engine client, for images of 35 bytes, that records every event of its engine."""
 
     def __init__(self, options: EngineOptions) -> None:
-        super().__init__(options, ENDLESS)
-        self.heard: list[Event] = []
-        self.hears = asyncio.Event()
+        super().__init__(options, ENDLESS, 35)
+        self.events: list[Event] = []
+        self.received = asyncio.Event()
 
     def _receive(self, events: list[Event]) -> None:
         super()._receive(events)
-        self.heard += events
-        self.hears.set()
+        self.events += events
+        self.received.set()
 
-    async def started(self) -> "Listener":
+    async def started(self) -> "RecordingClient":
         self.start()
-        await self.hear(Ready)
+        await self.wait_for(Ready)
         return self
 
-    async def hear(self, kind: type[Event], times: int = 1) -> None:
-        """Returns when the engine has said something of that kind so many times."""
+    async def wait_for(self, kind: type[Event]) -> None:
+        """Returns when an event of that kind has been received."""
         async with asyncio.timeout(PATIENCE):
-            while sum(isinstance(event, kind) for event in self.heard) < times:
-                self.hears.clear()
-                await self.hears.wait()
+            while not any(isinstance(event, kind) for event in self.events):
+                self.received.clear()
+                await self.received.wait()
 
     def paint(
         self,
@@ -72,53 +72,44 @@ class Listener(EngineClient):
         os.kill(self.process.process.pid, number)
 
 
-@asynccontextmanager
-async def running(options: EngineOptions) -> AsyncIterator[Listener]:
-    """An engine that is ready, for as long as the context lasts."""
-    engine = await Listener(options).started()
-    try:
-        yield engine
-    finally:
-        await engine.close()
-
-
-async def within_patience(work: Awaitable[None]) -> None:
+async def with_deadline(work: Awaitable[None]) -> None:
     await asyncio.wait_for(work, PATIENCE)
 
 
 @dataclass(frozen=True)
-class Faulty(EngineOptions):
-    """An engine with faults for tests: images of some seeds are too much for it, and it can be told to die.
+class FaultyOptions(EngineOptions):
+    """An engine that dies of images of some seeds, and of a signal on request.
 
-    Where the file `fate` holds a signal's number, it sends itself that signal once, in its third piece of work.
+    Where `signal_file` holds a signal's number, the engine sends itself that signal once, at its third call of
+    `advance` or `score`.
     """
 
-    fate: Path = Path("none")
+    signal_file: Path = Path("none")
 
     def generator(self) -> Generator:
         generator = super().generator()
         place, advance, score = generator.place, generator.advance, generator.score
-        work = itertools.count(1)
+        calls = itertools.count(1)
 
-        def meet_fate() -> None:
-            if self.fate.exists() and next(work) == 3:
-                number = int(self.fate.read_text())
-                self.fate.unlink()
+        def send_signal_if_due() -> None:
+            if self.signal_file.exists() and next(calls) == 3:
+                number = int(self.signal_file.read_text())
+                self.signal_file.unlink()
                 os.kill(os.getpid(), number)
 
         def faulty_place(slot: int, canvas: ImageSpec, prefix: Prefix | None = None) -> None:
-            if canvas.seed == DEADLY:
+            if canvas.seed == CRASHING_SEED:
                 os.kill(os.getpid(), signal.SIGSEGV)
-            elif canvas.seed == GREEDY:
+            elif canvas.seed == OUT_OF_MEMORY_SEED:
                 np.empty(1 << 50, np.uint8)
             place(slot, canvas, prefix)
 
         def faulty_advance(steps: int) -> None:
-            meet_fate()
+            send_signal_if_due()
             advance(steps)
 
         def faulty_score(images: np.ndarray) -> np.ndarray:
-            meet_fate()
+            send_signal_if_due()
             return score(images)
 
         generator.place, generator.advance, generator.score = faulty_place, faulty_advance, faulty_score  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""The one error shape, as tests expect it."""
+"""Assertions about error responses, which have one shape everywhere."""
 
 import re
 
@@ -9,13 +9,13 @@ ONE_SENTENCE = re.compile(r"(?:[^.\n]|\.(?! ))*\.")
 
 
 def answer_of(refused: InvalidStatus) -> httpx.Response:
-    """What was answered where a websocket does not open."""
+    """The HTTP response to a websocket handshake that was refused."""
     answer = refused.response
     return httpx.Response(answer.status_code, headers=list(answer.headers.raw_items()), content=bytes(answer.body))
 
 
 def assert_refused(response: httpx.Response, status: int, param: str | None, code: str) -> None:
-    """Fails where a response is not that refusal, in one sentence that names the parameter."""
+    """Fails unless the response is that error, with a message of one sentence that names the parameter."""
     __tracebackhide__ = True
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
@@ -23,7 +23,7 @@ def assert_refused(response: httpx.Response, status: int, param: str | None, cod
 
 
 def assert_error(body: dict, param: str | None, code: str) -> None:
-    """Fails where a body, or a websocket's message, is not that error."""
+    """Fails unless a response body, or a websocket message, is that error."""
     __tracebackhide__ = True
     error = body["error"]
     assert set(error) == {"message", "type", "param", "code"}

@@ -1,4 +1,4 @@
-"""Pictures of 5 x 7 pixels that nobody would send in good faith, or that few programs write."""
+"""Image files of 5 x 7 pixels that are broken, hostile, or of a kind that few programs write."""
 
 import io
 import struct
@@ -36,7 +36,7 @@ WHOLE = SIGNATURE + header() + pixels() + END
 
 
 def bomb() -> bytes:
-    """Some hundred kilobytes that claim to be five gigapixels, and would be."""
+    """A decompression bomb: some hundred kilobytes that decode to five gigapixels."""
     return SIGNATURE + header(70_000, 70_000) + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 9)) + END
 
 

@@ -1,6 +1,6 @@
-"""A server in this process, where a test can see into its engine's client.
+"""A server in this process, for tests that inspect its engine client.
 
-Its socket holds little, so that what is not read stays with the server.
+Its sockets have small send buffers, so that what a client does not read stays at the server.
 """
 
 import socket
@@ -17,12 +17,14 @@ from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.patience import wait_for
+from tests.support.waiting import wait_for
 
 
 @contextmanager
-def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Iterator[tuple[str, EngineClient]]:
-    """Its address and its engine's client, once it is ready, for as long as the context lasts."""
+def serve_in_process(
+    settings: Settings, kind: type[EngineOptions] = EngineOptions
+) -> Iterator[tuple[str, EngineClient]]:
+    """The server's address and its engine client, once it is ready, for as long as the context lasts."""
     models = served_models(settings)
     models.default.engine.options = kind(**vars(models.default.engine.options))
     app = build(settings, models)
@@ -40,9 +42,13 @@ def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Ite
             thread.join()
 
 
-def fail_all(engine: EngineClient) -> None:
-    """The engine says of all that it has in work that it failed."""
+def wait_until_no_jobs(engine: EngineClient) -> None:
+    wait_for(lambda: not engine.reserved_images and not engine.jobs, "an engine client without jobs")
+
+
+def fail_all_jobs(engine: EngineClient) -> None:
+    """Delivers a failure of every running job, as if the engine had reported it."""
     assert engine.process is not None
     for request in list(engine.jobs):
         engine.process.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
-        engine.process.send(Cancel(request))  # of which it knows nothing
+        engine.process.send(Cancel(request))  # the engine itself still works on it

@@ -1,4 +1,4 @@
-"""The official OpenAI clients, unchanged but for their base_url; nothing is tried twice unless a test says so."""
+"""The official OpenAI clients, unchanged but for their base_url; without retries unless a test sets max_retries."""
 
 import base64
 from typing import Any
@@ -15,7 +15,7 @@ def official(url: str, **options: Any) -> openai.OpenAI:
     return openai.OpenAI(**_options(url, options))
 
 
-def asynchronous(url: str, **options: Any) -> openai.AsyncOpenAI:
+def async_official(url: str, **options: Any) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(**_options(url, options))
 
 

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry traces, as small as one can be: what a server sends it over HTTP."""
+"""A minimal collector of OpenTelemetry traces over OTLP/HTTP."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,41 +13,41 @@ from tests.support.running_server import PATIENCE
 
 
 class Collector:
-    """All spans that have come."""
+    """All spans that have been received."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.services: set[str] = set()
-        self.came = threading.Condition()
+        self.arrived = threading.Condition()
 
     def take(self, body: bytes) -> None:
-        with self.came:
+        with self.arrived:
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 named = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
                 self.services.add(named["service.name"])
                 for scope in resource.scope_spans:
                     self.spans += scope.spans
-            self.came.notify_all()
+            self.arrived.notify_all()
 
-    def wait_for(self, wanted: Callable[[Span], bool], count: int = 1) -> list[Span]:
-        """The spans that are wanted, once there are so many."""
+    def wait_for(self, matches: Callable[[Span], bool], count: int = 1) -> list[Span]:
+        """The spans that satisfy `matches`, once there are `count` of them."""
 
         def found() -> list[Span]:
-            return [span for span in self.spans if wanted(span)]
+            return [span for span in self.spans if matches(span)]
 
-        with self.came:
-            assert self.came.wait_for(lambda: len(found()) >= count, PATIENCE), [span.name for span in self.spans]
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: len(found()) >= count, PATIENCE), [span.name for span in self.spans]
             return found()
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    """By name; of a value only what it is."""
+    """The attributes by name, as plain values."""
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes}
 
 
 @contextmanager
 def collecting() -> Iterator[tuple[str, Collector]]:
-    """Its address and itself, for as long as the context lasts."""
+    """The address of a collector and the collector, for as long as the context lasts."""
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):

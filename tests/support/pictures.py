@@ -1,4 +1,4 @@
-"""Pictures as files, and files as arrays."""
+"""Encodes arrays as image files, and decodes image files to arrays."""
 
 import base64
 import io

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.patience import PATIENCE, wait_for
+from tests.support.waiting import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
 LISTENS = re.compile(r"Serving .+? at (http://[^,\s]+)")
 
 
 class Server:
-    """A started server; it may still be loading, or have stopped."""
+    """A server process; it may still be loading, or have exited."""
 
     def __init__(self, model: Path, *options: str) -> None:
-        command = [SCANLINE, "serve", "--model", model, "--port", "0", "--threads", "2", *options]
+        command = [SCANLINE, "serve", "--model", model, "--port", "0", "--threads", "1", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.log: list[str] = []
         self.url = ""
@@ -43,11 +43,11 @@ class Server:
         with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
             wait_for(is_ready, "a server that is ready")
 
-    def wait_until_all_have_left(self) -> int:
+    def wait_until_exited(self) -> int:
         """The server's exit status, once neither it nor its engine holds the log open."""
         status = self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
-        assert not self._reader.is_alive(), "the server has left, its engine has not"
+        assert not self._reader.is_alive(), "the server has exited, its engine has not"
         return status
 
     @property
@@ -57,18 +57,18 @@ class Server:
         return engine
 
     def wait_for_engine(self, after: int | None = None) -> int:
-        """The engine's process id, as soon as there is one, and another than `after`."""
+        """The process id of the engine, once there is one that is not `after`."""
         return wait_for(lambda: next((pid for pid in self.engines() if pid != after), 0), "an engine")
 
     def engines(self) -> list[int]:
-        """The process ids of its living engines, of which there may be none between two of one model."""
+        """The process ids of its running engines; none while an engine is being restarted."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.wait_until_all_have_left()
+            self.wait_until_exited()
         finally:
             self.process.kill()
 

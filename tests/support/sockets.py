@@ -1,4 +1,4 @@
-"""Bare connections to a server: for what no client library would send."""
+"""Bare connections to a server, for what no client library sends."""
 
 import json
 import socket
@@ -12,41 +12,45 @@ from tests.support.running_server import PATIENCE, Server
 
 
 @contextmanager
-def wire(server: Server) -> Iterator[socket.socket]:
-    """A connection for as long as the context lasts."""
+def open_connection(server: Server, receive_buffer: int | None = None) -> Iterator[socket.socket]:
+    """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server."""
     address = httpx.URL(server.url)
-    with socket.create_connection((address.host, address.port), timeout=PATIENCE) as connection:
+    with socket.socket() as connection:
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.settimeout(PATIENCE)
+        connection.connect((address.host, address.port))
         yield connection
 
 
-def rest(connection: socket.socket) -> bytes:
-    """All that comes until the server closes."""
+def read_until_closed(connection: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
     data = b""
     try:
         while more := connection.recv(65536):
             data += more
-    except ConnectionResetError:  # it closed with some of what was sent unread
+    except ConnectionResetError:  # the server closed with some of what was sent unread
         pass
     return data
 
 
-def answer(data: bytes) -> httpx.Response:
-    """The one answer that came."""
+def parse_response(data: bytes) -> httpx.Response:
+    """The one response in `data`."""
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     headers = [tuple(line.split(": ", 1)) for line in lines]
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
-def post(url: str, fields: object, **headers: str) -> bytes:
-    """A request as it is sent."""
+def post_request(url: str, fields: object, **headers: str) -> bytes:
+    """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
     body = json.dumps(fields).encode()
-    told = {"host": "x", "content-type": "application/json", "content-length": str(len(body)), **headers}
-    head = [f"POST {url} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+    sent = {"host": "x", "content-type": "application/json", "content-length": str(len(body)), **headers}
+    head = [f"POST {url} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in sent.items())]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
 def reset(connection: socket.socket) -> None:
-    """Closes without a farewell."""
+    """Closes the connection with a TCP reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

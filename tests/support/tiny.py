@@ -1,4 +1,4 @@
-"""The two shapes that are painted here: small, not square, and longer than one tick's steps."""
+"""Configurations of the two models that most tests paint with: not square, and longer than the steps of one tick."""
 
 from tests.support import small_models
 

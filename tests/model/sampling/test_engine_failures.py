@@ -12,7 +12,7 @@ from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import ImageSpec, Prefix
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.offline import paint
-from tests.support.ticks import run
+from tests.support.engine_ticks import run_until_idle
 
 KNOWN = bytes(range(35))
 TOP = bytes(i < 12 for i in range(35))
@@ -22,16 +22,18 @@ def broken(*arguments: object) -> Prefix:
     raise RuntimeError("out of memory")
 
 
-def test_a_failing_prefill_fails_its_request_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_prefill_fails_only_its_request(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "prefill", broken)
-    events = run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), GenerateRequest(1, 4, seed=1))
+    events = run_until_idle(
+        engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), GenerateRequest(1, 4, seed=1)
+    )
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
 
 
 def test_a_failure_frees_the_slots(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "prefill", broken)
-    run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)))
+    run_until_idle(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)))
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
@@ -44,12 +46,12 @@ def test_an_image_that_cannot_be_placed_fails_its_request(engine: Engine, monkey
         place(slot, canvas, prefix)
 
     monkeypatch.setattr(engine.generator, "place", second_breaks)
-    assert [type(event) for event in run(engine, GenerateRequest(0, 2, seed=0))] == [Failed]
+    assert [type(event) for event in run_until_idle(engine, GenerateRequest(0, 2, seed=0))] == [Failed]
 
 
 def test_a_failing_step_fails_what_is_in_work_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.generator, "advance", broken)
-    events = run(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
+    events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
 
 
@@ -58,29 +60,29 @@ def test_the_engine_paints_on_after_a_failing_step(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "advance", broken)
-        run(engine, GenerateRequest(0, 4, seed=0))
-    (finished,) = run(engine, GenerateRequest(1, 1, seed=1))
+        run_until_idle(engine, GenerateRequest(0, 4, seed=0))
+    (finished,) = run_until_idle(engine, GenerateRequest(1, 1, seed=1))
     assert isinstance(finished, Finished)
     assert finished.image == paint(grey, 1, seed=1).images.tobytes()
 
 
 def test_a_failing_score_fails_its_request_once(engine: Engine) -> None:
-    events = run(engine, ScoreRequest(0, (b"short", b"too", KNOWN)), ScoreRequest(1, (KNOWN,)))
+    events = run_until_idle(engine, ScoreRequest(0, (b"short", b"too", KNOWN)), ScoreRequest(1, (KNOWN,)))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Scored, 1)]
 
 
 @pytest.mark.parametrize("work", ["prefill", "place", "advance", "score"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
-def test_an_engine_does_not_go_on_without_memory(
+def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
 ) -> None:
     monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
     with pytest.raises((MemoryError, RuntimeError)) as caught:
-        run(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), ScoreRequest(1, (KNOWN,)))
+        run_until_idle(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), ScoreRequest(1, (KNOWN,)))
     assert unrecoverable(caught.value) == "out of memory"
 
 
 def test_a_failure_is_one_sentence(engine: Engine) -> None:
-    (failed,) = run(engine, ScoreRequest(0, (b"short",)))
+    (failed,) = run_until_idle(engine, ScoreRequest(0, (b"short",)))
     assert isinstance(failed, Failed)
     assert failed.message == "The engine failed while it worked on this request; its log says why."

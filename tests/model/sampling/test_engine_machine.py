@@ -1,8 +1,8 @@
-"""Anything may happen to an engine in any order: requests of every kind come, leave and fail while it ticks.
+"""A state machine: requests of every kind arrive, are cancelled and fail in any order while the engine ticks.
 
 The machine runs the real loop over the real scheduler, generator and a tiny model. After every step each slot is
-free or seats one image that somebody waits for; every accepted request ends exactly once; every finished image is
-that of its seed painted alone; and nobody waits longer for a slot than round robin over requests lets him.
+free or has one image of an open request; every accepted request ends exactly once; every finished image is that of
+its seed painted alone; and no request waits longer for a slot than round robin over requests allows.
 """
 
 import itertools
@@ -78,9 +78,9 @@ class EngineMachine(RuleBasedStateMachine):
         self.generator = Generator(MODEL, SLOTS, threads=1)
         self.engine = Engine(self.generator)
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
-        self.had: dict[int, set[int]] = {}  # images of each that have been told
+        self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
-        self.seated: set[int] = set()  # requests that were told so
+        self.seated: set[int] = set()  # requests whose Scheduled event was sent
         self.waits: dict[int, int] = {}  # seats that others may still take before a waiting request gets one
         self.passed_over = False
         self.next = 0
@@ -129,7 +129,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        """A client goes: nothing more is told to it, and its slots are free at once."""
+        """A client disconnects: it gets no further event, and its slots are free at once."""
         request = data.draw(st.sampled_from(sorted(self.open)))
         self.engine.accept(Cancel(request))
         self._forget(request)
@@ -262,7 +262,7 @@ def breaking(generator: Generator, name: str, calls: int) -> Iterator[None]:
         delattr(generator, name)
 
 
-def test_anything_may_happen_in_any_order() -> None:
+def test_requests_may_arrive_end_and_fail_in_any_order() -> None:
     run_state_machine_as_test(EngineMachine, settings=settings(max_examples=50, stateful_step_count=30))
 
 

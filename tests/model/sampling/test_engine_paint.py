@@ -9,7 +9,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest, Pixels
 from scanline.model.sampling.offline import paint
-from tests.support.ticks import run
+from tests.support.engine_ticks import run_until_idle
 
 KNOWN = np.random.default_rng(0).integers(0, 256, (2, 35), np.uint8)
 TOP = np.arange(35) < 15
@@ -24,65 +24,65 @@ def images(events: list[Event], request: int) -> np.ndarray:
 
 def test_every_paint_ends_in_exactly_its_images(engine: Engine) -> None:
     sizes = (1, 12, 5, 3)
-    events = run(engine, *(GenerateRequest(request, images, seed=request) for request, images in enumerate(sizes)))
+    events = run_until_idle(
+        engine, *(GenerateRequest(request, images, seed=request) for request, images in enumerate(sizes))
+    )
     ended = Counter((event.request, event.index) for event in events if isinstance(event, Finished))
     assert ended == Counter((request, index) for request, images in enumerate(sizes) for index in range(images))
 
 
 def test_nothing_is_left_when_all_is_done(engine: Engine) -> None:
-    run(engine, GenerateRequest(0, 7, seed=1), GenerateRequest(1, 2, seed=1, stream=True))
-    assert (engine.requests, engine.scheduler.assigned, engine.scheduler.images_waiting) == ({}, {}, 0)
+    run_until_idle(engine, GenerateRequest(0, 7, seed=1), GenerateRequest(1, 2, seed=1, stream=True))
+    assert (engine.requests, engine.scheduler.assigned, engine.scheduler.waiting) == ({}, {}, 0)
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
 def test_bytes_are_those_of_painting_without_an_engine(engine: Engine, grey: Transformer) -> None:
-    events = run(engine, GenerateRequest(0, 7, seed=11), GenerateRequest(1, 3, seed=12, temperature=0.5))
+    events = run_until_idle(engine, GenerateRequest(0, 7, seed=11), GenerateRequest(1, 3, seed=12, temperature=0.5))
     np.testing.assert_array_equal(images(events, 0), paint(grey, 7, seed=11).images)
     np.testing.assert_array_equal(images(events, 1), paint(grey, 3, seed=12, temperature=0.5).images)
 
 
 def test_bits_per_dim_are_those_of_painting_without_an_engine(engine: Engine, grey: Transformer) -> None:
-    events = run(engine, GenerateRequest(0, 3, seed=11))
+    events = run_until_idle(engine, GenerateRequest(0, 3, seed=11))
     bits = {event.index: event.bits_per_dim for event in events if isinstance(event, Finished)}
     assert [bits[index] for index in range(3)] == paint(grey, 3, seed=11).bits_per_dim.tolist()
 
 
 def test_streamed_pixels_concatenate_to_the_finished_images(engine: Engine) -> None:
-    events = run(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    told = dict.fromkeys(range(8), b"")
+    events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
+    streamed = dict.fromkeys(range(8), b"")
     for event in events:
         if isinstance(event, Pixels):
             for index, first, data in event.painted:
-                assert first == len(told[index])
-                told[index] += data
+                assert first == len(streamed[index])
+                streamed[index] += data
         elif isinstance(event, Finished):
-            assert told[event.index] == event.image
-    assert all(len(image) == 35 for image in told.values())
+            assert streamed[event.index] == event.image
+    assert all(len(image) == 35 for image in streamed.values())
 
 
-def test_an_image_is_told_piece_by_piece(engine: Engine) -> None:
+def test_an_image_is_streamed_in_several_pieces(engine: Engine) -> None:
     """A tick is at most 32 steps, and an image is 35 bytes."""
-    events = run(engine, GenerateRequest(0, 1, seed=3, stream=True))
+    events = run_until_idle(engine, GenerateRequest(0, 1, seed=3, stream=True))
     assert sum(isinstance(event, Pixels) for event in events) > 1
 
 
-def test_where_streams_are_many_an_image_is_told_when_it_begins_and_when_it_is_done(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 1e9)
     monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 4)
-    events = run(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    told: dict[int, list[bytes]] = {index: [] for index in range(8)}
+    events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
+    streamed: dict[int, list[bytes]] = {index: [] for index in range(8)}
     for event in events:
         if isinstance(event, Pixels):
             for index, _, data in event.painted:
-                told[index].append(data)
-    assert [len(pieces) for pieces in told.values()] == [2] * 8
-    assert [b"".join(told[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
+                streamed[index].append(data)
+    assert [len(pieces) for pieces in streamed.values()] == [2] * 8
+    assert [b"".join(streamed[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
-def test_pixels_are_told_only_to_who_asked_for_them(engine: Engine) -> None:
-    events = run(engine, GenerateRequest(0, 2, seed=3, stream=True), GenerateRequest(1, 2, seed=3))
+def test_only_streamed_requests_get_pixels(engine: Engine) -> None:
+    events = run_until_idle(engine, GenerateRequest(0, 2, seed=3, stream=True), GenerateRequest(1, 2, seed=3))
     assert {event.request for event in events if isinstance(event, Pixels)} == {0}
 
 
@@ -90,43 +90,45 @@ def test_pixels_are_told_only_to_who_asked_for_them(engine: Engine) -> None:
 def test_completions_are_those_of_painting_without_an_engine(
     engine: Engine, grey: Transformer, mask: np.ndarray
 ) -> None:
-    events = run(engine, GenerateRequest(0, 4, 5, known=(KNOWN[0].tobytes(),), masks=(mask.tobytes(),)))
+    events = run_until_idle(engine, GenerateRequest(0, 4, 5, known=(KNOWN[0].tobytes(),), masks=(mask.tobytes(),)))
     np.testing.assert_array_equal(images(events, 0), paint(grey, 4, seed=5, known=KNOWN[0], mask=mask).images)
 
 
 def test_several_sources_are_completed_one_after_the_other(engine: Engine) -> None:
     sources, masks = tuple(image.tobytes() for image in KNOWN), (TOP.tobytes(), HOLE.tobytes())
-    painted = images(run(engine, GenerateRequest(0, 6, 5, known=sources, masks=masks)), 0)
+    painted = images(run_until_idle(engine, GenerateRequest(0, 6, 5, known=sources, masks=masks)), 0)
     assert (painted[:3, TOP] == KNOWN[0, TOP]).all()
     assert (painted[3:, HOLE] == KNOWN[1, HOLE]).all()
 
 
-def test_streamed_completions_tell_their_known_bytes_too(engine: Engine) -> None:
-    events = run(engine, GenerateRequest(0, 1, 5, known=(KNOWN[0].tobytes(),), masks=(TOP.tobytes(),), stream=True))
+def test_streamed_completions_include_their_known_bytes(engine: Engine) -> None:
+    events = run_until_idle(
+        engine, GenerateRequest(0, 1, 5, known=(KNOWN[0].tobytes(),), masks=(TOP.tobytes(),), stream=True)
+    )
     first = next(event for event in events if isinstance(event, Pixels))
     assert first.painted[0][1] == 0
     assert first.painted[0][2].startswith(KNOWN[0, TOP].tobytes())
 
 
-def test_a_cancelled_request_says_nothing_more(engine: Engine) -> None:
+def test_a_cancelled_request_has_no_further_events(engine: Engine) -> None:
     for request in (0, 1):
         engine.accept(GenerateRequest(request, 9, seed=request, stream=True))
     engine.tick()
-    events = run(engine, Cancel(0))
+    events = run_until_idle(engine, Cancel(0))
     assert {event.request for event in events} == {1}
 
 
-def test_what_is_asked_for_again_is_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
-    events = run(engine, GenerateRequest(0, 7, seed=11, stream=True, only=(1, 4, 6)))
+def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
+    events = run_until_idle(engine, GenerateRequest(0, 7, seed=11, stream=True, only=(1, 4, 6)))
     found = {event.index: np.frombuffer(event.image, np.uint8) for event in events if isinstance(event, Finished)}
     assert sorted(found) == [1, 4, 6]
     np.testing.assert_array_equal([found[index] for index in (1, 4, 6)], paint(grey, 7, seed=11).images[[1, 4, 6]])
     assert {index for event in events if isinstance(event, Pixels) for index, _, _ in event.painted} == {1, 4, 6}
 
 
-def test_a_completion_that_is_asked_for_again_is_of_its_own_source(engine: Engine) -> None:
+def test_a_replayed_completion_uses_its_own_source(engine: Engine) -> None:
     sources, mask = tuple(image.tobytes() for image in KNOWN), TOP.tobytes()
-    (finished,) = run(engine, GenerateRequest(0, 6, 5, known=sources, masks=(mask, mask), only=(4,)))
+    (finished,) = run_until_idle(engine, GenerateRequest(0, 6, 5, known=sources, masks=(mask, mask), only=(4,)))
     assert isinstance(finished, Finished)
     assert (np.frombuffer(finished.image, np.uint8)[TOP] == KNOWN[1, TOP]).all()
 
@@ -142,15 +144,15 @@ def test_a_cancelled_request_frees_its_slots_at_once(engine: Engine, known: tupl
     assert engine.idle
 
 
-def test_a_cancel_leaves_the_others_bytes_alone(engine: Engine, grey: Transformer) -> None:
+def test_a_cancel_does_not_change_the_bytes_of_others(engine: Engine, grey: Transformer) -> None:
     for request in (0, 1):
         engine.accept(GenerateRequest(request, 4, seed=request))
     events = engine.tick()
-    events += run(engine, Cancel(0), GenerateRequest(2, 4, seed=2))
+    events += run_until_idle(engine, Cancel(0), GenerateRequest(2, 4, seed=2))
     for request in (1, 2):
         np.testing.assert_array_equal(images(events, request), paint(grey, 4, seed=request).images)
 
 
-def test_a_cancel_of_what_is_done_is_no_error(engine: Engine) -> None:
-    run(engine, GenerateRequest(0, 1, seed=0))
-    assert run(engine, Cancel(0)) == []
+def test_a_cancel_of_a_finished_request_is_no_error(engine: Engine) -> None:
+    run_until_idle(engine, GenerateRequest(0, 1, seed=0))
+    assert run_until_idle(engine, Cancel(0)) == []

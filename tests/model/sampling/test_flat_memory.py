@@ -37,7 +37,7 @@ def test_nothing_that_the_generator_holds_grows_from_the_first_byte_to_the_last(
 
 
 @pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
-def test_state_costs_what_the_configuration_says(variant: str) -> None:
+def test_state_takes_the_memory_that_the_configuration_states(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     generator = Generator(small_models.model(config), 64)
     rows = len(generator.pool.state.position)

@@ -33,7 +33,7 @@ def assert_fits(counts: torch.Tensor, expected: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_histogram_is_what_log_prob_says(seed: int, scale: str) -> None:
+def test_histogram_matches_log_prob(seed: int, scale: str) -> None:
     parameters = components(seed)
     scored = mixture.log_prob(parameters.expand(256, -1), torch.arange(256, dtype=torch.uint8), scale)
     assert_fits(sampled(parameters, scale, 1.0), scored.double().exp())

@@ -1,4 +1,4 @@
-"""A reused slot carries no trace: whatever a freed slot holds, NaN included, nobody sees it again."""
+"""A reused slot carries no trace: whatever a freed slot holds, NaN included, no later image is affected by it."""
 
 import numpy as np
 import pytest

@@ -48,7 +48,7 @@ def test_the_lowest_free_slot_goes_first() -> None:
     assert [seat.slot for seat in admitted(scheduler)] == [1, 3, 4]
 
 
-def test_cancel_frees_the_slots_of_that_request_alone() -> None:
+def test_cancel_frees_only_the_slots_of_its_request() -> None:
     scheduler = Scheduler(4)
     scheduler.add(0, range(2))
     scheduler.add(1, range(2))
@@ -74,7 +74,7 @@ SCRIPTS = st.lists(st.integers(-6, 6), max_size=60)
 
 
 @given(slots=st.integers(1, 5), script=SCRIPTS)
-def test_every_slot_is_free_or_seats_one_image(slots: int, script: list[int]) -> None:
+def test_every_slot_is_free_or_has_one_image(slots: int, script: list[int]) -> None:
     scheduler = Scheduler(slots)
     for request, event in enumerate(script):
         if event > 0:
@@ -91,7 +91,7 @@ def test_every_slot_is_free_or_seats_one_image(slots: int, script: list[int]) ->
 
 
 @given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
-def test_every_image_is_seated_exactly_once(slots: int, sizes: list[int], data: st.DataObject) -> None:
+def test_every_image_gets_a_slot_exactly_once(slots: int, sizes: list[int], data: st.DataObject) -> None:
     scheduler = Scheduler(slots)
     seated: list[tuple[int, int]] = []
     for request, images in enumerate(sizes):

@@ -1,13 +1,11 @@
-"""What an engine counts of its own work: every byte once, whatever becomes of the requests."""
+"""The statistics of an engine: every byte is counted once, however its request ends."""
 
-import numpy as np
 import pytest
 
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.histogram import Histogram
-from scanline.model.sampling.messages import Cancel, Finished, GenerateRequest, Pixels, ScoreRequest, Stats
-from scanline.server.engine.client.job import Job
-from tests.support.ticks import run
+from scanline.model.sampling.messages import Cancel, GenerateRequest, ScoreRequest, Stats
+from tests.support.engine_ticks import run_until_idle
 
 KNOWN = bytes(range(35))
 TOP = bytes(i < 12 for i in range(35))
@@ -18,25 +16,25 @@ def work(stats: Stats) -> tuple[int, int, int, int]:
     return stats.requests_running, stats.requests_waiting, stats.images_running, stats.images_waiting
 
 
-def test_a_new_engine_has_done_nothing(engine: Engine) -> None:
+def test_a_new_engine_has_empty_stats(engine: Engine) -> None:
     assert engine.stats() == Stats()
 
 
-def test_what_is_accepted_waits_until_the_next_tick(engine: Engine) -> None:
+def test_accepted_requests_wait_until_the_next_tick(engine: Engine) -> None:
     engine.accept(GenerateRequest(0, 7, seed=0))
     engine.accept(ScoreRequest(1, (KNOWN, KNOWN)))
     assert work(engine.stats()) == (0, 2, 0, 9)
 
 
-def test_what_is_seated_runs(engine: Engine) -> None:
+def test_images_in_slots_are_running(engine: Engine) -> None:
     for request in range(6):
         engine.accept(GenerateRequest(request, 2, seed=0))
     engine.tick()
     assert work(engine.stats()) == (5, 1, 5, 7)
 
 
-def test_nothing_runs_when_all_is_done(engine: Engine) -> None:
-    run(
+def test_nothing_is_running_at_the_end(engine: Engine) -> None:
+    run_until_idle(
         engine,
         GenerateRequest(0, 12, seed=0),
         GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)),
@@ -46,12 +44,12 @@ def test_nothing_runs_when_all_is_done(engine: Engine) -> None:
 
 
 def test_bytes_of_all_images_are_counted_once(engine: Engine) -> None:
-    run(engine, GenerateRequest(0, 12, seed=0), GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)))
+    run_until_idle(engine, GenerateRequest(0, 12, seed=0), GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)))
     stats = engine.stats()
     assert (stats.painted_bytes, stats.known_bytes) == (12 * 35 + 3 * 23, 3 * 12)
 
 
-def test_bytes_of_a_cancelled_image_are_those_that_were_painted(engine: Engine) -> None:
+def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine) -> None:
     engine.step_seconds = 1.0  # long steps: one a tick
     engine.accept(GenerateRequest(0, 2, seed=0))
     engine.tick()
@@ -65,21 +63,21 @@ def test_a_failed_tick_leaves_nothing_running(engine: Engine, monkeypatch: pytes
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(engine.generator, "advance", broken)
-    run(engine, GenerateRequest(0, 12, seed=0))
+    run_until_idle(engine, GenerateRequest(0, 12, seed=0))
     assert work(engine.stats()) == (0, 0, 0, 0)
     assert sum(engine.stats().first_pixel.counts) == 0
 
 
-def test_a_report_does_not_change_any_more(engine: Engine) -> None:
+def test_stats_are_a_copy(engine: Engine) -> None:
     first = engine.stats()
-    run(engine, GenerateRequest(0, 1, seed=0))
+    run_until_idle(engine, GenerateRequest(0, 1, seed=0))
     assert first == Stats()
 
 
 def test_nothing_is_kept_of_requests_that_ended(engine: Engine) -> None:
-    run(engine, *(GenerateRequest(request, 2, seed=0) for request in range(20)))
-    assert engine.requests == {}
-    assert engine.recorder.unpainted == []
+    run_until_idle(engine, *(GenerateRequest(request, 2, seed=0) for request in range(20)))
+    assert not engine.meter.running
+    assert not engine.meter.begun
 
 
 def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:
@@ -87,18 +85,3 @@ def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:
     for value in (0.5, 1, 2, 3):
         histogram.add(value, times=2)
     assert (histogram.counts, histogram.sum) == ([4, 2, 2], 13)
-
-
-def test_pieces_that_are_not_told_yet_are_counted_as_merged() -> None:
-    job = Job(GenerateRequest(0, 2, seed=0), 4)
-    for first in (0, 1, 2):
-        job.receive(Pixels(0, [(0, first, b"a")]))
-    job.receive(Pixels(0, [(1, 0, b"a")]))
-    assert job.coalesced == 2
-
-
-def test_the_end_of_an_image_is_no_piece() -> None:
-    job = Job(GenerateRequest(0, 1, seed=0), 4)
-    job.receive(Pixels(0, [(0, 0, b"abcd")]))
-    job.receive(Finished(0, 0, b"abcd", np.pi))
-    assert job.coalesced == 0

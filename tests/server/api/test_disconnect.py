@@ -1,54 +1,46 @@
-"""Clients that leave, by every way in, at every stage, in every manner: what they asked for is gone with them."""
+"""A client that disconnects gives its room back: on every transport, at every stage, however it closes."""
 
 import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.server.api.routes.test_metrics import Numbers, until
+from tests.support.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.sockets import post, reset, wire
+from tests.support.running_server import PATIENCE, Server
+from tests.support.shared_servers import LIMITED_SLOTS, LONG
+from tests.support.sockets import open_connection, post_request, reset
+from tests.support.waiting import wait_for
 from tests.support.websocket_client import connected
 
-SLOTS = 2
-LONG = 100_000  # images: minutes of work
 URL = "/v1/images/generations"
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-MANNERS: dict[str, Callable[[socket.socket], None]] = {
-    "closes": socket.socket.close,
-    "resets": reset,
-    "half-closes": lambda connection: connection.shutdown(socket.SHUT_WR),
+CLOSES: dict[str, Callable[[socket.socket], None]] = {
+    "close": socket.socket.close,
+    "reset": reset,
+    "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),
 }
 
 
-@pytest.fixture(scope="module")
-def served(grey_directory: Path) -> Iterator[Server]:
-    options = {"slots": SLOTS, "max-waiting-images": 3 * LONG, "max-images-per-request": LONG}
-    with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
-        yield server
-
-
 @pytest.fixture
-def client(served: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served.url, timeout=PATIENCE) as client:
-        until(client, lambda now: now.of("num_images_reserved") == now.of("num_images_running") == 0)
+def client(limited_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=limited_server.url, timeout=PATIENCE) as client:
+        wait_until_idle(client)
         yield client
 
 
-def by_post(connection: socket.socket, images: int) -> None:
-    connection.sendall(post(URL, {"n": images}))
+def send_post(connection: socket.socket, images: int) -> None:
+    connection.sendall(post_request(URL, {"n": images}))
 
 
-def by_events(connection: socket.socket, images: int) -> None:
-    connection.sendall(post(URL, {"n": images, "stream": True, "partial_images": 3}))
+def send_event_stream(connection: socket.socket, images: int) -> None:
+    connection.sendall(post_request(URL, {"n": images, "stream": True, "partial_images": 3}))
 
 
-def by_websocket(connection: socket.socket, images: int) -> None:
+def send_websocket_job(connection: socket.socket, images: int) -> None:
     head = "GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     connection.sendall(f"{head}sec-websocket-version: 13\r\nsec-websocket-key: {KEY}\r\n\r\n".encode())
     data = b""
@@ -58,82 +50,105 @@ def by_websocket(connection: socket.socket, images: int) -> None:
     connection.sendall(bytes([0x81, 0x80 | len(message), 0, 0, 0, 0]) + message)
 
 
-WAYS = {"post": by_post, "events": by_events, "websocket": by_websocket}
+TRANSPORTS = {"post": send_post, "events": send_event_stream, "websocket": send_websocket_job}
+
+
+def cancelled(metrics: Metrics) -> float:
+    return metrics.of("request_success_total", finished_reason="cancelled")
 
 
 @contextmanager
-def full(server: Server, client: httpx.Client) -> Iterator[None]:
-    """All slots are taken by somebody who stays."""
-    with connected(server.url) as painter:
-        painter.send(type="generate", n=LONG)
-        until(client, lambda now: now.of("num_images_running") == SLOTS)
+def all_slots_taken(server: Server, client: httpx.Client) -> Iterator[None]:
+    """Another client, which stays connected, has an image in every slot."""
+    with connected(server.url) as websocket:
+        websocket.send(type="generate", n=LONG)
+        wait_for_metrics(client, lambda now: now.of("num_images_running") == LIMITED_SLOTS)
         yield
 
 
-@pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("way", WAYS)
-def test_who_leaves_the_queue_is_forgotten(served: Server, client: httpx.Client, way: str, manner: str) -> None:
-    """Round robin seats a request of one image at once: it waits only behind one of its own that was never seated."""
-    with full(served, client), wire(served) as connection:
-        before = Numbers(client).of("request_success_total", finished_reason="cancelled")
-        WAYS[way](connection, LONG)
-        until(client, lambda now: now.of("num_images_reserved") == 2 * LONG)
-        MANNERS[manner](connection)
-        until(client, lambda now: now.of("num_images_reserved") == LONG)
-        until(client, lambda now: now.of("request_success_total", finished_reason="cancelled") == before + 1)
-        until(client, lambda now: now.of("num_images_waiting") < LONG)
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("way", WAYS)
-def test_who_leaves_while_painting_is_forgotten(served: Server, client: httpx.Client, way: str, manner: str) -> None:
-    """What has been painted goes nowhere: nothing of it is read."""
-    before = Numbers(client).of("request_success_total", finished_reason="cancelled")
-    with wire(served) as connection:
-        WAYS[way](connection, LONG)
-        until(client, lambda now: now.of("num_images_running") == SLOTS)
-        MANNERS[manner](connection)
-        until(client, lambda now: now.of("num_images_reserved") == now.of("num_images_running") == 0)
-    assert Numbers(client).of("request_success_total", finished_reason="cancelled") == before + 1
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("way", ["events", "websocket"])
-def test_who_leaves_while_streaming_is_forgotten(served: Server, client: httpx.Client, way: str, manner: str) -> None:
-    before = Numbers(client).of("request_success_total", finished_reason="cancelled")
-    with wire(served) as connection:
-        WAYS[way](connection, LONG)
-        read = 0
-        while read < 20_000:
-            read += len(connection.recv(4096))
-        MANNERS[manner](connection)
-        until(client, lambda now: now.of("num_images_reserved") == now.of("num_images_running") == 0)
-    assert Numbers(client).of("request_success_total", finished_reason="cancelled") == before + 1
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-def test_who_leaves_while_the_answer_comes_leaves_nothing(served: Server, client: httpx.Client, manner: str) -> None:
-    with wire(served) as connection:
-        by_post(connection, 200)
-        assert connection.recv(100).startswith(b"HTTP/1.1 200")
-        MANNERS[manner](connection)
-    assert Numbers(client).of("num_images_reserved") == 0
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("url", [URL, "/v1/images/edits"])
-def test_who_leaves_before_all_was_said_leaves_nothing(
-    served: Server, client: httpx.Client, url: str, manner: str
+@pytest.mark.parametrize("close", CLOSES)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_client_that_disconnects_while_queued_gives_its_room_back(
+    limited_server: Server, client: httpx.Client, transport: str, close: str
 ) -> None:
+    """Round robin gives a request of one image a slot at once; only a long one waits, behind its own first images."""
+    with all_slots_taken(limited_server, client), open_connection(limited_server) as connection:
+        before = cancelled(Metrics(client))
+        TRANSPORTS[transport](connection, LONG)
+        wait_for_metrics(client, lambda now: now.of("num_images_reserved") == 2 * LONG)
+        CLOSES[close](connection)
+        wait_for_metrics(
+            client,
+            lambda now: (
+                now.of("num_images_reserved") == LONG
+                and now.of("num_images_waiting") < LONG
+                and cancelled(now) == before + 1
+            ),
+        )
+
+
+@pytest.mark.parametrize("close", CLOSES)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_client_that_disconnects_while_painting_gives_its_room_back(
+    limited_server: Server, client: httpx.Client, transport: str, close: str
+) -> None:
+    before = cancelled(Metrics(client))
+    with open_connection(limited_server) as connection:
+        TRANSPORTS[transport](connection, LONG)
+        if transport != "post":  # a stream, of which some has been read
+            read = 0
+            while read < 20_000:
+                read += len(connection.recv(4096))
+        wait_for_metrics(client, lambda now: now.of("num_images_running") == LIMITED_SLOTS)
+        CLOSES[close](connection)
+        wait_until_idle(client)
+    assert cancelled(Metrics(client)) == before + 1
+
+
+@pytest.mark.parametrize("close", CLOSES)
+def test_a_client_that_disconnects_during_its_response_cancels_nothing(
+    limited_server: Server, client: httpx.Client, close: str
+) -> None:
+    """Its images are painted; the server stays silent about the connection and counts the request as finished."""
+    before = Metrics(client)
+    with open_connection(limited_server, receive_buffer=4096) as connection:
+        send_post(connection, 2000)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        CLOSES[close](connection)
+    now = wait_until_idle(client)
+    finished = {"operation": "paint", "finished_reason": "finished"}
+    assert now.of("request_success_total", **finished) == before.of("request_success_total", **finished) + 1
+    assert cancelled(now) == cancelled(before)
+
+
+@pytest.mark.parametrize("close", CLOSES)
+@pytest.mark.parametrize("url", [URL, "/v1/images/edits"])
+def test_a_client_that_disconnects_during_its_request_has_nothing_painted(
+    limited_server: Server, client: httpx.Client, url: str, close: str
+) -> None:
+    """The server knows of the request, since it logs it, and neither accepts nor counts an image."""
+    before = Metrics(client)
+    request_id = f"unsent-{url.rpartition('/')[2]}-{close}"
     fields = {"image": text(encode(noise(7, 5))), "keep_rows": 3}
-    with wire(served) as connection:
-        connection.sendall(post(url, fields)[:-20])
-        client.get("/healthz")
-        MANNERS[manner](connection)
-    assert client.post(URL, json={}).status_code == 200
+    with open_connection(limited_server) as connection:
+        connection.sendall(post_request(url, fields, x_request_id=request_id)[:-20])
+        assert Metrics(client).of("num_images_reserved") == 0
+        CLOSES[close](connection)
+        wait_for(lambda: any(f"request_id={request_id}" in line for line in limited_server.log), "a log line")
+    now = wait_until_idle(client)
+    for name in ("request_success_total", "images_total", "generation_tokens_total"):
+        assert now.of(name) == before.of(name)
 
 
-def test_nothing_is_logged_of_them_but_their_lines(served: Server, client: httpx.Client) -> None:
-    until(client, lambda now: now.of("websocket_connections") == 0)
-    assert not [line for line in served.log if "Traceback" in line or "[error" in line]
-    assert [line for line in served.log if "ended=disconnected" in line]
+def test_disconnects_are_logged_as_such_and_not_as_errors(limited_server: Server, client: httpx.Client) -> None:
+    with open_connection(limited_server) as connection:
+        connection.sendall(post_request(URL, {"n": LONG}, x_request_id="disconnects"))
+        wait_for_metrics(client, lambda now: now.of("num_images_running") == LIMITED_SLOTS)
+
+    def logged() -> list[str]:
+        return [line for line in limited_server.log if "request_id=disconnects" in line]
+
+    (line,) = wait_for(logged, "a log line")
+    assert "ended=disconnected" in line
+    wait_for_metrics(client, lambda now: now.of("websocket_connections") == 0)
+    assert not [line for line in limited_server.log if "Traceback" in line or "[error" in line]

@@ -1,15 +1,12 @@
-"""Whatever is sent, the answer is 200 or a refusal in the one shape, and the server is as it was before.
+"""Whatever is sent, the response is 200 or an error of the one shape, and the server is unharmed.
 
-After each piece it must paint as many images as it may have in work and waiting, all of them as their seed has
-them.
+After each test it must paint as many images as it has room for, each of them with the bytes of its seed.
 """
 
 import json
-import socket
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -19,16 +16,17 @@ from websockets.exceptions import ConnectionClosed
 from tests.support.error_answers import ONE_SENTENCE
 from tests.support.hostile_pictures import PICTURES
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.unharmed import ROOM, assert_unharmed
-from tests.support.websocket_client import DEAF, connected
+from tests.support.running_server import PATIENCE, Server
+from tests.support.server_health import assert_server_healthy
+from tests.support.sockets import open_connection
+from tests.support.websocket_client import NOT_READING, connected
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 FILE = encode(noise(7, 5))
 IMAGE = text(FILE)
 MASK = text(encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5)))
 
-JSON = {  # bodies for every route, each of which must be refused
+JSON = {  # bodies that every route must refuse
     "NaN": b'{"temperature": NaN}',
     "-Infinity": b'{"temperature": -Infinity}',
     "a large exponent": b'{"temperature": 1e999}',
@@ -126,7 +124,7 @@ MESSAGES: dict[str, str | bytes] = {  # each is answered by one error
 }
 
 
-FLOODS = {  # label: messages that come many times together
+FLOODS = {  # label: messages that are sent many times at once
     "cancels": [{"type": "cancel", "id": 7}],
     "jobs": [{"type": "generate"}],
     "jobs of one name": [{"type": "generate", "id": "same"}, {"type": "cancel", "id": "same"}],
@@ -135,27 +133,18 @@ FLOODS = {  # label: messages that come many times together
 
 
 @pytest.fixture(scope="module")
-def server(grey_directory: Path) -> Iterator[Server]:
-    options = {**ROOM, "max-body-bytes": 1_000_000, "max-messages-per-second": 20}
-    with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
-        yield server
-    log = "".join(server.log)
-    assert "request failed" not in log, log[log.index("request failed") :][:5000]
-
-
-@pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+def client(small_room_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=small_room_server.url, timeout=PATIENCE) as client:
         yield client
 
 
 @pytest.fixture(autouse=True)
-def unharmed(client: httpx.Client, alone: np.ndarray) -> Iterator[None]:
+def healthy_afterwards(client: httpx.Client, full_request_images: np.ndarray) -> Iterator[None]:
     yield
-    assert_unharmed(client, alone)
+    assert_server_healthy(client, full_request_images)
 
 
-def assert_tame(response: httpx.Response, *statuses: int) -> None:
+def assert_one_sentence(response: httpx.Response, *statuses: int) -> None:
     __tracebackhide__ = True
     assert response.status_code in statuses, response.text[:1000]
     if response.status_code != 200:
@@ -170,67 +159,68 @@ def test_a_picture(client: httpx.Client, label: str) -> None:
     data = PICTURES[label]
     as_image = {"image": ("upload", data, "application/octet-stream")}
     as_mask = {"image": ("upload", FILE), "mask": ("mask", data)}
-    assert_tame(client.post(LIKELIHOODS, json={"image": text(data)}), 200, 400)
-    assert_tame(client.post(EDITS, files=as_image, data={"keep_rows": "3"}), 200, 400)
-    assert_tame(client.post(EDITS, files=as_image), 200, 400)
-    assert_tame(client.post(EDITS, files=as_mask, data={"stream": "true"}), 200, 400)
+    assert_one_sentence(client.post(LIKELIHOODS, json={"image": text(data)}), 200, 400)
+    assert_one_sentence(client.post(EDITS, files=as_image, data={"keep_rows": "3"}), 200, 400)
+    assert_one_sentence(client.post(EDITS, files=as_image), 200, 400)
+    assert_one_sentence(client.post(EDITS, files=as_mask, data={"stream": "true"}), 200, 400)
 
 
-@pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])
 @pytest.mark.parametrize("label", JSON)
-def test_json(client: httpx.Client, label: str, url: str) -> None:
-    response = client.post(url, content=JSON[label], headers={"content-type": "application/json"})
-    assert_tame(response, 400, 404)
+def test_json(client: httpx.Client, label: str) -> None:
+    for url in (GENERATIONS, EDITS, LIKELIHOODS):
+        response = client.post(url, content=JSON[label], headers={"content-type": "application/json"})
+        assert_one_sentence(response, 400, 404)
 
 
 @pytest.mark.parametrize("label", FORMS)
 def test_a_form(client: httpx.Client, label: str) -> None:
     kind, body = FORMS[label]
-    assert_tame(client.post(EDITS, content=body, headers={"content-type": kind.encode("latin-1")}), 400, 404, 413)
+    assert_one_sentence(
+        client.post(EDITS, content=body, headers={"content-type": kind.encode("latin-1")}), 400, 404, 413
+    )
 
 
 @pytest.mark.parametrize("label", MESSAGES)
-def test_a_message(server: Server, label: str) -> None:
-    with connected(server.url) as painter:
-        painter.socket.send(MESSAGES[label])
-        assert painter.hear().messages[-1]["type"] == "error"
-        assert painter.paint(type="generate", id="after").order[-1] == "done"
+def test_a_message(small_room_server: Server, label: str) -> None:
+    with connected(small_room_server.url) as websocket:
+        websocket.socket.send(MESSAGES[label])
+        assert websocket.receive().messages[-1]["type"] == "error"
+        assert websocket.paint(type="generate", id="after").order[-1] == "done"
 
 
-def test_a_text_that_is_no_utf_8_closes_its_connection(server: Server) -> None:
-    with connected(server.url) as painter:
-        painter.socket.protocol.send_text(b'{"type": "\xff"}')
-        painter.socket.socket.sendall(b"".join(painter.socket.protocol.data_to_send()))
+def test_a_text_that_is_no_utf_8_closes_its_connection(small_room_server: Server) -> None:
+    with connected(small_room_server.url) as websocket:
+        websocket.socket.protocol.send_text(b'{"type": "\xff"}')
+        websocket.socket.socket.sendall(b"".join(websocket.socket.protocol.data_to_send()))
         with pytest.raises(ConnectionClosed):
-            painter.socket.recv(timeout=PATIENCE)
+            websocket.socket.recv(timeout=PATIENCE)
 
 
-def test_a_huge_message_closes_its_connection(server: Server) -> None:
-    with connected(server.url) as painter:
+def test_a_huge_message_closes_its_connection(small_room_server: Server) -> None:
+    with connected(small_room_server.url) as websocket:
         with suppress(ConnectionClosed):  # perhaps before all has been sent
-            painter.socket.send('{"type": "' + "a" * 20_000_000 + '"}')
+            websocket.socket.send('{"type": "' + "a" * 20_000_000 + '"}')
         with pytest.raises(ConnectionClosed):
-            painter.socket.recv(timeout=PATIENCE)
+            websocket.socket.recv(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("label", FLOODS)
-def test_a_flood(server: Server, label: str) -> None:
-    """It is cut off; the jobs that were begun end with their connection."""
-    with connected(server.url) as painter:
-        painter.send_together(*FLOODS[label] * 1000)
+def test_a_flood(small_room_server: Server, label: str) -> None:
+    """The connection is closed, and the jobs that were started end with it."""
+    with connected(small_room_server.url) as websocket:
+        websocket.send_together(*FLOODS[label] * 1000)
         with pytest.raises(ConnectionClosed):
-            deque(iter(lambda: painter.socket.recv(timeout=PATIENCE), None))
+            deque(iter(lambda: websocket.socket.recv(timeout=PATIENCE), None))
 
 
 @pytest.mark.parametrize("label", FLOODS)
-def test_a_flood_that_nobody_reads(server: Server, label: str) -> None:
-    with connected(server.url, **DEAF) as painter:
-        painter.send_together(*FLOODS[label] * 50)
+def test_a_flood_by_a_client_that_does_not_read(small_room_server: Server, label: str) -> None:
+    with connected(small_room_server.url, **NOT_READING) as websocket:
+        websocket.send_together(*FLOODS[label] * 50)
 
 
-def test_bytes_that_are_no_request(server: Server, client: httpx.Client) -> None:
-    address = httpx.URL(server.url)
+def test_bytes_that_are_no_request(small_room_server: Server, client: httpx.Client) -> None:
     for data in (noise(5000).tobytes(), b"GET / HTTP/9.9\r\n\r\n", b"POST\r\n\r\n", b"\r\n" * 500, b"\0" * 5000):
-        with socket.create_connection((address.host, address.port)) as connection:
+        with open_connection(small_room_server) as connection:
             connection.sendall(data)
     assert client.get("/healthz").status_code == 200

@@ -1,4 +1,4 @@
-"""Work on many bytes runs beside the event loop, work on few at once."""
+"""Work on many bytes runs in a thread, work on few bytes in the event loop."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from scanline.server.api.offload import INLINE_BYTES, run_in_thread_if_large
 from tests.support.running_server import PATIENCE
 
 
-def test_the_event_loop_goes_on_beside_work_on_many_bytes() -> None:
+def test_the_event_loop_runs_during_work_on_many_bytes() -> None:
     async def act() -> bool:
         has_gone_on = threading.Event()
         asyncio.get_running_loop().call_soon(has_gone_on.set)
@@ -16,7 +16,7 @@ def test_the_event_loop_goes_on_beside_work_on_many_bytes() -> None:
     assert asyncio.run(act())
 
 
-def test_work_on_few_bytes_is_done_at_once() -> None:
+def test_work_on_few_bytes_is_done_in_the_event_loop() -> None:
     async def act() -> int:
         return await run_in_thread_if_large(INLINE_BYTES, threading.get_ident)
 

@@ -1,10 +1,9 @@
-"""The API's own description against the server: requests are generated from it, fitting and unfitting ones, and each
-answer must be of a status, a media type and a shape that it tells. The longer run is `pytest -m fuzz`.
+"""The OpenAPI description against the server: valid and invalid requests are generated from it, and each response
+must have a status, a media type and a shape that it describes. The longer run is `pytest -m fuzz`.
 """
 
 import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,8 +22,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from tests.support.error_answers import ONE_SENTENCE, assert_refused
 from tests.support.pictures import decode, encode, noise, text
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.unharmed import ROOM, SLOTS, WAITING, assert_unharmed
+from tests.support.running_server import PATIENCE, Server
+from tests.support.server_health import SLOTS, assert_server_healthy
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS), "POST")
@@ -35,7 +34,7 @@ LENGTHS = [10, pytest.param(200, marks=pytest.mark.fuzz)]  # requests of a route
 MASK = encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5))
 GOOD = [encode(noise(7, 5)), encode(noise(7, 5, 3), "WEBP", lossless=True), encode(noise(7, 5, 3), "BMP")]
 BAD = [encode(noise(5, 7)), GOOD[0][:-20], b""]
-ANY_TEXT = ("user", "safety_identifier")  # fields that are taken whatever they say
+ANY_TEXT = ("user", "safety_identifier")  # fields that accept any text
 FILES = ("image", "image[]", "mask")
 HEADERS = st.fixed_dictionaries(
     {},
@@ -48,7 +47,7 @@ HEADERS = st.fixed_dictionaries(
     },
 )
 READ = {"application/x-npy": lambda data: np.load(io.BytesIO(data)), "image/png": decode, "image/webp": decode}
-FITTING = {  # what the description cannot say of fields: these are painted
+VALID = {  # values that also fit the model, which the description does not know
     GENERATIONS: {
         "model": st.just("grey"),
         "n": st.integers(1, SLOTS),
@@ -60,22 +59,19 @@ FITTING = {  # what the description cannot say of fields: these are painted
     },
     LIKELIHOODS: {"model": st.just("grey"), "image": st.lists(st.sampled_from(GOOD), min_size=1, max_size=3)},
 }
-FITTING[EDITS] = FITTING[GENERATIONS] | FITTING[LIKELIHOODS] | {"mask": st.just(MASK)}
+VALID[EDITS] = VALID[GENERATIONS] | VALID[LIKELIHOODS] | {"mask": st.just(MASK)}
 schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
 
 
-@pytest.fixture(scope="module")
-def server(grey_directory: Path) -> Iterator[Server]:
-    options = {**ROOM, "max-images-per-request": SLOTS + WAITING}
-    with serve(grey_directory, *(f"--{name}={value}" for name, value in options.items())) as server:
-        yield server
-    log = "".join(server.log)
-    assert "request failed" not in log, log[log.index("request failed") :][:5000]
+@pytest.fixture
+def client(small_room_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=small_room_server.url, timeout=PATIENCE) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
-def description(server: Server) -> BaseSchema:
-    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+def description(small_room_server: Server) -> BaseSchema:
+    return schemathesis.openapi.from_url(f"{small_room_server.url}/openapi.json")
 
 
 @pytest.fixture(scope="module")
@@ -86,15 +82,15 @@ def session() -> Iterator[requests.Session]:
 
 
 @pytest.fixture(autouse=True)
-def unharmed(client: httpx.Client, alone: np.ndarray) -> Iterator[None]:
+def healthy_afterwards(client: httpx.Client, full_request_images: np.ndarray) -> Iterator[None]:
     yield
-    assert_unharmed(client, alone)
+    assert_server_healthy(client, full_request_images)
 
 
-def asked(case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction) -> Response:
-    """The answer, which is one that the description has.
+def send(case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction) -> Response:
+    """Sends a case and returns the response, which must be one that the description has.
 
-    Not every fitting request can be answered: the description knows no model's name and size.
+    Not every valid request succeeds: the description does not know the model's name and size.
     """
     __tracebackhide__ = True
     case.headers = headers
@@ -114,7 +110,7 @@ def assert_shape(response: Response) -> None:
 
 
 def fit(case: Case, fields: dict[str, Any]) -> None:
-    """Makes a body that fits the description fit the model too."""
+    """Makes a body that fits the description fit the model as well."""
     if case.media_type == "application/json":
         fields = {name: as_text(value) for name, value in fields.items()}
     else:
@@ -125,7 +121,7 @@ def fit(case: Case, fields: dict[str, Any]) -> None:
 
 
 def is_wrong(case: Case) -> bool:
-    """Whether what is sent does not fit the description, for not all that is meant to be wrong is wrong in a form."""
+    """Whether the body violates the description as sent; some invalid values become valid in a form."""
     if case.media_type == "application/json" or not isinstance(case.body, dict):
         return True
     schema = case.operation.definition.raw["requestBody"]["content"][case.media_type]["schema"]
@@ -133,7 +129,7 @@ def is_wrong(case: Case) -> bool:
 
 
 def as_sent(form: dict[str, Any]) -> dict[str, Any]:
-    """A form's fields as its parts say them: what is null is left out, an array is as many parts, all are texts."""
+    """A form's fields as its parts carry them: null is left out, an array is several parts, every value is text."""
     sent: dict[str, Any] = {}
     for name, value in form.items():
         parts = [part for part in (value if isinstance(value, list) else [value]) if part is not None]
@@ -165,42 +161,42 @@ def test_every_route_is_among_these(description: BaseSchema) -> None:
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", ROUTES)
-def test_fitting_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
+def test_valid_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
     @generated(examples)
     @given(case=description[path][ROUTES[path]].as_strategy(), headers=HEADERS)
     def check(case: Case, headers: dict[str, str]) -> None:
-        asked(case, session, headers)
+        send(case, session, headers)
 
     check()
 
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", WITH_BODY)
-def test_unfitting_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
-    """None of them is painted."""
+def test_invalid_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
+    """None of them is painted, which `send` would report as an undescribed success."""
 
     @generated(examples)
     @given(case=description[path]["POST"].as_strategy(GenerationMode.NEGATIVE).filter(is_wrong), headers=HEADERS)
     def check(case: Case, headers: dict[str, str]) -> None:
-        asked(case, session, headers)
+        send(case, session, headers)
 
     check()
 
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", WITH_BODY)
-def test_all_that_fits_is_answered(
+def test_requests_that_fit_the_model_are_answered(
     description: BaseSchema, session: requests.Session, path: str, examples: int
 ) -> None:
     @generated(examples)
     @given(
         case=description[path]["POST"].as_strategy(),
-        fields=st.fixed_dictionaries(FITTING[path]),
+        fields=st.fixed_dictionaries(VALID[path]),
         accept=st.sampled_from(["application/json", *READ]),
     )
     def check(case: Case, fields: dict[str, Any], accept: str) -> None:
         fit(case, fields)
-        response = asked(case, session, {"accept": accept}, negative_data_rejection)
+        response = send(case, session, {"accept": accept}, negative_data_rejection)
         assert response.status_code == 200, response.text
         if path == LIKELIHOODS or accept == "application/json":
             assert response.json()["data"]
@@ -212,18 +208,18 @@ def test_all_that_fits_is_answered(
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", [GENERATIONS, EDITS])
-def test_all_that_fits_is_streamed(
+def test_requests_that_fit_the_model_are_streamed(
     description: BaseSchema, session: requests.Session, path: str, examples: int
 ) -> None:
     @generated(examples)
     @given(
         case=description[path]["POST"].as_strategy(),
-        fields=st.fixed_dictionaries(FITTING[path]),
+        fields=st.fixed_dictionaries(VALID[path]),
         partial=st.integers(0, 1),  # few events, for after ten or so schemathesis leaves a stream
     )
     def check(case: Case, fields: dict[str, Any], partial: int) -> None:
         fit(case, fields | {"n": 1, "stream": True, "partial_images": partial})
-        response = asked(case, session, {"accept": "text/event-stream"}, negative_data_rejection)
+        response = send(case, session, {"accept": "text/event-stream"}, negative_data_rejection)
         assert response.status_code == 200, response.text
         assert response.text.count(".completed\n") == len(fields.get("image", [0]))
 
@@ -233,8 +229,8 @@ def test_all_that_fits_is_streamed(
 @pytest.mark.parametrize("path", NAMED)
 def test_the_model_that_is_there(description: BaseSchema, session: requests.Session, path: str) -> None:
     case = description[path]["GET"].Case(path_parameters={"name": "grey"})
-    assert asked(case, session, {}).status_code == 200
-    assert asked(case, session, {"accept": "image/png"}).status_code == 200
+    assert send(case, session, {}).status_code == 200
+    assert send(case, session, {"accept": "image/png"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", WITH_BODY)

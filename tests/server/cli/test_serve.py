@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from scanline.server.cli.commands.serve import _listen
-from tests.support.patience import PATIENCE, wait_for
 from tests.support.running_server import Server, serve
+from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
 ENDLESS = 100_000  # images: minutes of work
@@ -20,19 +20,19 @@ LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting
 def assert_left(server: Server, status: int) -> None:
     """Assert that a server and its engine end, with that status and no traceback."""
     __tracebackhide__ = True
-    assert server.wait_until_all_have_left() == status
+    assert server.wait_until_exited() == status
     assert "Traceback" not in "".join(server.log)
 
 
 def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory: Path) -> None:
     with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
         painter.send(type="generate", n=ENDLESS)
-        painter.hear()
+        painter.receive()
         engine = None
         for _ in range(5):
             engine = server.wait_for_engine(after=engine)
             os.kill(engine, signal.SIGKILL)
-        error = painter.hear_ends(1)[0].messages[-1]["error"]
+        error = painter.receive_until_finished(1)[0].messages[-1]["error"]
         assert (error["type"], error["code"]) == ("server_error", "engine_failed")
         assert_left(server, 1)
 
@@ -40,7 +40,13 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
 def test_a_killed_server_takes_along_a_stopped_engine_with_work(grey_directory: Path) -> None:
     with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
         painter.send(type="generate", n=ENDLESS)
-        painter.hear()
+        painter.receive()
+        server.process.kill()
+        assert_left(server, -signal.SIGKILL)
+
+
+def test_a_killed_server_takes_along_an_engine_that_stands_still(grey_directory: Path) -> None:
+    with serve(grey_directory) as server:
         os.kill(server.engine, signal.SIGSTOP)
         server.process.kill()
         assert_left(server, -signal.SIGKILL)
@@ -60,7 +66,7 @@ def test_a_killed_server_takes_along_an_engine_that_loads(tmp_path: Path, grey_d
 def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, number: signal.Signals) -> None:
     with serve(grey_directory, *LONG, "--drain-seconds", "3600") as server, connected(server.url) as painter:
         painter.send(type="generate", n=ENDLESS)
-        painter.hear()
+        painter.receive()
         server.process.send_signal(number)
         wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
         server.process.send_signal(number)

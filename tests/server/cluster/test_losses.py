@@ -49,10 +49,10 @@ def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victim:
 def test_a_stream_continues_where_it_was(service: Service, victim: Victim) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
         painter.send(type="generate", id="a", n=256, seed=12)
-        while painter.hear().order[-1] != "frame 0":
+        while painter.receive().order[-1] != "frame 0":
             pass
         kill_in_work(service, victim)
-        job = painter.hear_ends(1)["a"]
+        job = painter.receive_until_finished(1)["a"]
     assert job.messages[-1]["type"] == "done"
     assert np.array_equal(job.images().reshape(256, 28, 28), offline(256, 12))
     assert sorted(what for what in job.order if what.startswith("image")) == sorted(f"image {i}" for i in range(256))

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cluster_service import ALLOWED, KEY, Service, offline
 from tests.support.openai_clients import official
 from tests.support.pictures import encode, painted, text
-from tests.support.sse_reader import hear, images
+from tests.support.sse_reader import images, post_for_events
 from tests.support.websocket_client import connected
 
 
@@ -60,8 +60,8 @@ def test_likelihoods_are_those_of_the_painted_images(client: httpx.Client) -> No
     assert [one["bits_per_dim"] for one in answer] == pytest.approx([one["bits_per_dim"] for one in bits], abs=1e-4)
 
 
-def test_events_end_with_the_same_images(client: httpx.Client) -> None:
-    events = hear(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
+def test_events(client: httpx.Client) -> None:
+    events = post_for_events(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
     assert np.array_equal(images(events), offline(2, 7))
     assert len(events) == 2 * 3
 

@@ -23,7 +23,7 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.server.cluster.replica import RelayJob
-from tests.support.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 IMAGE = bytes(range(100, 135))
 PICTURES = (bytes(35), bytes([9] * 35))

@@ -1,13 +1,13 @@
-"""The API's side of an engine, without one: what may wait, what is refused, what is given back."""
+"""The engine client without an engine: which requests it accepts and refuses, and when their room is free again."""
 
 from pathlib import Path
 
 import pytest
 
-from scanline.model.sampling.messages import GenerateRequest, Ready
+from scanline.model.sampling.messages import Ready
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
-from scanline.server.engine.client.job import EngineFailedError, Job
+from scanline.server.engine.client.job import EngineFailedError
 from scanline.server.engine.worker.process import EngineOptions
 
 
@@ -25,7 +25,7 @@ def test_nothing_is_accepted_while_loading(engine: EngineClient) -> None:
         pass
 
 
-def test_nothing_is_accepted_when_the_engine_is_gone(engine: EngineClient) -> None:
+def test_nothing_is_accepted_when_the_engine_is_given_up(engine: EngineClient) -> None:
     engine.failed.set()
     with pytest.raises(EngineUnavailableError), engine.reserve(1):
         pass
@@ -53,7 +53,7 @@ def test_a_failed_request_gives_its_room_back(engine: EngineClient) -> None:
     assert engine.reserved_images == 0
 
 
-def test_a_job_is_forgotten_when_its_context_ends(engine: EngineClient) -> None:
-    with engine.run(Job(GenerateRequest(0, 3, seed=0), 35)):
+def test_a_job_is_removed_when_its_context_ends(engine: EngineClient) -> None:
+    with engine.paint(3, seed=0, temperature=1.0):
         assert list(engine.jobs) == [0]
     assert engine.jobs == {}

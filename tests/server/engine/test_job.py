@@ -1,7 +1,8 @@
-"""What a job keeps of what its engine says, until somebody asks."""
+"""A job merges the events of its engine until they are taken."""
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
@@ -11,16 +12,16 @@ IMAGE = bytes(range(100, 135))
 
 
 def news(job: Job) -> list[Update]:
-    """All that is told of a job in which nothing more happens."""
+    """All updates of a job that receives nothing more."""
 
     async def collect() -> list[Update]:
-        return [told async for told in job.updates()]
+        return [update async for update in job.updates()]
 
     return asyncio.run(collect())
 
 
 def after(*events: Event, images: int = 1) -> Job:
-    """A job that has heard all of `events` before anybody asks."""
+    """A job that has received all of `events` before any update is taken."""
     job = Job(GenerateRequest(0, images, seed=0), 35)
     for event in events:
         job.receive(event)
@@ -41,8 +42,8 @@ def test_a_frame_begins_where_the_last_one_ended() -> None:
     async def frames() -> list[tuple[int, int, bytes]]:
         job = after(Pixels(0, [(0, 0, IMAGE[:10])]))
         found = []
-        async for told in job.updates():
-            found += told.frames
+        async for update in job.updates():
+            found += update.frames
             if job.images_left:
                 job.receive(Finished(0, 0, IMAGE, 2.5))
         return found
@@ -50,7 +51,7 @@ def test_a_frame_begins_where_the_last_one_ended() -> None:
     assert asyncio.run(frames()) == [(0, 0, IMAGE[:10]), (0, 10, IMAGE[10:])]
 
 
-def test_a_failure_ends_the_news() -> None:
+def test_a_failure_ends_the_updates() -> None:
     with pytest.raises(EngineFailedError, match="It broke"):
         news(after(Failed(0, "It broke.")))
 
@@ -64,3 +65,12 @@ def test_a_finished_job_has_its_images_and_bits() -> None:
     job = after(Finished(0, 0, IMAGE, 2.5))
     asyncio.run(job.wait())
     assert (job.images.tobytes(), job.bits_per_dim.tolist()) == (IMAGE, [2.5])
+
+
+def test_frames_that_are_not_taken_yet_are_counted_as_coalesced() -> None:
+    first = [Pixels(0, [(0, position, b"a")]) for position in (0, 1, 2)]
+    assert after(*first, Pixels(0, [(1, 0, b"a")]), images=2).coalesced == 2
+
+
+def test_the_end_of_an_image_is_not_counted_as_coalesced() -> None:
+    assert after(Pixels(0, [(0, 0, IMAGE)]), Finished(0, 0, IMAGE, np.pi)).coalesced == 0

@@ -1,4 +1,7 @@
-"""A server whose engine still loads: it lives, says so, and accepts nothing. Here the weights come from a pipe."""
+"""A server whose engine is still loading is alive and not ready, and accepts no work.
+
+Its weights come from a pipe, so that loading lasts until a test writes them.
+"""
 
 import os
 from collections.abc import Iterator
@@ -8,16 +11,16 @@ import httpx
 import openai
 import pytest
 
-from tests.server.api.routes.test_metrics import until
 from tests.support.openai_clients import official
 from tests.support.pictures import text
 from tests.support.running_server import Server
+from tests.support.waiting import wait_for
 from tests.support.websocket_client import connected
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
-    """A model whose weights are there when somebody writes them."""
+    """A model whose weight file is a pipe."""
     directory = tmp_path_factory.mktemp("models") / "slow"
     directory.mkdir()
     (directory / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
@@ -31,7 +34,7 @@ def loading(directory: Path) -> Iterator[Server]:
     server.wait_until_listening()
     yield server
     server.process.kill()
-    server.wait_until_all_have_left()
+    server.wait_until_exited()
 
 
 @pytest.fixture
@@ -47,54 +50,54 @@ def assert_not_ready(response: httpx.Response) -> None:
     assert int(response.headers["retry-after"]) > 0
 
 
-def test_it_lives(client: httpx.Client) -> None:
+def test_the_process_is_alive(client: httpx.Client) -> None:
     assert client.get("/healthz").status_code == 200
 
 
-def test_it_is_not_ready(client: httpx.Client) -> None:
+def test_the_server_is_not_ready(client: httpx.Client) -> None:
     assert_not_ready(client.get("/readyz"))
 
 
-def test_its_model_is_listed_as_loading(client: httpx.Client) -> None:
+def test_the_model_is_listed_as_loading(client: httpx.Client) -> None:
     (card,) = client.get("/v1/models").json()["data"]
     assert card == client.get("/v1/models/slow").json()
     assert (card["state"], card["failure"], card["height"]) == ("loading", None, 7)
     assert card["parameters"] is card["state_bytes_per_image"] is card["backend"] is None
 
 
-def test_it_paints_nothing(client: httpx.Client) -> None:
+def test_images_are_refused(client: httpx.Client) -> None:
     assert_not_ready(client.post("/v1/images/generations", json={}))
 
 
 @pytest.mark.parametrize("path", ["/v1/images/edits", "/v1/images/likelihoods"])
-def test_it_looks_at_no_picture(client: httpx.Client, path: str) -> None:
+def test_pictures_are_refused_without_being_decoded(client: httpx.Client, path: str) -> None:
     assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
 
 
-def test_the_official_client_is_told_so(loading: Server) -> None:
+def test_the_official_client_raises_not_ready(loading: Server) -> None:
     with official(loading.url) as client, pytest.raises(openai.InternalServerError) as caught:
         client.images.generate(prompt="")
     assert (caught.value.status_code, caught.value.code, caught.value.type) == (503, "not_ready", "server_error")
 
 
-def test_it_takes_no_job(loading: Server) -> None:
-    with connected(loading.url) as painter:
-        assert painter.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
+def test_websocket_jobs_are_refused(loading: Server) -> None:
+    with connected(loading.url) as websocket:
+        assert websocket.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
 
 
-def test_probes_are_not_told_in_its_log(loading: Server, client: httpx.Client) -> None:
+def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
     client.get("/readyz")
     client.post("/v1/images/generations", json={}, headers={"x-request-id": "behind"})
-    until(client, lambda _: any("request_id=behind" in line for line in loading.log))
+    wait_for(lambda: any("request_id=behind" in line for line in loading.log), "a log line")
     assert not [line for line in loading.log if "/readyz" in line]
 
 
-def test_a_bad_request_is_told_anyway(client: httpx.Client) -> None:
+def test_an_invalid_request_is_refused_as_invalid(client: httpx.Client) -> None:
     assert client.post("/v1/images/generations", json={"n": 0}).status_code == 400
 
 
-def test_what_cannot_be_loaded_ends_it_with_one_sentence(loading: Server, directory: Path) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading: Server, directory: Path) -> None:
     (directory / "model.safetensors").open("wb").close()  # a pipe with nothing in it
-    assert loading.wait_until_all_have_left() == 2
+    assert loading.wait_until_exited() == 2
     assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
     assert not [line for line in loading.log if "Traceback" in line]

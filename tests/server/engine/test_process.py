@@ -1,73 +1,59 @@
-"""The engine as a process of its own, with the API's side of it in this one."""
+"""The engine process, with its client in this process."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import CannotLoad, Finished, Pixels, Ready
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.worker.process import EngineOptions
-from tests.support.engines import ENDLESS, Listener
-from tests.support.patience import PATIENCE
+from tests.support.engines import ENDLESS, RecordingClient
+from tests.support.waiting import PATIENCE
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
+def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, grey: Transformer) -> None:
+    assert faulty_engine.ready is not None
+    backend = faulty_engine.ready.backend
+    assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", grey.config.state_bytes_per_image, backend)
 
 
-@pytest.fixture(scope="module")
-def engine(loop: asyncio.Runner, grey_directory: Path) -> Iterator[Listener]:
-    """A living engine of one slot."""
-    engine = loop.run(Listener(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started())
-    yield engine
-    loop.run(engine.close())
-
-
-def test_a_started_engine_says_what_it_has(engine: Listener, grey: Transformer) -> None:
-    assert engine.ready is not None
-    backend = engine.ready.backend
-    assert engine.ready == Ready(grey.parameter_count, 1, "cpu", grey.config.state_bytes_per_image, backend)
-
-
-def test_bytes_are_those_of_this_process(loop: asyncio.Runner, engine: Listener, grey: Transformer) -> None:
+def test_bytes_equal_those_of_painting_in_this_process(
+    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
+) -> None:
     async def painted() -> np.ndarray:
-        with engine.paint(3, seed=7, temperature=0.8) as job:
+        with faulty_engine.paint(3, seed=7, temperature=0.8) as job:
             await job.wait()
             return job.images
 
-    np.testing.assert_array_equal(loop.run(painted()), paint(grey, 3, seed=7, temperature=0.8).images)
+    np.testing.assert_array_equal(runner.run(painted()), paint(grey, 3, seed=7, temperature=0.8).images)
 
 
-def test_a_job_that_is_left_is_painted_no_further(loop: asyncio.Runner, engine: Listener) -> None:
-    """In one slot, whatever were left of the first job would take turns with the second."""
+def test_an_abandoned_job_is_painted_no_further(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
+    """If the first job were still there, its images would take turns with those of the second."""
 
     async def first_then_second() -> tuple[int, int]:
-        engine.heard.clear()
-        with engine.paint(ENDLESS, seed=0, temperature=1.0, stream=True) as first:
-            await engine.hear(Pixels)
-        with engine.paint(3, seed=0, temperature=1.0) as second:
+        faulty_engine.events.clear()
+        with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0, stream=True) as first:
+            await faulty_engine.wait_for(Pixels)
+        with faulty_engine.paint(3, seed=0, temperature=1.0) as second:
             await second.wait()
         return first.id, second.id
 
-    first, second = loop.run(first_then_second())
-    told = [event.request for event in engine.heard if isinstance(event, Pixels | Finished)]
-    assert first not in told[told.index(second) :]
+    first, second = runner.run(first_then_second())
+    requests = [event.request for event in faulty_engine.events if isinstance(event, Pixels | Finished)]
+    assert first not in requests[requests.index(second) :]
 
 
-def test_a_wrong_model_is_one_sentence(loop: asyncio.Runner, tmp_path: Path) -> None:
-    async def told() -> Listener:
-        engine = Listener(EngineOptions(tmp_path))
+def test_an_invalid_model_is_reported_in_one_sentence(runner: asyncio.Runner, tmp_path: Path) -> None:
+    async def started() -> RecordingClient:
+        engine = RecordingClient(EngineOptions(tmp_path))
         engine.start()
         await asyncio.wait_for(engine.failed.wait(), PATIENCE)
         await engine.close()
         return engine
 
-    engine = loop.run(told())
-    assert engine.heard == [CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")]
+    engine = runner.run(started())
+    assert engine.events == [CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")]
     assert engine.load_error is not None

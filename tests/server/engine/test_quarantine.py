@@ -1,4 +1,4 @@
-"""Who is to blame when an engine dies, without an engine: the culprit is found, and nobody else."""
+"""Which request made an engine crash: the culprit is found and no other request is blamed. No engine runs here."""
 
 from math import ceil, log2
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scanline.server.engine.client.quarantine import Quarantine, Verdict
 
 
-def inside(*requests: int) -> Quarantine:
-    """These requests are in the engine."""
+def admitted(*requests: int) -> Quarantine:
+    """A quarantine whose requests are all in the engine."""
     quarantine = Quarantine()
     for request in requests:
         quarantine.add(request)
@@ -17,46 +17,46 @@ def inside(*requests: int) -> Quarantine:
     return quarantine
 
 
-def die(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
-    """What a death teaches, and who goes into the next engine."""
+def crash(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
+    """The verdict of a crash, and the requests that the next engine gets."""
     return quarantine.died(), quarantine.admit()
 
 
-def test_after_one_death_all_go_in_again_together() -> None:
-    assert die(inside(0, 1, 2, 3)) == (Verdict(), [0, 1, 2, 3])
+def test_after_one_crash_all_requests_are_admitted_again() -> None:
+    assert crash(admitted(0, 1, 2, 3)) == (Verdict(), [0, 1, 2, 3])
 
 
-def test_after_two_deaths_half_of_them_go_in() -> None:
-    quarantine = inside(0, 1, 2, 3)
-    die(quarantine)
-    assert die(quarantine) == (Verdict(narrowed=True), [0, 1])
+def test_after_two_crashes_half_of_the_requests_are_admitted() -> None:
+    quarantine = admitted(0, 1, 2, 3)
+    crash(quarantine)
+    assert crash(quarantine) == (Verdict(narrowed=True), [0, 1])
 
 
-def test_the_others_go_in_when_the_first_half_is_done() -> None:
-    quarantine = inside(0, 1, 2, 3)
-    die(quarantine), die(quarantine)
+def test_the_second_half_is_admitted_when_the_first_has_finished() -> None:
+    quarantine = admitted(0, 1, 2, 3)
+    crash(quarantine), crash(quarantine)
     quarantine.end(0)
     assert quarantine.admit() == []
     quarantine.end(1)
     assert quarantine.admit() == [2, 3]
 
 
-def test_who_dies_alone_twice_is_the_culprit() -> None:
-    quarantine = inside(0)
-    assert die(quarantine) == (Verdict(), [0])
-    assert die(quarantine) == (Verdict(culprit=0), [])
+def test_a_request_that_crashes_twice_by_itself_is_the_culprit() -> None:
+    quarantine = admitted(0)
+    assert crash(quarantine) == (Verdict(), [0])
+    assert crash(quarantine) == (Verdict(culprit=0), [])
 
 
-def test_when_the_culprit_is_found_all_others_go_in() -> None:
-    quarantine = inside(0, 1, 2)
-    die(quarantine), die(quarantine)
+def test_when_the_culprit_is_found_all_others_are_admitted() -> None:
+    quarantine = admitted(0, 1, 2)
+    crash(quarantine), crash(quarantine)
     quarantine.add(3)
-    assert die(quarantine) == (Verdict(culprit=0), [1, 2, 3])
+    assert crash(quarantine) == (Verdict(culprit=0), [1, 2, 3])
 
 
 def test_new_requests_wait_for_the_suspects() -> None:
-    quarantine = inside(0, 1)
-    die(quarantine), die(quarantine)
+    quarantine = admitted(0, 1)
+    crash(quarantine), crash(quarantine)
     quarantine.add(2)
     assert quarantine.admit() == []
     for request in (0, 1):
@@ -65,54 +65,52 @@ def test_new_requests_wait_for_the_suspects() -> None:
     assert going == [2]
 
 
-def test_who_has_finished_an_image_is_no_suspect() -> None:
-    quarantine = inside(0)
+def test_a_request_that_has_finished_an_image_is_no_suspect() -> None:
+    quarantine = admitted(0)
     for _ in range(10):
         quarantine.finished(0)
-        assert die(quarantine) == (Verdict(), [0])
+        assert crash(quarantine) == (Verdict(), [0])
 
 
-def test_who_came_between_two_deaths_is_no_suspect() -> None:
-    quarantine = inside(0)
-    die(quarantine)
+def test_a_request_that_came_between_two_crashes_is_no_suspect() -> None:
+    quarantine = admitted(0)
+    crash(quarantine)
     quarantine.add(1)
     quarantine.admit()
-    assert die(quarantine) == (Verdict(narrowed=True), [0])
+    assert crash(quarantine) == (Verdict(narrowed=True), [0])
 
 
-def test_nobody_is_blamed_beside_one_who_may_still_be_in_work() -> None:
-    """It was cancelled, which the engine may not have heard of when it died."""
-    quarantine = inside(0, 1)
-    die(quarantine)
+def test_no_culprit_is_named_while_a_cancelled_request_may_still_be_in_the_engine() -> None:
+    """It was cancelled, which the engine may not have received before it crashed."""
+    quarantine = admitted(0, 1)
+    crash(quarantine)
     quarantine.end(0, cancelled=True)
-    assert die(quarantine) == (Verdict(narrowed=True), [1])
-    assert die(quarantine) == (Verdict(culprit=1), [])
+    assert crash(quarantine) == (Verdict(narrowed=True), [1])
+    assert crash(quarantine) == (Verdict(culprit=1), [])
 
 
-def test_a_death_of_an_idle_engine_teaches_nothing() -> None:
-    assert die(Quarantine()) == (Verdict(), [])
+def test_a_crash_of_an_idle_engine_has_no_consequence() -> None:
+    assert crash(Quarantine()) == (Verdict(), [])
 
 
-@given(requests=st.integers(1, 300), poisons=st.sets(st.integers(0, 299), max_size=3), data=st.data())
-def test_all_culprits_and_nobody_else_are_found_in_few_deaths(
-    requests: int, poisons: set[int], data: st.DataObject
-) -> None:
-    """The engine dies whenever a culprit is inside, after any of the others have ended."""
+@given(requests=st.integers(1, 300), crashing=st.sets(st.integers(0, 299), max_size=3), data=st.data())
+def test_exactly_the_culprits_are_found_in_few_crashes(requests: int, crashing: set[int], data: st.DataObject) -> None:
+    """The engine crashes whenever it has a culprit, after any of the others have ended."""
     quarantine = Quarantine()
     for request in range(requests):
         quarantine.add(request)
     quarantine.admit()
-    culprits, deaths = set(), 0
+    culprits, crashes = set(), 0
     while quarantine.inside:
-        innocent = sorted(quarantine.inside.keys() - poisons)
-        deadly = len(innocent) < len(quarantine.inside)
-        some = data.draw(st.integers(0, len(innocent))) if deadly else len(innocent)
+        innocent = sorted(quarantine.inside.keys() - crashing)
+        crashes_now = len(innocent) < len(quarantine.inside)
+        some = data.draw(st.integers(0, len(innocent))) if crashes_now else len(innocent)
         for request in innocent[:some]:
             quarantine.end(request)
-        if deadly:
-            deaths += 1
+        if crashes_now:
+            crashes += 1
             culprits |= {quarantine.died().culprit} - {None}
         quarantine.admit()
-    assert culprits == {poison for poison in poisons if poison < requests}
-    assert (quarantine.waiting, quarantine.crashes) == (set(), {})
-    assert deaths <= len(culprits) * (3 + ceil(log2(requests)))
+    assert culprits == {culprit for culprit in crashing if culprit < requests}
+    assert (quarantine.waiting, quarantine.deaths) == (set(), {})
+    assert crashes <= len(culprits) * (3 + ceil(log2(requests)))

@@ -1,11 +1,10 @@
-"""An engine that dies is started anew, and what it had in work is replayed: the same bytes, each told once."""
+"""An engine that dies is restarted and its jobs are replayed: the same bytes, each sent once."""
 
 import asyncio
 import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,132 +18,116 @@ from scanline.model.sampling.offline import paint
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.job import EngineFailedError, Job
 from scanline.server.engine.worker.process import EngineOptions
-from tests.support.engines import ENDLESS, Faulty, Listener, within_patience
+from tests.support.engines import ENDLESS, RecordingClient, with_deadline
 
 IMAGES = 10  # of each request, in four slots
-TIMEOUT = 10  # seconds, which no tick takes on a machine however busy
 KNOWN = np.random.default_rng(0).integers(0, 256, 35, np.uint8)
 SCORED = np.random.default_rng(1).integers(0, 256, (IMAGES, 35), np.uint8)
 HOLE = (np.arange(35) < 1) | (np.arange(35) > 33)  # bytes known after unknown ones
 
 
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture(scope="module")
-def fate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the number of the signal is written that the engine is to die of."""
-    return tmp_path_factory.mktemp("engine") / "fate"
-
-
-@pytest.fixture(scope="module")
-def living(loop: asyncio.Runner, grey_directory: Path, fate: Path) -> Iterator[Listener]:
-    options = Faulty(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, fate=fate)
-    engine = loop.run(Listener(options).started())
-    yield engine
-    loop.run(engine.close())
-
-
 @dataclass
 class Replayed:
-    """What became of requests, one of each kind, whose engine was killed in its third piece of work."""
+    """The results of one request of each kind whose engine was killed at its third call."""
 
     painted: Job
     streamed: list[bytes]
     ended: list[int]
     scored: Job
-    heard: list[Event]
+    events: list[Event]
     restarts: int
 
 
 @pytest.fixture(scope="module")
-def replayed(loop: asyncio.Runner, living: Listener, fate: Path) -> Replayed:
-    fate.write_text(str(int(signal.SIGKILL)))
+def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file: Path) -> Replayed:
+    signal_file.write_text(str(int(signal.SIGKILL)))
 
     async def streamed() -> tuple[list[bytes], list[int]]:
-        told, ended = [b""] * IMAGES, []
-        with living.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), stream=True) as job:
-            async for news in job.updates():
-                for index, first, data in news.frames:
-                    assert first == len(told[index])
-                    told[index] += data
-                ended += [index for index, _ in news.finished]
-        return told, ended
+        streamed, ended = [b""] * IMAGES, []
+        with faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), stream=True) as job:
+            async for update in job.updates():
+                for index, first, data in update.frames:
+                    assert first == len(streamed[index])
+                    streamed[index] += data
+                ended += [index for index, _ in update.finished]
+        return streamed, ended
 
     async def scored() -> Job:
-        with living.score(tuple(image.tobytes() for image in SCORED)) as job:
-            await within_patience(job.wait())
+        with faulty_engine.score(tuple(image.tobytes() for image in SCORED)) as job:
+            await with_deadline(job.wait())
         return job
 
     async def all_three() -> Replayed:
-        living.heard.clear()
-        paint, stream, score = await asyncio.gather(painted(living, IMAGES, seed=7), streamed(), scored())
-        return Replayed(paint, *stream, score, living.heard.copy(), living.restarts)
+        faulty_engine.events.clear()
+        restarts = faulty_engine.restarts
+        paint, stream, score = await asyncio.gather(painted(faulty_engine, IMAGES, seed=7), streamed(), scored())
+        return Replayed(paint, *stream, score, faulty_engine.events.copy(), faulty_engine.restarts - restarts)
 
-    return loop.run(all_three())
+    return runner.run(all_three())
 
 
-async def painted(engine: Listener, images: int, seed: int) -> Job:
+async def painted(engine: RecordingClient, images: int, seed: int) -> Job:
     with engine.reserve(images), engine.paint(images, seed, temperature=0.8) as job:
-        await within_patience(job.wait())
+        await with_deadline(job.wait())
     return job
 
 
-def assert_undisturbed(grey: Transformer, job: Job, seed: int) -> None:
+def assert_equals_offline(grey: Transformer, job: Job, seed: int) -> None:
     __tracebackhide__ = True
-    undisturbed = paint(grey, len(job.images), seed=seed, temperature=0.8)
-    np.testing.assert_array_equal(job.images, undisturbed.images)
-    np.testing.assert_array_equal(job.bits_per_dim, undisturbed.bits_per_dim)
+    expected = paint(grey, len(job.images), seed=seed, temperature=0.8)
+    np.testing.assert_array_equal(job.images, expected.images)
+    np.testing.assert_array_equal(job.bits_per_dim, expected.bits_per_dim)
 
 
-def test_bytes_are_those_of_an_engine_that_lives(replayed: Replayed, grey: Transformer) -> None:
+def test_bytes_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
     assert replayed.restarts == 1
-    assert_undisturbed(grey, replayed.painted, seed=7)
+    assert_equals_offline(grey, replayed.painted, seed=7)
 
 
-def test_a_stream_tells_every_byte_once(replayed: Replayed, grey: Transformer) -> None:
-    undisturbed = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE).images
-    np.testing.assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], undisturbed)
+def test_a_stream_has_every_byte_once(replayed: Replayed, grey: Transformer) -> None:
+    expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE).images
+    np.testing.assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], expected)
     assert sorted(replayed.ended) == list(range(IMAGES))
 
 
-def test_scores_are_those_of_an_engine_that_lives(replayed: Replayed, grey: Transformer) -> None:
+def test_scores_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
     generator = Generator(grey, 1, threads=1)
     alone = [generator.score(image[None])[0] for image in SCORED]
     generator.close()
     np.testing.assert_array_equal([replayed.scored.bits[index] for index in range(IMAGES)], alone)
 
 
-def test_what_was_finished_is_not_done_again(replayed: Replayed) -> None:
-    done = Counter((event.request, event.index) for event in replayed.heard if isinstance(event, Finished | Scored))
+def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
+    done = Counter((event.request, event.index) for event in replayed.events if isinstance(event, Finished | Scored))
     assert set(done.values()) == {1}
     assert len(done) == 3 * IMAGES
 
 
-def test_an_engine_that_hangs_is_killed_and_what_it_had_is_replayed(
-    loop: asyncio.Runner, living: Listener, fate: Path, grey: Transformer, caplog: pytest.LogCaptureFixture
+def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
+    runner: asyncio.Runner,
+    faulty_engine: RecordingClient,
+    signal_file: Path,
+    grey: Transformer,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fate.write_text(str(int(signal.SIGSTOP)))
-    assert_undisturbed(grey, loop.run(painted(living, IMAGES, seed=7)), seed=7)
-    assert f"silent for {TIMEOUT} seconds, then killed" in caplog.text
+    signal_file.write_text(str(int(signal.SIGSTOP)))
+    assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
+    assert f"silent for {faulty_engine.options.timeout:g} seconds, and then killed" in caplog.text
 
 
-def test_an_idle_engine_is_heard_of(loop: asyncio.Runner, living: Listener) -> None:
-    async def hear_twice() -> None:
+def test_an_idle_engine_sends_heartbeats(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
+    async def receive_twice() -> None:
         for _ in range(2):
-            living.hears.clear()
-            await living.hears.wait()
+            faulty_engine.received.clear()
+            await faulty_engine.received.wait()
 
-    restarts = living.restarts
-    loop.run(within_patience(hear_twice()))
-    assert living.restarts == restarts
+    restarts = faulty_engine.restarts
+    runner.run(with_deadline(receive_twice()))
+    assert faulty_engine.restarts == restarts
 
 
-def test_while_there_is_no_engine_requests_come_and_go_and_nothing_of_it_is_left(
-    loop: asyncio.Runner, living: Listener, grey: Transformer
+def test_a_restart_leaks_no_job_thread_process_or_descriptor(
+    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
 ) -> None:
     def counted() -> tuple[int, list[str], int]:
         threads = [thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")]
@@ -152,46 +135,46 @@ def test_while_there_is_no_engine_requests_come_and_go_and_nothing_of_it_is_left
         return len(os.listdir("/proc/self/fd")), sorted(threads), len(children)
 
     async def meanwhile() -> Job:
-        with living.paint(ENDLESS, seed=0, temperature=1.0):
-            living.signal(signal.SIGKILL)
-            while living.is_ready:
+        with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0):
+            faulty_engine.signal(signal.SIGKILL)
+            while faulty_engine.is_ready:
                 await asyncio.sleep(0)
-            painting = asyncio.create_task(painted(living, 2, seed=5))
+            painting = asyncio.create_task(painted(faulty_engine, 2, seed=5))
             await asyncio.sleep(0)
-        living.heard.clear()
+        faulty_engine.events.clear()
         job = await painting
-        assert sum(isinstance(event, Finished) for event in living.heard) == 2
+        assert sum(isinstance(event, Finished) for event in faulty_engine.events) == 2
         return job
 
     before = counted()
-    assert_undisturbed(grey, loop.run(meanwhile()), seed=5)
+    assert_equals_offline(grey, runner.run(meanwhile()), seed=5)
     assert counted() == before
-    assert (living.jobs, living.quarantine.inside, living.quarantine.waiting) == ({}, {}, set())
+    assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())
 
 
-def test_an_engine_that_cannot_be_started_again_is_given_up(
-    loop: asyncio.Runner,
+def test_an_engine_that_cannot_be_restarted_is_given_up(
+    runner: asyncio.Runner,
     tmp_path: Path,
     grey_directory: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its model is gone after the first load."""
-    monkeypatch.setattr("scanline.server.engine.client.engine_client.RESTART_DELAYS", (0.0, 0.0))
+    """Its model is deleted after the first load."""
+    monkeypatch.setattr("scanline.server.engine.client.engine_client.PAUSES", (0.0, 0.0))
     for file in grey_directory.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
     async def given_up() -> EngineClient:
-        engine = await Listener(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
+        engine = await RecordingClient(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
         (tmp_path / "model.safetensors").unlink()
         with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
             engine.signal(signal.SIGKILL)
             with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
-                await within_patience(job.wait())
+                await with_deadline(job.wait())
         await engine.close()
         return engine
 
-    engine = loop.run(given_up())
+    engine = runner.run(given_up())
     assert engine.failed.is_set()
     assert engine.load_error is not None
     assert "2 crashes in a row without a finished image: it is not started again" in caplog.text

@@ -7,7 +7,7 @@ import pytest
 from scanline.server.api.partial_images import UNPAINTED
 from tests.support.error_answers import assert_refused
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.sse_reader import hear, images, named, read
+from tests.support.sse_reader import images, named, post_for_events, read
 
 URL = "/v1/images/generations"
 EDITS = "/v1/images/edits"
@@ -18,90 +18,90 @@ EDIT = {"image": [text(encode(image)) for image in GREYS], "mask": text(encode(H
 COMMON = {"type", "b64_json", "created_at", "size", "output_format", "background", "quality", "index", "seed"}
 
 
-def test_completed_images_are_those_of_an_answer_in_one_piece(client: httpx.Client) -> None:
+def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) -> None:
     whole = client.post(URL, json={"n": 70, "seed": 7, "temperature": 0.8}).json()
-    events = hear(client, URL, n=70, seed=7, temperature=0.8, partial_images=3)
-    told = [{key: event[key] for key in ("b64_json", "index", "bits_per_dim")} for event in named(events, "completed")]
-    assert told == whole["data"]
+    events = post_for_events(client, URL, n=70, seed=7, temperature=0.8, partial_images=3)
+    found = [{key: event[key] for key in ("b64_json", "index", "bits_per_dim")} for event in named(events, "completed")]
+    assert found == whole["data"]
 
 
-def test_completions_are_those_of_an_answer_in_one_piece(client: httpx.Client) -> None:
-    events = hear(client, EDITS, **EDIT, partial_images=2)
+def test_streamed_completions_equal_those_of_a_plain_response(client: httpx.Client) -> None:
+    events = post_for_events(client, EDITS, **EDIT, partial_images=2)
     np.testing.assert_array_equal(images(events), painted(client.post(EDITS, json=EDIT).json()))
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3])
-def test_each_image_has_the_partial_images_that_were_asked_for(client: httpx.Client, wanted: int) -> None:
-    events = named(hear(client, URL, n=20, partial_images=wanted), "partial_image")
-    told = [(event["index"], event["partial_image_index"]) for event in events]
-    assert told == [(index, number) for index in range(20) for number in range(wanted)]
+def test_each_image_has_the_requested_partial_images(client: httpx.Client, wanted: int) -> None:
+    events = named(post_for_events(client, URL, n=20, partial_images=wanted), "partial_image")
+    found = [(event["index"], event["partial_image_index"]) for event in events]
+    assert found == [(index, number) for index in range(20) for number in range(wanted)]
 
 
 @pytest.mark.parametrize("fields", [{}, {"partial_images": 0}, {"partial_images": None}], ids=str)
-def test_there_are_no_partial_images_where_none_are_asked_for(client: httpx.Client, fields: dict[str, object]) -> None:
-    assert [event["type"] for event in hear(client, URL, **fields)] == ["image_generation.completed"]
+def test_there_are_no_partial_images_unless_requested(client: httpx.Client, fields: dict[str, object]) -> None:
+    assert [event["type"] for event in post_for_events(client, URL, **fields)] == ["image_generation.completed"]
 
 
 def test_a_partial_image_is_the_image_so_far(client: httpx.Client) -> None:
-    events = hear(client, URL, n=9, partial_images=3)
+    events = post_for_events(client, URL, n=9, partial_images=3)
     whole = images(events).reshape(9, 1, 35)
     parts = np.where(np.arange(35) < np.array([[8], [17], [26]]), whole, UNPAINTED)
     np.testing.assert_array_equal(images(events, "partial_image").reshape(9, 3, 35), parts)
 
 
 def test_a_partial_image_of_colour_is_the_image_so_far(colour_client: httpx.Client) -> None:
-    events = hear(colour_client, URL, n=9, partial_images=2)
+    events = post_for_events(colour_client, URL, n=9, partial_images=2)
     whole = images(events).reshape(9, 1, 12, 3)
     parts = np.where(np.arange(12)[:, None] < np.array([4, 8])[:, None, None], whole, UNPAINTED)
     np.testing.assert_array_equal(images(events, "partial_image").reshape(9, 2, 12, 3), parts)
 
 
 def test_a_partial_completion_has_all_known_pixels(client: httpx.Client) -> None:
-    parts = images(hear(client, EDITS, **EDIT, partial_images=3), "partial_image")
+    parts = images(post_for_events(client, EDITS, **EDIT, partial_images=3), "partial_image")
     np.testing.assert_array_equal(parts[:, HOLE == 255], np.repeat(GREYS, 9, axis=0)[:, HOLE == 255])
 
 
 def test_an_image_ends_with_its_completed_event(client: httpx.Client) -> None:
-    last = {event["index"]: event["type"] for event in hear(client, URL, n=100, partial_images=3)}
+    last = {event["index"]: event["type"] for event in post_for_events(client, URL, n=100, partial_images=3)}
     assert set(last.values()) == {"image_generation.completed"}
 
 
 def test_a_partial_image_has_the_official_fields_and_ours(client: httpx.Client) -> None:
-    event = named(hear(client, URL, partial_images=1), "partial_image")[0]
+    event = named(post_for_events(client, URL, partial_images=1), "partial_image")[0]
     assert set(event) == COMMON | {"partial_image_index"}
 
 
 def test_a_completed_image_has_the_official_fields_and_ours(client: httpx.Client) -> None:
-    (event,) = hear(client, URL)
+    (event,) = post_for_events(client, URL)
     assert set(event) == COMMON | {"bits_per_dim", "usage"}
 
 
-def test_an_event_tells_what_it_is_of(client: httpx.Client) -> None:
-    (event,) = hear(client, URL, seed=7, output_format="webp")
-    told = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
-    assert list(told.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
+def test_an_event_has_the_fields_of_its_image(client: httpx.Client) -> None:
+    (event,) = post_for_events(client, URL, seed=7, output_format="webp")
+    found = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
+    assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 
 
-def test_edits_have_names_of_their_own(client: httpx.Client) -> None:
-    names = {event["type"] for event in hear(client, EDITS, **EDIT, partial_images=1)}
+def test_edits_have_their_own_event_names(client: httpx.Client) -> None:
+    names = {event["type"] for event in post_for_events(client, EDITS, **EDIT, partial_images=1)}
     assert names == {"image_edit.partial_image", "image_edit.completed"}
 
 
-def test_a_form_is_streamed_too(client: httpx.Client) -> None:
+def test_a_form_can_be_streamed(client: httpx.Client) -> None:
     files = [("image[]", ("upload", encode(image), "application/octet-stream")) for image in GREYS]
     form = {"stream": "true", "partial_images": "1", "keep_rows": "4", "seed": "4"}
     events = read(client.post(EDITS, files=files, data=form).iter_lines())
     np.testing.assert_array_equal(images(events)[:, :4], GREYS[:, :4])
 
 
-def test_the_usages_of_all_images_are_that_of_the_request(client: httpx.Client) -> None:
-    usages = [event["usage"] for event in named(hear(client, EDITS, **EDIT), "completed")]
+def test_the_usages_of_all_images_add_up_to_that_of_the_request(client: httpx.Client) -> None:
+    usages = [event["usage"] for event in named(post_for_events(client, EDITS, **EDIT), "completed")]
     whole = client.post(EDITS, json=EDIT).json()["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
         assert sum(usage[part] for usage in usages) == whole[part]
 
 
-def test_nothing_on_the_way_may_hold_events_back(client: httpx.Client) -> None:
+def test_proxies_may_not_buffer_events(client: httpx.Client) -> None:
     headers = client.post(URL, json={"stream": True}, headers={"accept-encoding": "gzip"}).headers
     assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-cache", "no")
     assert "content-encoding" not in headers
@@ -118,7 +118,7 @@ def test_a_drawn_seed_is_in_the_header_and_in_every_event(client: httpx.Client) 
 
 
 @pytest.mark.parametrize("accept", ["image/png", "image/*", "application/x-npy"])
-def test_a_picture_is_not_streamed(client: httpx.Client, accept: str) -> None:
+def test_an_image_media_type_cannot_be_streamed(client: httpx.Client, accept: str) -> None:
     response = client.post(URL, json={"stream": True}, headers={"accept": accept})
     assert_refused(response, 400, "stream", "invalid_value")
 

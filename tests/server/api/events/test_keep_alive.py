@@ -1,4 +1,4 @@
-"""Pings in event streams: where nothing is told, and nowhere else."""
+"""Pings keep an event stream open while there is nothing else to send."""
 
 import asyncio
 import os
@@ -6,28 +6,26 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
 import httpx
 import openai
 import pytest
 from starlette.types import Message, Send
 
+from scanline.server.api import sse
 from scanline.server.api.routes import image_events
 from scanline.server.api.sse import PING, send_with_pings
 from scanline.server.engine.client.engine_client import EngineClient
-from scanline.server.settings import Settings
-from tests.support.in_process_server import inside
 from tests.support.running_server import PATIENCE
 
 NEVER = 1e6
 OFTEN = 0.01
-TOLD: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
+MESSAGE: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
 Served = tuple[str, EngineClient]
 
 
 class Connection:
-    """What was sent, each message once `open` lets it go."""
+    """Records what was sent; a message is sent once `open` is set."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -46,7 +44,7 @@ class Connection:
             await self.more.wait()
 
 
-def test_a_stream_that_tells_nothing_is_pinged_again_and_again() -> None:
+def test_a_silent_stream_is_pinged_repeatedly() -> None:
     async def sent() -> list[Message]:
         connection = Connection()
         async with send_with_pings(connection.send, OFTEN):
@@ -56,33 +54,42 @@ def test_a_stream_that_tells_nothing_is_pinged_again_and_again() -> None:
     assert asyncio.run(sent())[:3] == [PING] * 3
 
 
-def test_what_is_told_puts_the_ping_off() -> None:
+def test_a_message_postpones_the_ping() -> None:
     async def sent() -> list[Message]:
         connection = Connection()
-        async with send_with_pings(connection.send, NEVER) as tell:
-            await tell(TOLD)
+        async with send_with_pings(connection.send, NEVER) as send:
+            await send(MESSAGE)
         return connection.sent
 
-    assert asyncio.run(sent()) == [TOLD]
+    assert asyncio.run(sent()) == [MESSAGE]
 
 
-def test_a_reader_who_is_behind_is_not_pinged() -> None:
-    """A message waits for him far longer than a ping does; no ping queues up behind it."""
+def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ping falls due while a message waits to be read; it is not sent after the message. No time passes here."""
+    now, sleep = 0.0, asyncio.sleep
+
+    async def advance_clock(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        await sleep(0)
 
     async def sent() -> list[Message]:
         connection = Connection()
-        async with send_with_pings(connection.send, 50 * OFTEN) as tell:
+        async with send_with_pings(connection.send, 1.0) as send:
             connection.open.clear()
-            telling = asyncio.create_task(tell(TOLD))
-            await asyncio.sleep(80 * OFTEN)
+            sending = asyncio.create_task(send(MESSAGE))
+            while now < 1.0:
+                await sleep(0)
             connection.open.set()
-            await telling
+            await sending
             return connection.sent.copy()
 
-    assert asyncio.run(sent()) == [TOLD]
+    monkeypatch.setattr(sse, "monotonic", lambda: now)
+    monkeypatch.setattr(asyncio, "sleep", advance_clock)
+    assert asyncio.run(sent()) == [MESSAGE]
 
 
-def test_nothing_is_pinged_after_the_end() -> None:
+def test_pings_end_with_the_stream() -> None:
     async def tasks() -> int:
         connection = Connection()
         async with send_with_pings(connection.send, OFTEN):
@@ -92,15 +99,9 @@ def test_nothing_is_pinged_after_the_end() -> None:
     assert asyncio.run(tasks()) == 1
 
 
-@pytest.fixture(scope="module")
-def served(grey_directory: Path) -> Iterator[Served]:
-    with inside(Settings(models=(str(grey_directory),), slots=4, threads=1)) as served:
-        yield served
-
-
 @pytest.fixture
 def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Pings come often; it is set when one has gone out."""
+    """Pings are sent often; the event is set when one has been sent."""
     pinged = threading.Event()
 
     @asynccontextmanager
@@ -110,44 +111,44 @@ def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             if message is PING:
                 pinged.set()
 
-        async with send_with_pings(watching, OFTEN) as tell:
-            yield tell
+        async with send_with_pings(watching, OFTEN) as kept_alive_send:
+            yield kept_alive_send
 
     monkeypatch.setattr(image_events, "send_with_pings", watched)
     return pinged
 
 
 @contextmanager
-def silent(engine: EngineClient) -> Iterator[Callable[[], None]]:
-    """The engine does nothing until it is called upon."""
+def stopped(engine: EngineClient) -> Iterator[Callable[[], None]]:
+    """The engine process is stopped until `resume` is called."""
 
     assert engine.process is not None
     process = engine.process.process.pid
 
-    def go_on() -> None:
+    def resume() -> None:
         os.kill(process, signal.SIGCONT)
 
     os.kill(process, signal.SIGSTOP)
     try:
-        yield go_on
+        yield resume
     finally:
-        go_on()
+        resume()
 
 
-def test_pings_come_while_the_engine_is_silent(served: Served, pinged: threading.Event) -> None:
-    url, engine = served
+def test_pings_come_while_the_engine_is_silent(in_process_server: Served, pinged: threading.Event) -> None:
+    url, engine = in_process_server
     request = {"json": {"stream": True}, "timeout": PATIENCE}
-    with silent(engine) as go_on, httpx.stream("POST", f"{url}/v1/images/generations", **request) as answer:
+    with stopped(engine) as resume, httpx.stream("POST", f"{url}/v1/images/generations", **request) as answer:
         lines = answer.iter_lines()
         assert [next(lines) for _ in range(4)] == [": ping", ""] * 2
-        go_on()
+        resume()
         assert "event: image_generation.completed" in list(lines)
 
 
-def test_the_official_client_hears_no_ping(served: Served, pinged: threading.Event) -> None:
-    url, engine = served
-    with silent(engine) as go_on, openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as official:
+def test_the_official_client_ignores_pings(in_process_server: Served, pinged: threading.Event) -> None:
+    url, engine = in_process_server
+    with stopped(engine) as resume, openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as official:
         stream = official.images.generate(prompt="", stream=True, partial_images=3)
         assert pinged.wait(PATIENCE)
-        go_on()
+        resume()
         assert [event.type.partition(".")[2] for event in stream] == ["partial_image"] * 3 + ["completed"]

@@ -1,111 +1,110 @@
-"""Which partial images are told of what has been painted, and what they show."""
+"""Which partial images are due after what has been painted, and what they show."""
 
 import numpy as np
 
 from scanline.model.sampling.messages import GenerateRequest, Pixels
-from scanline.server.api.jobs import Work
 from scanline.server.api.partial_images import UNPAINTED, PartialImages
 from scanline.server.engine.client.job import Job
 from tests.support.tiny import COLOUR, GREY
 
 IMAGE = bytes(range(35))
 COLOURS = bytes(range(36))
-Told = list[tuple[int, list[int]]]  # number and bytes
+Parts = list[tuple[int, list[int]]]  # number and bytes
 
 
-def told(partials: PartialImages, index: int = 0) -> Told:
+def due(partials: PartialImages, index: int = 0) -> Parts:
     return [(number, picture.reshape(-1).tolist()) for number, picture in partials.due(index)]
 
 
 def paint(job: Job, upto: int, index: int = 0, image: bytes = IMAGE) -> None:
-    """Paints an image until so many of its bytes are here."""
+    """Delivers the bytes of an image up to `upto`."""
     first = int(job.painted[index])
     job.receive(Pixels(0, [(index, first, image[first:upto])]))
 
 
-def begun(upto: int, wanted: int = 3, images: int = 1) -> tuple[Job, PartialImages]:
-    """Grey images of which the first is painted so far."""
+def begun(upto: int, count: int = 3, images: int = 1) -> tuple[Job, PartialImages]:
+    """A job of grey images, the first of which is painted up to `upto`."""
     job = Job(GenerateRequest(0, images, seed=0), 35)
     paint(job, upto)
-    return job, PartialImages(job, Work(images, 0, 1.0), wanted, GREY)
+    return job, PartialImages(job, GenerateRequest(0, images, 0), count, GREY)
 
 
-def test_they_are_evenly_spaced() -> None:
-    painted = [sum(byte != UNPAINTED for byte in picture) for _, picture in told(begun(35)[1])]
+def test_partial_images_are_evenly_spaced() -> None:
+    painted = [sum(byte != UNPAINTED for byte in picture) for _, picture in due(begun(35)[1])]
     assert painted == [8, 17, 26]
 
 
-def test_what_is_not_painted_is_grey() -> None:
-    assert told(begun(20, wanted=1)[1]) == [(0, [*IMAGE[:17], *[UNPAINTED] * 18])]
+def test_unpainted_pixels_are_grey() -> None:
+    assert due(begun(20, count=1)[1]) == [(0, [*IMAGE[:17], *[UNPAINTED] * 18])]
 
 
-def test_none_is_told_before_it_is_painted() -> None:
-    assert told(begun(7)[1]) == []
+def test_none_is_sent_before_it_is_painted() -> None:
+    assert due(begun(7)[1]) == []
 
 
-def test_each_is_told_once() -> None:
+def test_each_is_sent_once() -> None:
     job, partials = begun(8)
-    numbers = [number for number, _ in told(partials)]
+    numbers = [number for number, _ in due(partials)]
     paint(job, 26)
-    assert numbers + [number for number, _ in told(partials)] == [0, 1, 2]
+    assert numbers + [number for number, _ in due(partials)] == [0, 1, 2]
 
 
-def test_none_is_told_where_none_is_wanted() -> None:
-    assert told(begun(35, wanted=0)[1]) == []
+def test_none_is_sent_unless_requested() -> None:
+    assert due(begun(35, count=0)[1]) == []
 
 
 def test_images_have_partial_images_of_their_own() -> None:
-    assert told(begun(35, images=2)[1], index=1) == []
+    assert due(begun(35, images=2)[1], index=1) == []
 
 
-def test_a_reader_who_is_behind_is_told_the_newest() -> None:
+def test_a_slow_reader_gets_the_newest() -> None:
     _, partials = begun(20)
     partials.merge()
-    assert [number for number, _ in told(partials)] == [1]
+    assert [number for number, _ in due(partials)] == [1]
 
 
-def test_a_reader_who_is_behind_is_told_none_of_a_finished_image() -> None:
+def test_a_slow_reader_gets_none_of_a_finished_image() -> None:
     _, partials = begun(35)
     partials.merge()
-    assert told(partials) == []
+    assert due(partials) == []
 
 
-def test_what_comes_after_is_told_to_a_reader_who_was_behind() -> None:
+def test_a_slow_reader_gets_later_partial_images() -> None:
     job, partials = begun(20)
     partials.merge()
     paint(job, 30)
-    assert [number for number, _ in told(partials)] == [1, 2]
+    assert [number for number, _ in due(partials)] == [1, 2]
 
 
-def test_merging_does_not_bring_back_what_was_told() -> None:
+def test_merging_does_not_repeat_what_was_sent() -> None:
     _, partials = begun(20)
-    told(partials)
+    due(partials)
     partials.merge()
-    assert told(partials) == []
+    assert due(partials) == []
 
 
-def test_known_pixels_are_there_from_the_beginning() -> None:
+def test_known_pixels_are_in_every_partial_image() -> None:
     mask = bytes(i >= 25 for i in range(35))
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 20)
-    partials = PartialImages(job, Work(1, 0, 1.0, (IMAGE,), (mask,)), 1, GREY)
-    assert told(partials) == [(0, [*IMAGE[:12], *[UNPAINTED] * 13, *IMAGE[25:]])]
+    partials = PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 1, GREY)
+    assert due(partials) == [(0, [*IMAGE[:12], *[UNPAINTED] * 13, *IMAGE[25:]])]
 
 
-def test_they_are_evenly_spaced_over_what_is_to_be_painted() -> None:
+def test_partial_images_are_evenly_spaced_over_the_pixels_to_paint() -> None:
     """Two pixels to paint, with known ones before, between and after them."""
     mask = bytes(i not in (4, 30) for i in range(35))
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
-    partials = PartialImages(job, Work(1, 0, 1.0, (IMAGE,), (mask,)), 1, GREY)
-    assert told(partials) == [(0, [*IMAGE[:30], UNPAINTED, *IMAGE[31:]])]
+    partials = PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 1, GREY)
+    assert due(partials) == [(0, [*IMAGE[:30], UNPAINTED, *IMAGE[31:]])]
 
 
-def test_one_pixel_to_paint_has_no_part() -> None:
+def test_one_pixel_to_paint_has_no_partial_image() -> None:
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
     mask = bytes(i != 4 for i in range(35))
-    assert told(PartialImages(job, Work(1, 0, 1.0, (IMAGE,), (mask,)), 3, GREY)) == []
+    assert due(PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 3, GREY)) == []
 
 
 def test_each_completion_has_the_known_pixels_of_its_image() -> None:
@@ -113,14 +112,14 @@ def test_each_completion_has_the_known_pixels_of_its_image() -> None:
     mask = bytes(i < 5 for i in range(35))
     job = Job(GenerateRequest(0, 4, seed=0), 35)
     paint(job, 21, index=3)
-    work = Work(4, 0, 1.0, (bytes(35), IMAGE), (mask[::-1], mask))
-    ((_, picture),) = told(PartialImages(job, work, 1, GREY), index=3)
+    work = GenerateRequest(0, 4, 0, 1.0, (bytes(35), IMAGE), (mask[::-1], mask))
+    ((_, picture),) = due(PartialImages(job, work, 1, GREY), index=3)
     assert picture == [*IMAGE[:20], *[UNPAINTED] * 15]
 
 
-def test_a_pixel_of_colour_is_never_half_there() -> None:
+def test_a_pixel_has_all_or_none_of_its_channels() -> None:
     job = Job(GenerateRequest(0, 1, seed=0), 36)
     paint(job, 36, image=COLOURS)
-    partials = PartialImages(job, Work(1, 0, 1.0), 3, COLOUR)
-    pictures = np.array([picture for _, picture in told(partials)]).reshape(3, 12, 3)
+    partials = PartialImages(job, GenerateRequest(0, 1, 0), 3, COLOUR)
+    pictures = np.array([picture for _, picture in due(partials)]).reshape(3, 12, 3)
     assert ((pictures == UNPAINTED).all(-1) == (pictures == UNPAINTED).any(-1)).all()

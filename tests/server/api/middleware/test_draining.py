@@ -1,6 +1,6 @@
-"""The first signal drains: nobody new is let in, what was accepted finishes, and the server leaves with status 0.
+"""The first signal drains: new work is refused, accepted work finishes, and the server exits with status 0.
 
-The engine is stopped while the server is asked about its draining, so that work lasts as long as the asking.
+The engine is stopped while other clients send requests to the draining server, so that work lasts as long as that.
 """
 
 import os
@@ -19,94 +19,95 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.error_answers import answer_of
-from tests.support.patience import PATIENCE, wait_for
 from tests.support.pictures import painted
 from tests.support.running_server import Server, serve
-from tests.support.sse_reader import hear, images
-from tests.support.websocket_client import Painter, Told, connected
+from tests.support.sse_reader import images, post_for_events
+from tests.support.waiting import PATIENCE, wait_for
+from tests.support.websocket_client import JobMessages, WebsocketClient, connected
 
 URL = "/v1/images/generations"
-WORK = 12 + 12 + 5 + 5  # images of all that is in work when the signal comes
+WORK = 12 + 12 + 5 + 5  # images of all work at the time of the signal
 
 
 @dataclass
-class Heard:
-    """What clients were told by a server that was signalled while it worked for them."""
+class Observed:
+    """What clients observed of a server that was signalled while it worked for them."""
 
     posted: httpx.Response
     events: list[dict[str, Any]]
-    jobs: dict[object, Told]
+    jobs: dict[object, JobMessages]
     closed: int  # the code that their websocket was closed with
     status: int
     log: str
-    asked: dict[str, Any] = field(default_factory=dict)  # by what was asked meanwhile
+    others: dict[str, Any] = field(default_factory=dict)  # responses to other clients during the drain, by request
 
 
-def closing_code(painter: Painter) -> int:
-    """Hears all there is to hear; the code that the socket was closed with."""
+def closing_code(websocket: WebsocketClient) -> int:
+    """Receives until the server closes the websocket, and returns the close code."""
     with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
         while True:
-            painter.hear()
+            websocket.receive()
     assert closed.value.rcvd is not None
     return closed.value.rcvd.code
 
 
-def signalled(server: Server, asking: bool) -> Heard:
-    """A server that has work of every kind when the signal comes; with `asking`, the work goes on after that."""
-    asked: dict[str, Any] = {}
+def signalled(server: Server, continues: bool) -> Observed:
+    """Signals a server that has work of every kind; with `continues`, it then continues."""
+    others: dict[str, Any] = {}
     address = {"base_url": server.url, "timeout": PATIENCE}
     with (
         ThreadPoolExecutor() as pool,
         httpx.Client(**address) as client,
         httpx.Client(**address) as listener,
         httpx.Client(**address) as asker,
-        connected(server.url) as painter,
+        connected(server.url) as websocket,
         connected(server.url) as idler,
     ):
         engine = server.engine
         os.kill(engine, signal.SIGSTOP)
         posted = pool.submit(client.post, URL, json={"n": 12, "seed": 1})
-        events: Future[Any] = pool.submit(hear, listener, URL, n=12, seed=2, partial_images=1)
-        painter.send(type="generate", id="a", n=5, seed=3)
-        painter.send(type="generate", id="b", n=5, seed=4)
+        events: Future[Any] = pool.submit(post_for_events, listener, URL, n=12, seed=2, partial_images=1)
+        websocket.send(type="generate", id="a", n=5, seed=3)
+        websocket.send(type="generate", id="b", n=5, seed=4)
         reserved = f'num_images_reserved{{model_name="grey"}} {WORK}.0'
         wait_for(lambda: reserved in asker.get("/metrics").text, "work of every kind")
-        for pid in (engine, engine, server.process.pid):  # a terminal signals all processes; the engine's pend
+        # a terminal signals all processes; the engine is stopped, so that its signals stay pending
+        for pid in (engine, engine, server.process.pid):
             os.kill(pid, signal.SIGINT if pid == engine else signal.SIGTERM)
-        if asking:
+        if continues:
             wait_for(lambda: asker.get("/readyz").status_code == 503, "a server that drains")
-            asked = meanwhile(server, asker, painter)
-            asked["idler"] = closing_code(idler)
+            others = meanwhile(server, asker, websocket)
+            others["idler"] = closing_code(idler)
             os.kill(engine, signal.SIGCONT)
-        closed = closing_code(painter)
-        told = (posted.result(PATIENCE), events.result(PATIENCE), painter.jobs, closed)
-    return Heard(*told, server.wait_until_all_have_left(), "".join(server.log), asked)
+        closed = closing_code(websocket)
+        responses = (posted.result(PATIENCE), events.result(PATIENCE), websocket.jobs, closed)
+    return Observed(*responses, server.wait_until_exited(), "".join(server.log), others)
 
 
-def meanwhile(server: Server, asker: httpx.Client, painter: Painter) -> dict[str, Any]:
-    """What a draining server says to others."""
+def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
+    """The responses of a draining server to other clients."""
     gets = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
     posts = {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
     with pytest.raises(InvalidStatus) as refused, connected(server.url):
         pass
-    painter.send(type="generate", id="late")
-    while "late" not in painter.jobs:
-        painter.hear()
+    websocket.send(type="generate", id="late")
+    while "late" not in websocket.jobs:
+        websocket.receive()
     upload = asker.post("/v1/images/edits", content=bytes(8_000_000))
     return {**gets, **posts, "an upload": upload, "a websocket": answer_of(refused.value)}
 
 
 @pytest.fixture(scope="module")
-def drained(grey_directory: Path) -> Iterator[Heard]:
+def drained(grey_directory: Path) -> Iterator[Observed]:
     with serve(grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE), "--engine-timeout", "300") as server:
-        yield signalled(server, asking=True)
+        yield signalled(server, continues=True)
 
 
 @pytest.fixture(scope="module")
-def overdue(grey_directory: Path) -> Iterator[Heard]:
-    """The time was up before the work went on."""
+def overdue(grey_directory: Path) -> Iterator[Observed]:
+    """The drain timeout passes before the work continues."""
     with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
-        yield signalled(server, asking=False)
+        yield signalled(server, continues=False)
 
 
 def assert_shutting_down(status: int, body: dict[str, Any]) -> None:
@@ -115,77 +116,77 @@ def assert_shutting_down(status: int, body: dict[str, Any]) -> None:
     assert (status, error["type"], error["code"]) == (503, "server_error", "shutting_down"), body
 
 
-def test_an_accepted_post_is_answered(drained: Heard, grey: Transformer) -> None:
+def test_an_accepted_post_is_answered(drained: Observed, grey: Transformer) -> None:
     images = paint(grey, 12, seed=1).images.reshape(12, 7, 5)
     np.testing.assert_array_equal(painted(drained.posted.json()), images)
 
 
-def test_an_accepted_stream_is_told_to_its_end(drained: Heard, grey: Transformer) -> None:
+def test_an_accepted_stream_is_completed(drained: Observed, grey: Transformer) -> None:
     np.testing.assert_array_equal(images(drained.events), paint(grey, 12, seed=2).images.reshape(12, 7, 5))
 
 
 @pytest.mark.parametrize(("name", "seed"), [("a", 3), ("b", 4)])
-def test_accepted_jobs_are_told_to_their_end(drained: Heard, grey: Transformer, name: str, seed: int) -> None:
+def test_accepted_jobs_are_completed(drained: Observed, grey: Transformer, name: str, seed: int) -> None:
     assert drained.jobs[name].order[-1] == "done"
     np.testing.assert_array_equal(drained.jobs[name].images(), paint(grey, 5, seed=seed).images)
 
 
-def test_websockets_are_closed_as_going_away_when_their_work_is_done(drained: Heard) -> None:
+def test_websockets_are_closed_as_going_away_when_their_work_is_done(drained: Observed) -> None:
     assert drained.closed == 1001
 
 
-def test_websockets_without_work_are_closed_at_once(drained: Heard) -> None:
-    assert drained.asked["idler"] == 1001
+def test_websockets_without_work_are_closed_at_once(drained: Observed) -> None:
+    assert drained.others["idler"] == 1001
 
 
-@pytest.mark.parametrize("asked", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
-def test_new_work_is_refused_with_a_time_to_come_back(drained: Heard, asked: str) -> None:
-    answer = drained.asked[asked]
+@pytest.mark.parametrize("request_name", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
+def test_new_work_is_refused_with_a_time_to_retry(drained: Observed, request_name: str) -> None:
+    answer = drained.others[request_name]
     assert_shutting_down(answer.status_code, answer.json())
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_new_job_is_refused(drained: Heard) -> None:
+def test_a_new_job_is_refused(drained: Observed) -> None:
     assert_shutting_down(503, drained.jobs["late"].messages[-1])
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics", "/v1/models"])
-def test_who_only_reads_is_answered(drained: Heard, path: str) -> None:
-    assert drained.asked[path].status_code == 200
+def test_routes_that_only_read_are_answered(drained: Observed, path: str) -> None:
+    assert drained.others[path].status_code == 200
 
 
-@pytest.mark.parametrize("asked", ["/readyz", "/healthz", "generations", "a websocket"])
-def test_connections_are_ended_so_that_clients_look_elsewhere(drained: Heard, asked: str) -> None:
-    assert drained.asked[asked].headers["connection"] == "close"
+@pytest.mark.parametrize("request_name", ["/readyz", "/healthz", "generations", "a websocket"])
+def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Observed, request_name: str) -> None:
+    assert drained.others[request_name].headers["connection"] == "close"
 
 
-def test_an_answer_that_was_waited_for_ends_its_connection(drained: Heard) -> None:
+def test_the_response_to_accepted_work_closes_its_connection(drained: Observed) -> None:
     assert drained.posted.headers["connection"] == "close"
 
 
-def test_a_drained_server_leaves_in_peace(drained: Heard) -> None:
+def test_a_drained_server_exits_without_an_error(drained: Observed) -> None:
     assert drained.status == 0
     assert "Traceback" not in drained.log
 
 
-def test_a_post_whose_time_is_up_is_told(overdue: Heard) -> None:
+def test_a_post_beyond_the_drain_timeout_gets_an_error(overdue: Observed) -> None:
     assert_shutting_down(overdue.posted.status_code, overdue.posted.json())
     assert int(overdue.posted.headers["retry-after"]) > 0
 
 
-def test_a_stream_whose_time_is_up_is_told(overdue: Heard) -> None:
+def test_a_stream_beyond_the_drain_timeout_ends_with_an_error(overdue: Observed) -> None:
     assert_shutting_down(503, overdue.events[-1])
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_each_job_whose_time_is_up_is_told(overdue: Heard, name: str) -> None:
+def test_each_job_beyond_the_drain_timeout_gets_an_error(overdue: Observed, name: str) -> None:
     assert_shutting_down(503, overdue.jobs[name].messages[-1])
 
 
-def test_websockets_whose_time_is_up_are_closed_as_going_away(overdue: Heard) -> None:
+def test_websockets_beyond_the_drain_timeout_are_closed_as_going_away(overdue: Observed) -> None:
     assert overdue.closed == 1001
 
 
-def test_a_server_that_could_not_drain_says_so_and_takes_its_engine_along(overdue: Heard) -> None:
+def test_a_server_that_could_not_drain_exits_with_status_1_and_ends_its_engine(overdue: Observed) -> None:
     assert overdue.status == 1
     assert "Traceback" not in overdue.log

@@ -1,20 +1,20 @@
-"""x-request-id: on every answer, whoever gives it; the client's own where it is sane."""
+"""x-request-id is on every response: the id of the client where it is valid, or a generated one."""
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import openai
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.running_server import PATIENCE, Server
+from tests.support.shared_servers import SECOND_KEY, bearer
 from tests.support.websocket_client import connected
 
-MADE = re.compile(r"[0-9a-f]{32}")
+GENERATED = re.compile(r"[0-9a-f]{32}")
 URL = "/v1/images/generations"
-NOT_SANE = ("", "x" * 129, "a b", "a,b", "<script>", 'say "hi"', "ünsafe".encode(), "a\x1b[31m".replace("\x1b", "%1b"))
+INVALID = ("", "x" * 129, "a b", "a,b", "<script>", 'say "hi"', "ünsafe".encode(), "a\x1b[31m".replace("\x1b", "%1b"))
 REFUSED = {  # label: method, address, what is sent, status
     "not found": ("GET", "/nowhere", {}, 404),
     "a wrong method": ("PUT", URL, {}, 405),
@@ -30,39 +30,31 @@ REFUSED = {  # label: method, address, what is sent, status
 }
 
 
-@pytest.fixture(scope="module")
-def strict(grey_directory: Path) -> Iterator[Server]:
-    """A server with all that refuses."""
-    options = ("--api-key", "sk-one", "--max-body-bytes", "100000", "--allow-origin", "https://page.example")
-    with serve(grey_directory, "--slots", "8", *options) as server:
-        yield server
-
-
 @pytest.fixture
-def client(strict: Server) -> Iterator[httpx.Client]:
-    headers = {"authorization": "Bearer sk-one"}
-    with httpx.Client(base_url=strict.url, headers=headers, timeout=PATIENCE) as client:
+def client(guarded_server: Server) -> Iterator[httpx.Client]:
+    headers = bearer(SECOND_KEY)
+    with httpx.Client(base_url=guarded_server.url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
-def test_an_id_is_made_for_each_request(client: httpx.Client) -> None:
+def test_an_id_is_generated_for_each_request(client: httpx.Client) -> None:
     ids = [client.get("/healthz").headers["x-request-id"] for _ in range(3)]
     assert len(set(ids)) == 3
-    assert all(MADE.fullmatch(one) for one in ids)
+    assert all(GENERATED.fullmatch(one) for one in ids)
 
 
 @pytest.mark.parametrize("name", ["7", "req_abc-123", "a:b/c.d=e+f@g", "x" * 128])
-def test_a_sane_id_comes_back(client: httpx.Client, name: str) -> None:
+def test_a_valid_id_is_returned(client: httpx.Client, name: str) -> None:
     assert client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
 
 
-@pytest.mark.parametrize("name", NOT_SANE)
-def test_an_id_that_is_not_sane_is_replaced(client: httpx.Client, name: str | bytes) -> None:
-    assert MADE.fullmatch(client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"])
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_id_is_replaced(client: httpx.Client, name: str | bytes) -> None:
+    assert GENERATED.fullmatch(client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"])
 
 
 @pytest.mark.parametrize("label", REFUSED)
-def test_what_is_refused_has_its_id(client: httpx.Client, label: str) -> None:
+def test_an_error_has_its_id(client: httpx.Client, label: str) -> None:
     method, url, sent, status = REFUSED[label]
     headers = {"x-request-id": "mine", **sent.get("headers", {})}
     response = client.request(method, url, **{**sent, "headers": headers})
@@ -75,25 +67,25 @@ def test_a_stream_has_its_id(client: httpx.Client) -> None:
     assert response.headers["x-request-id"] == "mine"
 
 
-def test_an_opened_websocket_has_its_id(strict: Server) -> None:
-    headers = {"authorization": "Bearer sk-one", "x-request-id": "mine"}
-    with connected(strict.url, additional_headers=headers) as painter:
-        assert painter.socket.response.headers["x-request-id"] == "mine"
+def test_an_opened_websocket_has_its_id(guarded_server: Server) -> None:
+    headers = {**bearer(SECOND_KEY), "x-request-id": "mine"}
+    with connected(guarded_server.url, additional_headers=headers) as websocket:
+        assert websocket.socket.response.headers["x-request-id"] == "mine"
 
 
-@pytest.mark.parametrize(("path", "key", "status"), [("/v1/images/stream", "none", 401), ("/nowhere", "sk-one", 404)])
-def test_a_refused_websocket_has_its_id(strict: Server, path: str, key: str, status: int) -> None:
-    headers = {"authorization": f"Bearer {key}", "x-request-id": "mine"}
-    with pytest.raises(InvalidStatus) as refused, connected(strict.url, path, additional_headers=headers):
+@pytest.mark.parametrize(("path", "key", "status"), [("/v1/images/stream", "none", 401), ("/nowhere", SECOND_KEY, 404)])
+def test_a_refused_websocket_has_its_id(guarded_server: Server, path: str, key: str, status: int) -> None:
+    headers = {**bearer(key), "x-request-id": "mine"}
+    with pytest.raises(InvalidStatus) as refused, connected(guarded_server.url, path, additional_headers=headers):
         pass
     response = refused.value.response
     assert (response.status_code, response.headers["x-request-id"]) == (status, "mine")
     assert b'"error"' in bytes(response.body)
 
 
-def test_the_official_client_tells_it(strict: Server) -> None:
-    with openai.OpenAI(base_url=f"{strict.url}/v1", api_key="sk-one", max_retries=0) as official:
+def test_the_official_client_exposes_it(guarded_server: Server) -> None:
+    with openai.OpenAI(base_url=f"{guarded_server.url}/v1", api_key=SECOND_KEY, max_retries=0) as official:
         with pytest.raises(openai.BadRequestError) as refused:
             official.images.generate(prompt="", n=-1)
-        assert MADE.fullmatch(str(refused.value.request_id))
-        assert MADE.fullmatch(str(official.images.generate(prompt="")._request_id))
+        assert GENERATED.fullmatch(str(refused.value.request_id))
+        assert GENERATED.fullmatch(str(official.images.generate(prompt="")._request_id))

@@ -1,4 +1,4 @@
-"""What answers tell browsers: of data, of the page, of errors."""
+"""Security headers of data, of the page and of errors."""
 
 import httpx
 import pytest
@@ -7,7 +7,7 @@ DATA = ("/healthz", "/v1/models", "/nowhere", "/openapi.json")
 
 
 @pytest.mark.parametrize("path", [*DATA, "/docs", "/"])
-def test_every_answer_is_what_it_says_and_in_no_frame(client: httpx.Client, path: str) -> None:
+def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path: str) -> None:
     headers = client.get(path).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
@@ -16,12 +16,12 @@ def test_every_answer_is_what_it_says_and_in_no_frame(client: httpx.Client, path
 
 
 @pytest.mark.parametrize("path", DATA)
-def test_data_may_do_nothing(client: httpx.Client, path: str) -> None:
+def test_data_may_load_nothing(client: httpx.Client, path: str) -> None:
     policy = client.get(path).headers["content-security-policy"]
     assert policy == "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
 
 
-def test_the_description_may_load_what_it_is_made_of(client: httpx.Client) -> None:
+def test_the_api_documentation_may_load_its_scripts(client: httpx.Client) -> None:
     response = client.get("/docs")
     assert "https://cdn.jsdelivr.net" in response.text
     assert "script-src https://cdn.jsdelivr.net" in response.headers["content-security-policy"]

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of a real server, as a collector gets them."""
+"""OpenTelemetry traces of a real server, as a collector receives them."""
 
 import sys
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from scanline.server.api import tracing
 from tests.support.commands import scanline
 from tests.support.otel_collector import Collector, attributes, collecting
-from tests.support.patience import PATIENCE
 from tests.support.pictures import encode, noise, text
 from tests.support.running_server import Server, serve
+from tests.support.waiting import PATIENCE
 from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
@@ -24,40 +24,44 @@ Traced = tuple[Server, Collector]
 @pytest.fixture(scope="module")
 def traced(grey_directory: Path) -> Iterator[Traced]:
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
-        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two sendings
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two exports
         with serve(grey_directory, "--slots", "4", "--otlp-endpoint", url) as server:
             yield server, collector
 
 
-def of(collector: Collector, request: str, count: int = 1) -> list[Span]:
-    """The spans that tell the id of a request, once they are there."""
+def spans_of(collector: Collector, request: str, count: int = 1) -> list[Span]:
+    """The spans with that request id, once there are `count` of them."""
     return collector.wait_for(lambda span: attributes(span).get("scanline.request_id") == request, count)
 
 
-def beneath(collector: Collector, span: Span, count: int) -> dict[str, Span]:
-    """Its children by name, once there are so many."""
+def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]:
+    """The children of a span by name, once there are `count` of them."""
     return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
 
 
-def test_a_request_is_a_span_that_tells_what_its_line_tells(traced: Traced) -> None:
+def test_a_request_is_a_span_with_the_fields_of_its_log_line(traced: Traced) -> None:
     server, collector = traced
     headers = {"x-request-id": "painted"}
     httpx.post(f"{server.url}{URL}", json={"n": 3, "seed": 7}, headers=headers, timeout=PATIENCE)
-    (span,) = of(collector, "painted")
+    (span,) = spans_of(collector, "painted")
     assert (span.name, span.kind) == (f"POST {URL}", Span.SPAN_KIND_SERVER)
-    told = attributes(span)
-    assert (told["http.request.method"], told["http.route"], told["http.response.status_code"]) == ("POST", URL, 200)
-    assert (told["scanline.model"], told["scanline.images"], told["scanline.seed"]) == ("grey", 3, 7)
+    fields = attributes(span)
+    assert (fields["http.request.method"], fields["http.route"], fields["http.response.status_code"]) == (
+        "POST",
+        URL,
+        200,
+    )
+    assert (fields["scanline.model"], fields["scanline.images"], fields["scanline.seed"]) == ("grey", 3, 7)
     assert collector.services == {"scanline"}
 
 
-@pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["in one piece", "streamed"])
-def test_within_it_are_the_queue_and_the_paint_one_after_the_other(traced: Traced, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["plain", "streamed"])
+def test_a_span_contains_queueing_and_painting_in_that_order(traced: Traced, fields: dict[str, object]) -> None:
     server, collector = traced
     name = f"phases-{len(fields)}"
     httpx.post(f"{server.url}{URL}", json={"n": 9, **fields}, headers={"x-request-id": name}, timeout=PATIENCE)
-    (span,) = of(collector, name)
-    children = beneath(collector, span, 2)
+    (span,) = spans_of(collector, name)
+    children = children_of(collector, span, 2)
     queue, paint = children["queue"], children["paint"]
     assert span.start_time_unix_nano <= queue.start_time_unix_nano <= queue.end_time_unix_nano
     assert queue.end_time_unix_nano == paint.start_time_unix_nano < paint.end_time_unix_nano
@@ -65,60 +69,59 @@ def test_within_it_are_the_queue_and_the_paint_one_after_the_other(traced: Trace
     assert attributes(paint) == {"scanline.images": 9, "scanline.images_left": 0}
 
 
-def test_what_is_scored_has_one_phase(traced: Traced) -> None:
+def test_scoring_has_one_phase(traced: Traced) -> None:
     server, collector = traced
     headers = {"x-request-id": "scored"}
     fields = {"image": text(encode(noise(7, 5)))}
     httpx.post(f"{server.url}/v1/images/likelihoods", json=fields, headers=headers, timeout=PATIENCE)
-    (span,) = of(collector, "scored")
-    assert set(beneath(collector, span, 1)) == {"score"}
+    (span,) = spans_of(collector, "scored")
+    assert set(children_of(collector, span, 1)) == {"score"}
 
 
-def test_each_job_of_a_websocket_has_its_own(traced: Traced) -> None:
+def test_each_websocket_job_has_its_own_span(traced: Traced) -> None:
     server, collector = traced
-    with connected(server.url, additional_headers={"x-request-id": "socket"}) as painter:
+    with connected(server.url, additional_headers={"x-request-id": "socket"}) as websocket:
         for seed in (5, 6):
-            painter.paint(type="generate", n=2, seed=seed)
-    spans = of(collector, "socket", 3)
+            websocket.paint(type="generate", n=2, seed=seed)
+    spans = spans_of(collector, "socket", 3)
     (connection,) = [span for span in spans if span.name == "WEBSOCKET /v1/images/stream"]
     jobs = [span for span in spans if span.name == "websocket job"]
     assert {attributes(job)["scanline.seed"] for job in jobs} == {5, 6}
     for job in jobs:
         assert job.parent_span_id == connection.span_id
-        assert set(beneath(collector, job, 2)) == {"queue", "paint"}
+        assert set(children_of(collector, job, 2)) == {"queue", "paint"}
 
 
-def test_a_request_belongs_to_its_callers_trace(traced: Traced) -> None:
+def test_a_request_continues_the_trace_of_its_client(traced: Traced) -> None:
     server, collector = traced
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "called"}
     httpx.post(f"{server.url}{URL}", json={}, headers=headers, timeout=PATIENCE)
-    (span,) = of(collector, "called")
+    (span,) = spans_of(collector, "called")
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
 
 
-def test_a_refusal_tells_its_code(traced: Traced) -> None:
+def test_a_refused_request_has_its_code(traced: Traced) -> None:
     server, collector = traced
     httpx.post(f"{server.url}{URL}", json={"n": 0}, headers={"x-request-id": "refused"}, timeout=PATIENCE)
-    told = attributes(of(collector, "refused")[0])
-    assert (told["http.response.status_code"], told["scanline.error"]) == (400, "invalid_value")
+    fields = attributes(spans_of(collector, "refused")[0])
+    assert (fields["http.response.status_code"], fields["scanline.error"]) == (400, "invalid_value")
 
 
-def test_what_is_left_is_sent_when_the_server_leaves(grey_directory: Path) -> None:
+def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         patch.setenv("OTEL_SERVICE_NAME", "painter")
         with serve(grey_directory, "--slots", "4") as server:
             httpx.post(f"{server.url}{URL}", json={}, headers={"x-request-id": "last"}, timeout=PATIENCE)
-        assert len(of(collector, "last")) == 1
-        assert collector.services == {"painter"}
+        assert len(spans_of(collector, "last")) == 1
 
 
-def test_nothing_is_traced_where_nobody_asks() -> None:
+def test_without_an_endpoint_nothing_is_traced() -> None:
     assert tracing.tracer_provider(None) is None
 
 
-def test_asking_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(
         ValueError, match=r"--otlp-endpoint: tracing needs the extra otel: pip install 'scanline\[otel\]'"
@@ -126,7 +129,7 @@ def test_asking_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch
         tracing.tracer_provider("http://127.0.0.1:1")
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_an_invalid_endpoint_is_refused() -> None:
     ran = scanline("serve", "--otlp-endpoint", "collector:4318")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("scanline: --otlp-endpoint: ")

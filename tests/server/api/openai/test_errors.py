@@ -1,4 +1,4 @@
-"""Every refusal and failure as the official OpenAI client raises it: class, status, message, param, code, type."""
+"""Every error as the official OpenAI client raises it: class, status, message, param, code, type."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -13,14 +13,14 @@ from pydantic import SecretStr
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.error_answers import ONE_SENTENCE
-from tests.support.in_process_server import fail_all, inside
-from tests.support.openai_clients import asynchronous, official
-from tests.support.patience import PATIENCE, wait_for
+from tests.support.in_process_server import fail_all_jobs, serve_in_process
+from tests.support.openai_clients import async_official, official
 from tests.support.pictures import encode, noise
+from tests.support.shared_servers import LONG
+from tests.support.waiting import PATIENCE, wait_for
 
 KEY = "a-key"
 FILE = encode(noise(7, 5))
-MANY = 100_000  # images: minutes of work
 Served = tuple[str, EngineClient]
 Call = Callable[[Any], Any]
 
@@ -150,11 +150,11 @@ def served(grey_directory: Path) -> Iterator[Served]:
         slots=4,
         threads=1,
         max_body_bytes=20_000,
-        max_images_per_request=MANY,
-        max_waiting_images=MANY - 4,
+        max_images_per_request=LONG,
+        max_waiting_images=LONG - 4,
         api_keys=(SecretStr(KEY),),
     )
-    with inside(settings) as served:
+    with serve_in_process(settings) as served:
         yield served
 
 
@@ -170,22 +170,22 @@ def assert_raised(error: openai.APIStatusError, label: str) -> None:
     assert (type(error), error.status_code) == (kind, status)
     assert (error.param, error.code, error.type) == (param, code, "invalid_request_error")
     assert error.request_id == error.response.headers["x-request-id"] != ""
-    told = error.body["message"]  # type: ignore[index]
-    assert ONE_SENTENCE.fullmatch(told)
-    assert told in error.message
+    message = error.body["message"]  # type: ignore[index]
+    assert ONE_SENTENCE.fullmatch(message)
+    assert message in error.message
 
 
 @pytest.mark.parametrize("label", REFUSALS)
-def test_a_refusal_is_its_exception(client: openai.OpenAI, label: str) -> None:
+def test_each_error_is_an_exception(client: openai.OpenAI, label: str) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
         REFUSALS[label][0](client)
     assert_raised(caught.value, label)
 
 
-@pytest.mark.parametrize("label", REFUSALS)
+@pytest.mark.parametrize("label", ["a wrong number", "an unknown key", "a large body"])
 def test_the_asynchronous_client_raises_the_same(served: Served, label: str) -> None:
     async def call() -> None:
-        async with asynchronous(served[0], api_key=KEY) as client:
+        async with async_official(served[0], api_key=KEY) as client:
             await REFUSALS[label][0](client)
 
     with pytest.raises(openai.APIStatusError) as caught:
@@ -193,23 +193,23 @@ def test_the_asynchronous_client_raises_the_same(served: Served, label: str) -> 
     assert_raised(caught.value, label)
 
 
-def test_what_fails_in_the_engine_is_raised_and_not_tried_again(served: Served) -> None:
-    """The client would send it twice more by itself, and fail the engine three times."""
+def test_a_failure_of_the_engine_is_raised_and_not_retried(served: Served) -> None:
+    """By default the client would send it twice more, and fail the engine three times."""
     url, engine = served
     sent: list[str] = []
     watched = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
     with official(url, api_key=KEY, max_retries=2, http_client=watched) as client, ThreadPoolExecutor() as others:
-        painting = others.submit(client.images.generate, prompt="", n=MANY)
+        painting = others.submit(client.images.generate, prompt="", n=LONG)
         wait_for(lambda: engine.jobs or painting.done(), "a job")
-        fail_all(engine)
+        fail_all_jobs(engine)
         error = painting.exception(PATIENCE)
     assert isinstance(error, openai.InternalServerError)
     assert (error.status_code, error.param, error.code, error.type) == (500, None, "engine_failed", "server_error")
     assert sent == ["/v1/images/generations"]
 
 
-def test_a_full_queue_is_its_exception(client: openai.OpenAI) -> None:
-    with client.images.generate(prompt="", n=MANY, stream=True) as filling:
+def test_a_full_queue_is_an_exception(client: openai.OpenAI) -> None:
+    with client.images.generate(prompt="", n=LONG, stream=True) as filling:
         next(iter(filling))
         with pytest.raises(openai.RateLimitError) as caught:
             client.images.generate(prompt="")
@@ -217,18 +217,18 @@ def test_a_full_queue_is_its_exception(client: openai.OpenAI) -> None:
     assert int(caught.value.response.headers["retry-after"]) > 0
 
 
-def test_the_client_waits_for_room_by_itself(served: Served) -> None:
-    """It is told to come back, and there is room as soon as it has been told."""
+def test_the_client_retries_until_there_is_room(served: Served) -> None:
+    """There is room as soon as the client has been asked to retry."""
     answers: list[int] = []
     with official(served[0], api_key=KEY) as other:
-        filling = other.images.generate(prompt="", n=MANY, stream=True)
+        filling = other.images.generate(prompt="", n=LONG, stream=True)
         next(iter(filling))
 
-        def note(response: Any) -> None:
+        def make_room(response: Any) -> None:
             answers.append(response.status_code)
             filling.close()
 
-        watched = openai.DefaultHttpxClient(event_hooks={"response": [note]})
+        watched = openai.DefaultHttpxClient(event_hooks={"response": [make_room]})
         with official(served[0], api_key=KEY, max_retries=20, http_client=watched) as client:
             assert client.images.generate(prompt="", extra_body={"seed": 7}).seed == 7
     assert (answers[0], answers[-1]) == (429, 200)

@@ -29,8 +29,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def told(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What tests/javascript/client.js tells of a server."""
+def output(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What tests/javascript/client.js prints about a server."""
     directory = tmp_path_factory.mktemp("pictures")
     (directory / "image.png").write_bytes(encode(IMAGE))
     (directory / "mask.png").write_bytes(encode(np.where(KNOWN, np.uint8(255), np.uint8(0))))
@@ -44,49 +44,51 @@ def images(texts: list[str]) -> np.ndarray:
     return np.stack([decode(base64.b64decode(one)) for one in texts])
 
 
-def test_models_are_listed(told: dict[str, Any]) -> None:
-    assert told["ids"] == ["grey"]
+def test_models_are_listed(output: dict[str, Any]) -> None:
+    assert output["ids"] == ["grey"]
 
 
-def test_a_model_is_retrieved_with_what_is_ours(told: dict[str, Any]) -> None:
-    assert (told["model"]["id"], told["model"]["height"], told["model"]["width"]) == ("grey", 7, 5)
+def test_a_model_is_retrieved_with_what_is_ours(output: dict[str, Any]) -> None:
+    assert (output["model"]["id"], output["model"]["height"], output["model"]["width"]) == ("grey", 7, 5)
 
 
-def test_images_are_those_of_painting_without_a_server(told: dict[str, Any], grey: Transformer) -> None:
+def test_images_are_those_of_painting_without_a_server(output: dict[str, Any], grey: Transformer) -> None:
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
-    np.testing.assert_array_equal(images(told["generated"]), alone)
+    np.testing.assert_array_equal(images(output["generated"]), alone)
 
 
-def test_our_fields_come_out(told: dict[str, Any]) -> None:
-    assert (told["seed"], told["seedHeader"]) == (7, "7")
-    assert told["requestId"]
+def test_our_fields_come_out(output: dict[str, Any]) -> None:
+    assert (output["seed"], output["seedHeader"]) == (7, "7")
+    assert output["requestId"]
 
 
-def test_a_stream_is_told_event_by_event(told: dict[str, Any]) -> None:
-    types = [event["type"] for event in told["streamed"]]
+def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
+    types = [event["type"] for event in output["streamed"]]
     assert types.count("image_generation.partial_image") == 9
-    completed = {event["index"]: event["b64_json"] for event in told["streamed"] if event["type"].endswith("completed")}
-    assert [completed[index] for index in range(3)] == told["generated"]
+    completed = {
+        event["index"]: event["b64_json"] for event in output["streamed"] if event["type"].endswith("completed")
+    }
+    assert [completed[index] for index in range(3)] == output["generated"]
 
 
 @pytest.mark.parametrize("name", ["edited", "editedFromDisk"])
-def test_an_image_is_edited(told: dict[str, Any], name: str) -> None:
-    np.testing.assert_array_equal(images(told[name])[0, :4], IMAGE[:4])
-    assert told[name] == told["edited"]
+def test_an_image_is_edited(output: dict[str, Any], name: str) -> None:
+    np.testing.assert_array_equal(images(output[name])[0, :4], IMAGE[:4])
+    assert output[name] == output["edited"]
 
 
-def test_a_list_of_images_is_edited(told: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(images(told["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
+def test_a_list_of_images_is_edited(output: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(images(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
 
 
-def test_a_mask_is_obeyed(told: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(images(told["masked"])[0][KNOWN], IMAGE[KNOWN])
+def test_a_mask_is_obeyed(output: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(images(output["masked"])[0][KNOWN], IMAGE[KNOWN])
 
 
-def test_an_edit_is_streamed(told: dict[str, Any]) -> None:
-    partial, completed = told["editedStream"]
+def test_an_edit_is_streamed(output: dict[str, Any]) -> None:
+    partial, completed = output["editedStream"]
     assert (partial["type"], completed["type"]) == ("image_edit.partial_image", "image_edit.completed")
-    assert [completed["b64_json"]] == told["edited"]
+    assert [completed["b64_json"]] == output["edited"]
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,10 @@ def test_an_edit_is_streamed(told: dict[str, Any]) -> None:
         ("wrongStream", "BadRequestError", 400, "partial_images", "invalid_value"),
     ],
 )
-def test_a_refusal_is_its_error(told: dict[str, Any], name: str, kind: str, status: int, param: str, code: str) -> None:
-    refused = told[name]
+def test_a_refusal_is_its_error(
+    output: dict[str, Any], name: str, kind: str, status: int, param: str, code: str
+) -> None:
+    refused = output[name]
     assert (refused["kind"], refused["status"], refused["param"], refused["code"]) == (kind, status, param, code)
     assert param in refused["message"]
     assert refused["type"] == "invalid_request_error"

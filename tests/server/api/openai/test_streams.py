@@ -14,7 +14,7 @@ from openai.types import (
 )
 
 from scanline.server.api.partial_images import UNPAINTED
-from tests.support.openai_clients import asynchronous, picture
+from tests.support.openai_clients import async_official, picture
 from tests.support.openai_clients import official as connect
 from tests.support.pictures import encode, noise
 from tests.support.running_server import Server
@@ -40,7 +40,7 @@ def test_an_edit_is_streamed(official: openai.OpenAI) -> None:
     assert [type(event) for event in stream] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
 
 
-def test_streamed_images_are_those_of_an_answer_in_one_piece(official: openai.OpenAI) -> None:
+def test_streamed_images_equal_those_of_a_plain_response(official: openai.OpenAI) -> None:
     whole = official.images.generate(prompt="", n=4, extra_body={"seed": 7})
     stream = official.images.generate(prompt="", n=4, stream=True, extra_body={"seed": 7})
     assert {event.index: event.b64_json for event in stream} == {one.index: one.b64_json for one in whole.data}
@@ -75,7 +75,7 @@ def test_every_field_is_of_its_official_kind(official: openai.OpenAI) -> None:
 
 def test_the_asynchronous_client_reads_a_generation(server: Server) -> None:
     async def types() -> list[str]:
-        async with asynchronous(server.url) as client:
+        async with async_official(server.url) as client:
             stream = await client.images.generate(prompt="", stream=True, partial_images=1)
             return [event.type async for event in stream]
 
@@ -84,7 +84,7 @@ def test_the_asynchronous_client_reads_a_generation(server: Server) -> None:
 
 def test_the_asynchronous_client_reads_an_edit(server: Server) -> None:
     async def last() -> np.ndarray:
-        async with asynchronous(server.url) as client:
+        async with async_official(server.url) as client:
             options = {"prompt": "", "stream": True, "partial_images": 1, "extra_body": {"keep_rows": 3}}
             stream = await client.images.edit(image=encode(IMAGE), **options)
             return [picture(event.b64_json) async for event in stream][-1]

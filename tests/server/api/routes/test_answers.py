@@ -1,4 +1,4 @@
-"""The forms of an answer: PNG or WebP in JSON, and by Accept the picture, a contact sheet or the array."""
+"""The formats of a response: PNG or WebP in JSON, and by Accept an image file, a contact sheet or an array."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ def colours(colour_client: httpx.Client) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("output_format", "magic"), [("png", b"\x89PNG"), ("webp", b"RIFF")])
-def test_output_format_is_what_comes(client: httpx.Client, output_format: str, magic: bytes) -> None:
+def test_the_output_format_is_respected(client: httpx.Client, output_format: str, magic: bytes) -> None:
     answer = client.post(URL, json={"output_format": output_format}).json()
     assert answer["output_format"] == output_format
     assert base64.b64decode(answer["data"][0]["b64_json"]).startswith(magic)
@@ -82,16 +82,16 @@ def test_the_seed_is_in_the_header(client: httpx.Client, accept: str) -> None:
         ("image/avif,image/webp,image/png,*/*;q=0.8", "image/webp"),
     ],
 )
-def test_accept_decides_the_form(client: httpx.Client, accept: str, kind: str) -> None:
+def test_accept_selects_the_media_type(client: httpx.Client, accept: str, kind: str) -> None:
     assert accepted(client, accept).headers["content-type"] == kind
 
 
-def test_any_image_is_of_the_output_format(client: httpx.Client) -> None:
+def test_any_image_type_means_the_output_format(client: httpx.Client) -> None:
     response = accepted(client, "image/*", output_format="webp")
     assert response.headers["content-type"] == "image/webp"
 
 
-def test_a_picture_of_a_kind_that_is_not_painted_is_refused(client: httpx.Client) -> None:
+def test_an_unsupported_image_type_is_refused(client: httpx.Client) -> None:
     response = accepted(client, "image/jpeg")
     assert response.status_code == 400
     assert response.json()["error"]["message"] == "Accept: image/jpeg is not supported; use image/png or image/webp."

@@ -1,4 +1,4 @@
-"""Bad pictures, masks and forms: each a refusal of the 400 family in the one shape."""
+"""Invalid pictures, masks and forms: each a 4xx error of the one shape."""
 
 import io
 import struct
@@ -24,19 +24,19 @@ DEEP = encode(IMAGE.astype(np.uint16) * 257)
 
 
 def claiming(size: int) -> bytes:
-    """A small PNG whose header says that it is large."""
+    """A small PNG whose header claims that it is large."""
     head = struct.pack(">II", size, size) + FILE[24:29]
     return FILE[:16] + head + struct.pack(">I", zlib.crc32(b"IHDR" + head)) + FILE[33:]
 
 
 def with_chunk(kind: bytes, data: bytes) -> bytes:
-    """The picture with one chunk more behind its header."""
+    """The picture with another chunk behind its header."""
     chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     return FILE[:33] + chunk + FILE[33:]
 
 
-def moving(kind: str) -> bytes:
-    """Two pictures, one after the other."""
+def animated(kind: str) -> bytes:
+    """An animation of two pictures."""
     out = io.BytesIO()
     frames = [Image.fromarray(noise(7, 5, seed=seed)) for seed in range(2)]
     frames[0].save(out, kind, save_all=True, append_images=frames[1:])
@@ -53,7 +53,7 @@ def mask_with(value: int) -> bytes:
     return encode(mask)
 
 
-PICTURES = {  # label: what is no picture that we take, the code
+PICTURES = {  # label: an unsupported picture, the code
     "nothing": (b"", "invalid_image"),
     "text": (b"a picture of a seven", "invalid_image"),
     "a truncated PNG": (FILE[: len(FILE) // 2], "invalid_image"),
@@ -69,8 +69,8 @@ PICTURES = {  # label: what is no picture that we take, the code
     "a picture that says it is endless": (claiming(2**31 - 1), "invalid_image"),
     "a remark that unpacks to much": (with_chunk(b"zTXt", b"a\0\0" + BOMB), "invalid_image"),
     "a colour profile that unpacks to much": (with_chunk(b"iCCP", b"a\0\0" + BOMB), "invalid_image"),
-    "a moving PNG": (moving("PNG"), "invalid_image"),
-    "a moving WebP": (moving("WEBP"), "invalid_image"),
+    "a moving PNG": (animated("PNG"), "invalid_image"),
+    "a moving WebP": (animated("WEBP"), "invalid_image"),
 }
 
 GIVEN = {"image": text(FILE)}
@@ -140,19 +140,19 @@ BODIES = {  # label: content type, body, status, code
 
 
 @pytest.mark.parametrize("label", PICTURES)
-def test_what_is_no_picture_of_ours_is_refused(client: httpx.Client, label: str) -> None:
+def test_an_unsupported_picture_is_refused(client: httpx.Client, label: str) -> None:
     data, code = PICTURES[label]
     assert_refused(client.post(LIKELIHOODS, json={"image": text(data)}), 400, "image", code)
 
 
 @pytest.mark.parametrize("label", FIELDS)
-def test_a_wrong_field_is_named(client: httpx.Client, label: str) -> None:
+def test_the_invalid_field_is_named(client: httpx.Client, label: str) -> None:
     fields, param, code = FIELDS[label]
     assert_refused(client.post(EDITS, json=fields), 400, param, code)
 
 
 @pytest.mark.parametrize("label", FORMS)
-def test_a_wrong_part_is_named(client: httpx.Client, label: str) -> None:
+def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
     files, fields, param, code = FORMS[label]
     assert_refused(client.post(EDITS, files=files, data=fields), 400, param, code)
 
@@ -163,15 +163,15 @@ def test_a_body_of_another_kind_is_refused(client: httpx.Client, label: str) -> 
     assert_refused(client.post(EDITS, content=content, headers={"content-type": kind}), status, None, code)
 
 
-def test_pixels_behind_the_last_are_not_unpacked(client: httpx.Client) -> None:
-    """A bomb in the picture itself: its rows are read, and no byte more."""
+def test_pixels_behind_the_last_are_not_decompressed(client: httpx.Client) -> None:
+    """A bomb in the picture itself: only its rows are decompressed."""
     packed = zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000))
     chunk = struct.pack(">I", len(packed)) + b"IDAT" + packed + struct.pack(">I", zlib.crc32(b"IDAT" + packed))
     assert client.post(LIKELIHOODS, json={"image": text(FILE[:33] + chunk + FILE[-12:])}).status_code == 200
 
 
-def test_a_picture_with_many_remarks_is_a_picture(client: httpx.Client) -> None:
-    """Large enough to be decoded beside the event loop."""
+def test_a_picture_with_a_large_comment_is_accepted(client: httpx.Client) -> None:
+    """Large enough to be decoded in a thread."""
     data = with_chunk(b"tEXt", b"a\0" + b"b" * 200_000)
     plain = client.post(LIKELIHOODS, json={"image": text(FILE)}).json()["data"]
     assert client.post(LIKELIHOODS, json={"image": text(data)}).json()["data"] == plain

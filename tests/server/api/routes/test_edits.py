@@ -1,4 +1,4 @@
-"""POST /v1/images/edits: what is known comes back byte for byte, the rest is painted."""
+"""POST /v1/images/edits: known bytes are returned unchanged, the others are painted."""
 
 import httpx
 import numpy as np
@@ -24,17 +24,17 @@ def edit(client: httpx.Client, **fields: object) -> dict:
 
 
 def alpha(image: np.ndarray, mask: np.ndarray) -> bytes:
-    """A file of the image whose alpha is the mask."""
+    """A file of the image with the mask as its alpha channel."""
     return encode(np.dstack((image, mask)))
 
 
 @pytest.mark.parametrize("rows", [0, 3, 6])
-def test_kept_rows_come_back(client: httpx.Client, rows: int) -> None:
+def test_kept_rows_are_returned_unchanged(client: httpx.Client, rows: int) -> None:
     image = painted(edit(client, image=text(encode(GREYS[0])), keep_rows=rows))[0]
     np.testing.assert_array_equal(image[:rows], GREYS[0, :rows])
 
 
-def test_known_pixels_come_back_wherever_they_are(client: httpx.Client) -> None:
+def test_known_pixels_are_returned_unchanged(client: httpx.Client) -> None:
     image = painted(edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE))))[0]
     np.testing.assert_array_equal(image[HOLE == 255], GREYS[0][HOLE == 255])
 
@@ -44,14 +44,14 @@ def test_a_known_pixel_of_colour_keeps_its_channels(colour_client: httpx.Client)
     np.testing.assert_array_equal(image[COLOUR_HOLE == 255], COLOUR[COLOUR_HOLE == 255])
 
 
-def test_completions_are_those_of_painting_without_a_server(client: httpx.Client, grey: Transformer) -> None:
+def test_completions_equal_those_painted_offline(client: httpx.Client, grey: Transformer) -> None:
     answer = edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)), n=3, temperature=0.9)
     known, mask = GREYS[0].reshape(-1), HOLE.reshape(-1) == 255
-    alone = paint(grey, 3, seed=4, temperature=0.9, known=known, mask=mask).images
-    np.testing.assert_array_equal(painted(answer), alone.reshape(3, 7, 5))
+    expected = paint(grey, 3, seed=4, temperature=0.9, known=known, mask=mask).images
+    np.testing.assert_array_equal(painted(answer), expected.reshape(3, 7, 5))
 
 
-def test_nothing_kept_is_a_generation(client: httpx.Client) -> None:
+def test_an_edit_without_known_pixels_is_a_generation(client: httpx.Client) -> None:
     generation = client.post("/v1/images/generations", json={"seed": 4, "n": 2}).json()
     assert edit(client, image=text(encode(GREYS[0])), keep_rows=0, n=2)["data"] == generation["data"]
 
@@ -66,48 +66,48 @@ def test_every_completion_differs(client: httpx.Client) -> None:
     assert len(np.unique(images.reshape(6, 35), axis=0)) == 6
 
 
-def test_an_images_own_alpha_decides(client: httpx.Client) -> None:
+def test_the_alpha_of_an_image_is_its_mask(client: httpx.Client) -> None:
     by_alpha = edit(client, image=text(alpha(GREYS[0], HOLE)))
     assert by_alpha["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
 
 
-def test_each_images_own_alpha_decides_about_it(client: httpx.Client) -> None:
+def test_each_image_has_its_own_alpha(client: httpx.Client) -> None:
     images = painted(edit(client, image=[text(alpha(GREYS[0], HOLE)), text(alpha(GREYS[1], HOLE[::-1]))]))
     np.testing.assert_array_equal(images[0][HOLE == 255], GREYS[0][HOLE == 255])
     np.testing.assert_array_equal(images[1][HOLE[::-1] == 255], GREYS[1][HOLE[::-1] == 255])
 
 
-def test_a_mask_goes_before_the_images_own_alpha(client: httpx.Client) -> None:
+def test_a_mask_overrides_the_alpha_of_an_image(client: httpx.Client) -> None:
     both = edit(client, image=text(alpha(GREYS[0], HOLE[::-1])), mask=text(encode(HOLE)))
     assert both["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
 
 
-def test_a_mask_may_say_it_by_alpha(client: httpx.Client) -> None:
+def test_a_mask_may_use_its_alpha_channel(client: httpx.Client) -> None:
     by_alpha = edit(client, image=text(encode(GREYS[0])), mask=text(alpha(noise(7, 5, 3, seed=1), HOLE)))
     assert by_alpha["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
 
 
-def test_a_data_url_is_as_good_as_base64(client: httpx.Client) -> None:
+def test_a_data_url_equals_base64(client: httpx.Client) -> None:
     file = text(encode(GREYS[0]))
     by_url = edit(client, image=f"data:image/png;base64,{file}", keep_rows=2)
     assert by_url["data"] == edit(client, image=file, keep_rows=2)["data"]
 
 
 @pytest.mark.parametrize("name", ["image", "image[]"])
-def test_multipart_is_as_good_as_json(client: httpx.Client, name: str) -> None:
+def test_a_form_equals_json(client: httpx.Client, name: str) -> None:
     files = [(name, ("upload", encode(image), "application/octet-stream")) for image in GREYS]
     response = client.post(URL, files=files, data={"keep_rows": "2", "n": "2", "seed": "4", "prompt": ""})
     as_json = edit(client, image=[text(encode(image)) for image in GREYS], keep_rows=2, n=2)
     assert response.json()["data"] == as_json["data"]
 
 
-def test_bits_per_dim_are_of_the_whole_image(client: httpx.Client) -> None:
+def test_bits_per_dim_are_those_of_the_whole_image(client: httpx.Client) -> None:
     answer = edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))
     again = client.post("/v1/images/likelihoods", json={"image": answer["data"][0]["b64_json"]}).json()
     assert again["data"][0]["bits_per_dim"] == pytest.approx(answer["data"][0]["bits_per_dim"], rel=1e-5)
 
 
-def test_usage_tells_known_and_painted_bytes_apart(colour_client: httpx.Client) -> None:
+def test_usage_separates_known_and_painted_bytes(colour_client: httpx.Client) -> None:
     answer = edit(colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3)
     assert answer["usage"] == {
         "input_tokens": 180,

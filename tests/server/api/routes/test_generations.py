@@ -1,4 +1,4 @@
-"""POST /v1/images/generations: what is painted and what is told about it."""
+"""POST /v1/images/generations: the images and the fields of the response."""
 
 import httpx
 import numpy as np
@@ -53,12 +53,12 @@ def test_the_first_images_do_not_depend_on_how_many_follow(client: httpx.Client)
 
 
 def test_a_large_answer_is_like_a_small_one(client: httpx.Client) -> None:
-    """Large enough to be encoded beside the event loop."""
+    """Large enough to be encoded in a thread."""
     many, few = generate(client, n=600, seed=5), generate(client, n=3, seed=5)
     assert (len(many["data"]), many["data"][:3]) == (600, few["data"])
 
 
-def test_images_are_told_in_their_order(client: httpx.Client) -> None:
+def test_images_are_returned_in_order(client: httpx.Client) -> None:
     assert [one["index"] for one in generate(client, n=150, seed=5)["data"]] == list(range(150))
 
 
@@ -98,7 +98,7 @@ def test_usage_counts_bytes(colour_client: httpx.Client) -> None:
         {"response_format": "b64_json"},
         {"stream": False},
         {"partial_images": 0},
-        {"user": "somebody", "safety_identifier": "x"},
+        {"user": "a-user", "safety_identifier": "x"},
         {"quality": "auto", "background": "auto", "moderation": "auto", "output_compression": 100, "style": None},
     ],
     ids=str,

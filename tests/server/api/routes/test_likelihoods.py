@@ -34,15 +34,15 @@ def test_bits_of_grey_bytes_have_no_channels(client: httpx.Client) -> None:
     assert np.shape(likelihoods(client, GREYS[:1], per_pixel=True)["data"][0]["per_pixel"]) == (7, 5)
 
 
-def test_bits_of_every_byte_come_only_when_asked_for(client: httpx.Client) -> None:
+def test_bits_of_every_byte_are_returned_on_request(client: httpx.Client) -> None:
     assert set(likelihoods(client, GREYS)["data"][0]) == {"index", "bits_per_dim"}
 
 
-def test_a_painted_image_costs_what_its_painting_told(client: httpx.Client) -> None:
+def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -> None:
     answer = client.post("/v1/images/generations", json={"n": 4, "seed": 1, "temperature": 0.7}).json()
     again = likelihoods(client, painted(answer))
-    told, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
-    assert scored == pytest.approx(told, rel=1e-5)
+    expected, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
+    assert scored == pytest.approx(expected, rel=1e-5)
 
 
 def test_multipart_is_the_same_as_json(client: httpx.Client) -> None:

@@ -5,7 +5,7 @@ import httpx
 from scanline.model.network.transformer import Transformer
 
 
-def test_a_model_is_told_with_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
+def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
     card = colour_client.get("/v1/models/colour").json()
     assert isinstance(card.pop("created"), int)
     assert "step" in card["backend"] or "torch" in card["backend"]
@@ -38,7 +38,7 @@ def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
     assert response.json()["error"]["code"] == "model_not_found"
 
 
-def test_the_process_lives(client: httpx.Client) -> None:
+def test_the_liveness_probe_succeeds(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
 
 

@@ -19,7 +19,7 @@ from tests.support.commands import done, without_onnx
 from tests.support.error_answers import assert_refused
 
 
-def test_the_model_is_given_as_onnx(client: httpx.Client, grey: Transformer) -> None:
+def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) -> None:
     response = client.get("/v1/models/grey/onnx")
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/octet-stream"
@@ -30,17 +30,17 @@ def test_the_model_is_given_as_onnx(client: httpx.Client, grey: Transformer) -> 
 def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path) -> None:
     settings = Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))
     client = TestClient(build(settings, served_models(settings)))
-    told = client.get("/v1/models/серый/onnx").headers["content-disposition"]
-    assert told == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
+    found = client.get("/v1/models/серый/onnx").headers["content-disposition"]
+    assert found == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
-def test_its_size_is_told_before_it_is_fetched(client: httpx.Client) -> None:
+def test_its_size_is_in_the_model_card(client: httpx.Client) -> None:
     head = client.head("/v1/models/grey/onnx")
     assert (head.status_code, head.content) == (200, b"")
     assert int(head.headers["content-length"]) == len(client.get("/v1/models/grey/onnx").content)
 
 
-def test_who_has_it_is_not_sent_it_again(client: httpx.Client) -> None:
+def test_an_unchanged_file_is_not_sent_again(client: httpx.Client) -> None:
     tag = client.get("/v1/models/grey/onnx").headers["etag"]
     again = client.get("/v1/models/grey/onnx", headers={"if-none-match": tag})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
@@ -63,8 +63,8 @@ def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
 
 
 def test_the_command_writes_the_same_file(client: httpx.Client, grey_directory: Path, tmp_path: Path) -> None:
-    told = done("export", grey_directory, tmp_path / "step.onnx")
-    assert told.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
+    found = done("export", grey_directory, tmp_path / "step.onnx")
+    assert found.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
     assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(client.get("/v1/models/grey/onnx").content)
 
 

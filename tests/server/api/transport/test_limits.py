@@ -1,4 +1,4 @@
-"""What comes before a request is one: heads too long, too slow or no HTTP, bodies that never come, idle connections."""
+"""Limits below HTTP: heads that are too long, too slow or no HTTP, bodies that never arrive, idle connections."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,25 +8,37 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.server.api.routes.test_metrics import Numbers
 from tests.support.error_answers import answer_of, assert_refused
-from tests.support.patience import PATIENCE
+from tests.support.metrics_reader import Metrics
 from tests.support.running_server import Server, serve
-from tests.support.sockets import answer, post, rest, wire
+from tests.support.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.waiting import PATIENCE
 from tests.support.websocket_client import connected
 
-MOST = 4096  # bytes of a head
+MAX_HEAD = 4096  # bytes of a head
 URL = "/v1/images/generations"
 TOO_LONG = {  # label: what is sent, status, code
-    "an address": (b"GET /" + b"a" * 2 * MOST + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
-    "an address without end": (b"GET /" + b"a" * 64 * MOST, 414, "address_too_long"),
-    "a query": (b"GET /healthz?" + b"a" * 2 * MOST + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
-    "a header": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 2 * MOST + b"\r\n\r\n", 431, "headers_too_long"),
-    "a header without end": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 64 * MOST, 431, "headers_too_long"),
-    "a name without end": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a" * 64 * MOST, 431, "headers_too_long"),
-    "many headers": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * MOST + b"\r\n", 431, "headers_too_long"),
+    "an address": (b"GET /" + b"a" * 2 * MAX_HEAD + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
+    "an address without end": (b"GET /" + b"a" * 64 * MAX_HEAD, 414, "address_too_long"),
+    "a query": (
+        b"GET /healthz?" + b"a" * 2 * MAX_HEAD + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+        414,
+        "address_too_long",
+    ),
+    "a header": (
+        b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 2 * MAX_HEAD + b"\r\n\r\n",
+        431,
+        "headers_too_long",
+    ),
+    "a header without end": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
+    "a name without end": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
+    "many headers": (
+        b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * MAX_HEAD + b"\r\n",
+        431,
+        "headers_too_long",
+    ),
     "a websocket's header": (
-        b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\na: " + b"a" * 2 * MOST + b"\r\n\r\n",
+        b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\na: " + b"a" * 2 * MAX_HEAD + b"\r\n\r\n",
         431,
         "headers_too_long",
     ),
@@ -54,83 +66,85 @@ NO_HTTP = {
 
 
 @pytest.fixture(scope="module")
-def narrow(grey_directory: Path) -> Iterator[Server]:
-    """Little patience with those who send slowly, and heads of four kilobytes."""
+def strict_server(grey_directory: Path) -> Iterator[Server]:
+    """Short timeouts, and heads of at most four kilobytes."""
     patience = ("--receive-timeout", "2.5", "--keep-alive-timeout", "1")
-    with serve(grey_directory, "--slots", "4", "--max-head-bytes", str(MOST), *patience) as server:
+    with serve(grey_directory, "--slots", "4", "--max-head-bytes", str(MAX_HEAD), *patience) as server:
         yield server
 
 
-def said(server: Server, data: bytes) -> bytes:
-    """What comes back for that until the server closes."""
-    with wire(server) as connection:
+def response_to(server: Server, data: bytes) -> bytes:
+    """Sends `data` and returns everything until the server closes the connection."""
+    with open_connection(server) as connection:
         connection.sendall(data)
-        return rest(connection)
+        return read_until_closed(connection)
 
 
 @pytest.fixture(scope="module")
-def late(narrow: Server) -> dict[str, bytes]:
-    """What is said to those who send slowly, all at the same time."""
+def late_responses(strict_server: Server) -> dict[str, bytes]:
+    """The responses to all slow clients, which wait for their timeouts at the same time."""
     with ThreadPoolExecutor(len(SLOW)) as pool:
-        return dict(zip(SLOW, pool.map(lambda sent: said(narrow, sent), SLOW.values()), strict=True))
+        return dict(zip(SLOW, pool.map(lambda sent: response_to(strict_server, sent), SLOW.values()), strict=True))
 
 
 @pytest.mark.parametrize("label", TOO_LONG)
-def test_a_long_head_is_refused(narrow: Server, label: str) -> None:
+def test_a_long_head_is_refused(strict_server: Server, label: str) -> None:
     sent, status, code = TOO_LONG[label]
-    assert_refused(answer(said(narrow, sent)), status, None, code)
+    assert_refused(parse_response(response_to(strict_server, sent)), status, None, code)
 
 
-def test_headers_without_end_behind_a_body_end_the_connection(narrow: Server) -> None:
-    """Perhaps in the middle of its answer, where no other may stand."""
+def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Server) -> None:
+    """Possibly in the middle of its response, where no other response may begin."""
     head = b"GET /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
-    with httpx.Client(base_url=narrow.url) as client:
-        before = Numbers(client).of("errors_total", code="headers_too_long")
-        said(narrow, head + b"a: b\r\n" * MOST)
-        assert Numbers(client).of("errors_total", code="headers_too_long") == before + 1
+    with httpx.Client(base_url=strict_server.url) as client:
+        before = Metrics(client).of("errors_total", code="headers_too_long")
+        response_to(strict_server, head + b"a: b\r\n" * MAX_HEAD)
+        assert Metrics(client).of("errors_total", code="headers_too_long") == before + 1
 
 
-def test_a_head_that_is_just_short_enough_is_taken(narrow: Server) -> None:
-    headers = {"a": "b" * (MOST - 200), "connection": "close"}
-    assert httpx.get(f"{narrow.url}/healthz", headers=headers).status_code == 200
+def test_a_head_within_the_limit_is_accepted(strict_server: Server) -> None:
+    headers = {"a": "b" * (MAX_HEAD - 200), "connection": "close"}
+    assert httpx.get(f"{strict_server.url}/healthz", headers=headers).status_code == 200
 
 
-def test_a_large_body_in_one_piece_with_its_head_is_no_long_head(narrow: Server) -> None:
-    with wire(narrow) as connection:
-        connection.sendall(post(URL, {"user": "x" * 50_000}, connection="close"))
-        assert answer(rest(connection)).status_code == 200
+def test_a_large_body_in_one_piece_with_its_head_is_no_long_head(strict_server: Server) -> None:
+    with open_connection(strict_server) as connection:
+        connection.sendall(post_request(URL, {"user": "x" * 50_000}, connection="close"))
+        assert parse_response(read_until_closed(connection)).status_code == 200
 
 
-def test_requests_in_one_piece_are_each_answered(narrow: Server) -> None:
-    both = post(URL, {"n": 1, "user": "x" * 3000}) + post(URL, {"n": 2, "user": "x" * 3000}, connection="close")
-    assert said(narrow, both).count(b"HTTP/1.1 200 OK") == 2
+def test_pipelined_requests_are_each_answered(strict_server: Server) -> None:
+    both = post_request(URL, {"n": 1, "user": "x" * 3000}) + post_request(
+        URL, {"n": 2, "user": "x" * 3000}, connection="close"
+    )
+    assert response_to(strict_server, both).count(b"HTTP/1.1 200 OK") == 2
 
 
 @pytest.mark.parametrize("label", NO_HTTP)
-def test_what_is_no_http_is_told_so(narrow: Server, label: str) -> None:
-    response = answer(said(narrow, NO_HTTP[label]))
+def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) -> None:
+    response = parse_response(response_to(strict_server, NO_HTTP[label]))
     assert_refused(response, 400, None, "invalid_http")
     assert len(response.headers["x-request-id"]) == 32
     assert response.headers["connection"] == "close"
 
 
-def test_a_handshake_of_the_websocket_library_is_refused_in_its_words(narrow: Server) -> None:
-    with wire(narrow) as connection:
+def test_an_incomplete_websocket_handshake_is_refused(strict_server: Server) -> None:
+    with open_connection(strict_server) as connection:
         connection.sendall(
             b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
         )
-        assert rest(connection).startswith(b"HTTP/1.1 400 Bad Request")
+        assert read_until_closed(connection).startswith(b"HTTP/1.1 400 Bad Request")
 
 
 @pytest.mark.parametrize("label", list(SLOW)[1:])
-def test_a_head_or_body_that_does_not_come_in_time_is_refused(late: dict[str, bytes], label: str) -> None:
-    assert_refused(answer(late[label]), 408, None, "receive_timeout")
+def test_a_head_or_body_that_does_not_come_in_time_is_refused(late_responses: dict[str, bytes], label: str) -> None:
+    assert_refused(parse_response(late_responses[label]), 408, None, "receive_timeout")
 
 
-def test_a_body_that_drips_is_refused(narrow: Server) -> None:
-    """Each byte comes soon after the one before; all together take too long."""
-    with wire(narrow) as connection:
-        connection.sendall(post(URL, {})[:-2].replace(b"length: 2", b"length: 9999"))
+def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
+    """Each byte arrives soon after the one before; the whole body takes too long."""
+    with open_connection(strict_server) as connection:
+        connection.sendall(post_request(URL, {})[:-2].replace(b"length: 2", b"length: 9999"))
         connection.settimeout(0.2)
         data = b""
         while not data:
@@ -140,44 +154,44 @@ def test_a_body_that_drips_is_refused(narrow: Server) -> None:
             except TimeoutError:
                 continue
         connection.settimeout(PATIENCE)
-        data += rest(connection)
-    assert_refused(answer(data), 408, None, "receive_timeout")
+        data += read_until_closed(connection)
+    assert_refused(parse_response(data), 408, None, "receive_timeout")
 
 
-def test_a_connection_that_says_nothing_is_closed(late: dict[str, bytes]) -> None:
-    assert late["nothing"] == b""
+def test_a_connection_that_sends_nothing_is_closed(late_responses: dict[str, bytes]) -> None:
+    assert late_responses["nothing"] == b""
 
 
-def test_an_idle_connection_is_closed(narrow: Server) -> None:
-    assert said(narrow, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
+def test_an_idle_connection_is_closed(strict_server: Server) -> None:
+    assert response_to(strict_server, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
 
 
-def test_a_connection_whose_refused_body_never_comes_is_closed(narrow: Server) -> None:
+def test_a_connection_whose_refused_body_never_comes_is_closed(strict_server: Server) -> None:
     head = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n"
-    assert said(narrow, head).startswith(b"HTTP/1.1 404 Not Found")
-    assert said(narrow, head + b"x").startswith(b"HTTP/1.1 404 Not Found")
+    assert response_to(strict_server, head).startswith(b"HTTP/1.1 404 Not Found")
+    assert response_to(strict_server, head + b"x").startswith(b"HTTP/1.1 404 Not Found")
 
 
-def test_a_connection_whose_refused_body_came_late_is_closed(narrow: Server) -> None:
-    with wire(narrow) as connection:
+def test_a_connection_whose_refused_body_came_late_is_closed(strict_server: Server) -> None:
+    with open_connection(strict_server) as connection:
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nx")
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 Not Found")
         connection.sendall(b"x")
-        assert b"HTTP" not in rest(connection)
+        assert b"HTTP" not in read_until_closed(connection)
 
 
-def test_a_websocket_to_a_long_address_is_refused(narrow: Server) -> None:
-    with pytest.raises(InvalidStatus) as refused, connected(narrow.url, "/" + "a" * 2 * MOST):
+def test_a_websocket_to_a_long_address_is_refused(strict_server: Server) -> None:
+    with pytest.raises(InvalidStatus) as refused, connected(strict_server.url, "/" + "a" * 2 * MAX_HEAD):
         pass
     assert_refused(answer_of(refused.value), 414, None, "address_too_long")
 
 
-def test_an_open_websocket_may_say_nothing_for_longer(narrow: Server) -> None:
-    with connected(narrow.url) as painter:
-        assert said(narrow, b"") == b""  # as long as a connection may be silent
-        assert painter.paint(type="generate").order[-1] == "done"
+def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> None:
+    with connected(strict_server.url) as websocket:
+        assert response_to(strict_server, b"") == b""  # until the timeout of a silent connection
+        assert websocket.paint(type="generate").order[-1] == "done"
 
 
-def test_nobody_else_notices(narrow: Server) -> None:
-    assert httpx.post(f"{narrow.url}{URL}", json={}).status_code == 200
-    assert not [line for line in narrow.log if "Traceback" in line]
+def test_other_clients_are_still_served(strict_server: Server) -> None:
+    assert httpx.post(f"{strict_server.url}{URL}", json={}).status_code == 200
+    assert not [line for line in strict_server.log if "Traceback" in line]

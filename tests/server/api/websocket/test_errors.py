@@ -8,7 +8,7 @@ import pytest
 from tests.support.error_answers import assert_error
 from tests.support.pictures import encode, noise, text
 from tests.support.running_server import Server
-from tests.support.websocket_client import Painter, connected
+from tests.support.websocket_client import WebsocketClient, connected
 
 IMAGE = text(encode(noise(7, 5)))
 
@@ -57,47 +57,47 @@ JOBS = {  # label: a job, the parameter that is named, the code
 
 
 @pytest.fixture
-def painter(server: Server) -> Iterator[Painter]:
-    with connected(server.url) as painter:
-        yield painter
+def websocket(server: Server) -> Iterator[WebsocketClient]:
+    with connected(server.url) as websocket:
+        yield websocket
 
 
 @pytest.mark.parametrize("label", MESSAGES)
-def test_a_message_that_makes_no_sense_is_told_so(painter: Painter, label: str) -> None:
+def test_an_invalid_message_is_answered_with_an_error(websocket: WebsocketClient, label: str) -> None:
     message, param, code = MESSAGES[label]
-    painter.socket.send(json.dumps(message) if isinstance(message, dict) else message)
-    (error,) = painter.hear().messages
+    websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
+    (error,) = websocket.receive().messages
     assert (error["type"], error.get("id")) == ("error", None)
     assert_error(error, param, code)
 
 
 @pytest.mark.parametrize("label", JOBS)
-def test_a_bad_job_is_told_by_its_id(painter: Painter, label: str) -> None:
+def test_an_invalid_job_is_answered_with_an_error_for_its_id(websocket: WebsocketClient, label: str) -> None:
     fields, param, code = JOBS[label]
-    (error,) = painter.paint(id="mine", **fields).messages
+    (error,) = websocket.paint(id="mine", **fields).messages
     assert (error["type"], error["id"]) == ("error", "mine")
     assert_error(error, param, code)
 
 
-def test_the_connection_lives_on(painter: Painter) -> None:
+def test_the_connection_survives_invalid_messages(websocket: WebsocketClient) -> None:
     for message, _, _ in MESSAGES.values():
-        painter.socket.send(json.dumps(message) if isinstance(message, dict) else message)
-    painter.hear_ends(len(MESSAGES))
-    assert painter.paint(type="generate").order[-1] == "done"
+        websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
+    websocket.receive_until_finished(len(MESSAGES))
+    assert websocket.paint(type="generate").order[-1] == "done"
 
 
-def test_an_id_that_runs_is_refused(painter: Painter) -> None:
-    painter.send_together({"type": "generate", "id": "a", "n": 500}, {"type": "generate", "id": "a"})
-    while painter.hear().order[-1] != "error":
+def test_an_id_in_use_is_refused(websocket: WebsocketClient) -> None:
+    websocket.send_together({"type": "generate", "id": "a", "n": 500}, {"type": "generate", "id": "a"})
+    while websocket.receive().order[-1] != "error":
         pass
-    assert_error(painter.jobs["a"].messages[-1], "id", "invalid_value")
+    assert_error(websocket.jobs["a"].messages[-1], "id", "invalid_value")
 
 
-def test_the_job_of_a_refused_id_goes_on(painter: Painter) -> None:
-    painter.send_together({"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"})
-    assert painter.hear_ends(2)["a"].images().shape == (100, 35)
+def test_the_job_that_uses_an_id_continues_after_a_refused_one(websocket: WebsocketClient) -> None:
+    websocket.send_together({"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"})
+    assert websocket.receive_until_finished(2)["a"].images().shape == (100, 35)
 
 
-def test_an_id_is_free_after_its_error(painter: Painter) -> None:
-    painter.paint(type="generate", id="a", n=0)
-    assert painter.paint(type="generate", id="a").order[-1] == "done"
+def test_an_id_is_free_after_its_error(websocket: WebsocketClient) -> None:
+    websocket.paint(type="generate", id="a", n=0)
+    assert websocket.paint(type="generate", id="a").order[-1] == "done"

@@ -1,51 +1,74 @@
-"""So many frames a second over all websockets, where a setting says so."""
+"""At most so many frames a second over all websockets, where a setting says so."""
 
 import asyncio
-import time
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from scanline.server.api import rate_limit
 from scanline.server.api.rate_limit import FrameThrottle
-from tests.support.running_server import serve
+from scanline.server.engine.client.engine_client import EngineClient
 from tests.support.websocket_client import connected
 
-
-def seconds(pace: FrameThrottle, *frames: int) -> float:
-    """That so many websockets take which send these frames at once."""
-
-    async def send() -> None:
-        await asyncio.gather(*(pace.pause(count) for count in frames))
-
-    began = time.monotonic()
-    asyncio.run(send())
-    return time.monotonic() - began
+IMAGES, SLOTS = 200, 64
 
 
-def test_frames_take_their_time() -> None:
-    assert seconds(FrameThrottle(1000), 200) >= 0.2
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses in seconds, which are recorded instead of slept; the clock stands still."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 7.0))
+    monkeypatch.setattr(rate_limit, "asyncio", SimpleNamespace(sleep=sleep))
+    return pauses
 
 
-def test_all_websockets_share_it() -> None:
-    assert seconds(FrameThrottle(1000), 100, 100, 100) >= 0.3
+def send(throttle: FrameThrottle, *frames: int) -> None:
+    """Several websockets send so many frames each, at the same moment."""
+
+    async def send_all() -> None:
+        for count in frames:
+            await throttle.pause(count)
+
+    asyncio.run(send_all())
 
 
-def test_without_a_rate_nobody_pauses() -> None:
-    pace = FrameThrottle(None)
-    assert seconds(pace, 10**9) < 5
-    assert pace.seconds_per_frame == 0
+def test_frames_are_followed_by_a_pause_of_their_duration(pauses: list[float]) -> None:
+    send(FrameThrottle(1000), 200)
+    assert pauses == pytest.approx([0.2])
 
 
-def test_what_is_painted_meanwhile_is_merged(grey_directory: Path) -> None:
-    with (
-        serve(grey_directory, "--slots", "64") as free,
-        serve(grey_directory, "--slots", "64", "--max-frames-per-second", "100") as slow,
-        connected(free.url) as unpaced,
-        connected(slow.url) as paced,
-    ):
-        fast = unpaced.paint(type="generate", n=64, seed=7)
-        began = time.monotonic()
-        told = paced.paint(type="generate", n=64, seed=7)
-        assert time.monotonic() - began >= 0.6
-    np.testing.assert_array_equal(told.images(), fast.images())
-    assert told.messages[-1]["type"] == "done"
+def test_all_websockets_share_the_rate(pauses: list[float]) -> None:
+    send(FrameThrottle(1000), 100, 100, 100)
+    assert pauses == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_without_a_rate_there_is_no_pause(pauses: list[float]) -> None:
+    send(FrameThrottle(None), 10**9)
+    assert pauses == []
+
+
+def test_what_is_painted_during_a_pause_is_merged(
+    in_process_server: tuple[str, EngineClient], grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pause lasts until everything is painted: only images of the first frames have a second one.
+
+    A tick paints at most 32 of 35 bytes, so that without merging every image has two frames or more.
+    """
+    url, engine = in_process_server
+
+    async def pause_until_all_is_painted(throttle: FrameThrottle, frames: int) -> None:
+        while any(job.images_left for job in engine.jobs.values()):
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(FrameThrottle, "pause", pause_until_all_is_painted)
+    with connected(url) as websocket:
+        job = websocket.paint(type="generate", n=IMAGES, seed=7)
+    assert IMAGES <= len(job.frames) <= IMAGES + SLOTS
+    np.testing.assert_array_equal(job.images(), paint(grey, IMAGES, seed=7).images)

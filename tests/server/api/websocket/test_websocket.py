@@ -1,4 +1,4 @@
-"""The websocket /v1/images/stream: pixels as they are painted, message by message."""
+"""The websocket /v1/images/stream sends pixels as they are painted."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.running_server import Server
-from tests.support.websocket_client import Painter, connected
+from tests.support.websocket_client import WebsocketClient, connected
 
 IMAGE = noise(7, 5)
 HOLE = np.full((7, 5), 255, np.uint8)
@@ -16,13 +16,13 @@ HOLE[2:5, 1:3] = 0
 
 
 @pytest.fixture
-def painter(server: Server) -> Iterator[Painter]:
-    with connected(server.url) as painter:
-        yield painter
+def websocket(server: Server) -> Iterator[WebsocketClient]:
+    with connected(server.url) as websocket:
+        yield websocket
 
 
-def test_a_job_begins_with_what_it_is(painter: Painter) -> None:
-    assert painter.paint(type="generate", id="a", n=2, seed=7).messages[0] == {
+def test_a_job_begins_with_its_description(websocket: WebsocketClient) -> None:
+    assert websocket.paint(type="generate", id="a", n=2, seed=7).messages[0] == {
         "type": "started",
         "id": "a",
         "job": 0,
@@ -35,97 +35,99 @@ def test_a_job_begins_with_what_it_is(painter: Painter) -> None:
     }
 
 
-def test_a_drawn_seed_is_told(painter: Painter) -> None:
-    drawn = painter.paint(type="generate", n=2)
-    again = painter.paint(type="generate", n=2, seed=drawn.messages[0]["seed"])
+def test_a_drawn_seed_is_returned(websocket: WebsocketClient) -> None:
+    drawn = websocket.paint(type="generate", n=2)
+    again = websocket.paint(type="generate", n=2, seed=drawn.messages[0]["seed"])
     np.testing.assert_array_equal(again.images(), drawn.images())
 
 
-def test_an_image_is_told_after_its_last_frame(painter: Painter) -> None:
-    order = painter.paint(type="generate", n=70, seed=7).order
+def test_the_image_message_follows_the_last_frame(websocket: WebsocketClient) -> None:
+    order = websocket.paint(type="generate", n=70, seed=7).order
     last = {what: place for place, what in enumerate(order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
 
 
-def test_every_image_is_told_once(painter: Painter) -> None:
-    order = painter.paint(type="generate", n=70, seed=7).order
+def test_every_image_has_one_message(websocket: WebsocketClient) -> None:
+    order = websocket.paint(type="generate", n=70, seed=7).order
     assert sorted(what for what in order if what.startswith("image")) == sorted(f"image {i}" for i in range(70))
 
 
-def test_a_job_ends_with_done(painter: Painter) -> None:
-    job = painter.paint(type="generate", id="a")
+def test_a_job_ends_with_done(websocket: WebsocketClient) -> None:
+    job = websocket.paint(type="generate", id="a")
     assert job.messages[-1] == {"type": "done", "id": "a"}
     assert (job.order[0], job.order[-1]) == ("started", "done")
 
 
-def test_frames_concatenate_to_the_images_of_a_post(painter: Painter, client: httpx.Client) -> None:
-    streamed = painter.paint(type="generate", n=70, seed=7, temperature=0.8).images()
+def test_frames_concatenate_to_the_images_of_a_post_request(websocket: WebsocketClient, client: httpx.Client) -> None:
+    streamed = websocket.paint(type="generate", n=70, seed=7, temperature=0.8).images()
     posted = client.post("/v1/images/generations", json={"n": 70, "seed": 7, "temperature": 0.8}).json()
     np.testing.assert_array_equal(streamed, painted(posted).reshape(70, 35))
 
 
-def test_bits_per_dim_are_those_of_a_post(painter: Painter, client: httpx.Client) -> None:
-    told = [message for message in painter.paint(type="generate", n=3, seed=7).messages if message["type"] == "image"]
+def test_bits_per_dim_are_those_of_a_post(websocket: WebsocketClient, client: httpx.Client) -> None:
+    received = [
+        message for message in websocket.paint(type="generate", n=3, seed=7).messages if message["type"] == "image"
+    ]
     posted = client.post("/v1/images/generations", json={"n": 3, "seed": 7}).json()
-    assert {message["index"]: message["bits_per_dim"] for message in told} == {
+    assert {message["index"]: message["bits_per_dim"] for message in received} == {
         each["index"]: each["bits_per_dim"] for each in posted["data"]
     }
 
 
-def test_a_completion_tells_its_known_bytes_too(painter: Painter) -> None:
-    images = painter.paint(type="complete", image=text(encode(IMAGE)), keep_rows=4, n=3, seed=7).images()
+def test_a_completion_sends_its_known_bytes(websocket: WebsocketClient) -> None:
+    images = websocket.paint(type="complete", image=text(encode(IMAGE)), keep_rows=4, n=3, seed=7).images()
     np.testing.assert_array_equal(images.reshape(3, 7, 5)[:, :4], np.stack([IMAGE[:4]] * 3))
 
 
-def test_completions_are_those_of_a_post(painter: Painter, client: httpx.Client) -> None:
+def test_completions_are_those_of_a_post(websocket: WebsocketClient, client: httpx.Client) -> None:
     fields = {"image": [text(encode(IMAGE)), text(encode(IMAGE.T.reshape(7, 5)))], "mask": text(encode(HOLE))}
-    streamed = painter.paint(type="complete", n=2, seed=7, **fields).images()
+    streamed = websocket.paint(type="complete", n=2, seed=7, **fields).images()
     posted = client.post("/v1/images/edits", json={"n": 2, "seed": 7, **fields}).json()
     np.testing.assert_array_equal(streamed, painted(posted).reshape(4, 35))
 
 
-def test_colour_is_told_with_its_channels(colour_server: Server, colour_client: httpx.Client) -> None:
-    with connected(colour_server.url) as painter:
-        job = painter.paint(type="generate", seed=7)
+def test_colour_images_have_three_channels(colour_server: Server, colour_client: httpx.Client) -> None:
+    with connected(colour_server.url) as websocket:
+        job = websocket.paint(type="generate", seed=7)
     posted = colour_client.post("/v1/images/generations", json={"seed": 7}).json()
     assert job.messages[0]["channels"] == 3
     assert job.image(0) == painted(posted).tobytes()
 
 
-def test_ids_count_from_zero_where_none_is_given(painter: Painter) -> None:
+def test_default_ids_count_from_zero(websocket: WebsocketClient) -> None:
     for _ in range(3):
-        painter.send(type="generate")
-    assert set(painter.hear_ends(3)) == {0, 1, 2}
+        websocket.send(type="generate")
+    assert set(websocket.receive_until_finished(3)) == {0, 1, 2}
 
 
-def test_every_connection_counts_for_itself(server: Server, painter: Painter) -> None:
-    painter.paint(type="generate")
+def test_every_connection_counts_its_own_jobs(server: Server, websocket: WebsocketClient) -> None:
+    websocket.paint(type="generate")
     with connected(server.url) as other:
         assert other.paint(type="generate").messages[0]["id"] == 0
 
 
-def test_a_default_id_is_none_that_is_taken(painter: Painter) -> None:
-    painter.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"})
-    assert set(painter.hear_ends(2)) == {0, 1}
+def test_a_default_id_is_an_unused_one(websocket: WebsocketClient) -> None:
+    websocket.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"})
+    assert set(websocket.receive_until_finished(2)) == {0, 1}
 
 
-def test_jobs_run_side_by_side(painter: Painter) -> None:
-    painter.send_together({"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"})
-    jobs = painter.hear_ends(1)
+def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
+    websocket.send_together({"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"})
+    jobs = websocket.receive_until_finished(1)
     assert jobs["short"].order[-1] == "done"
     assert jobs["long"].order[-1] != "done"
 
 
-def test_jobs_side_by_side_do_not_mix(painter: Painter) -> None:
+def test_concurrent_jobs_do_not_mix(websocket: WebsocketClient) -> None:
     for seed in range(4):
-        painter.send(type="generate", id=f"seed {seed}", n=30, seed=seed)
-    together = painter.hear_ends(4)
+        websocket.send(type="generate", id=f"seed {seed}", n=30, seed=seed)
+    together = websocket.receive_until_finished(4)
     for seed in range(4):
         np.testing.assert_array_equal(
-            together[f"seed {seed}"].images(), painter.paint(type="generate", n=30, seed=seed).images()
+            together[f"seed {seed}"].images(), websocket.paint(type="generate", n=30, seed=seed).images()
         )
 
 
-def test_an_id_that_is_done_can_be_used_again(painter: Painter) -> None:
-    first, second = (painter.paint(type="generate", id="a").messages for _ in range(2))
+def test_an_id_that_is_done_can_be_used_again(websocket: WebsocketClient) -> None:
+    first, second = (websocket.paint(type="generate", id="a").messages for _ in range(2))
     assert [messages[0]["job"] for messages in (first, second)] == [0, 1]

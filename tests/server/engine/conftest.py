@@ -1,0 +1,32 @@
+"""One engine process for all tests of this folder that do not need one of their own."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.engines import FaultyOptions, RecordingClient
+
+TIMEOUT = 10  # seconds, which no tick takes on a machine however busy
+
+
+@pytest.fixture(scope="package")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="package")
+def signal_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a test writes the number of the signal that the engine sends itself."""
+    return tmp_path_factory.mktemp("engine") / "signal"
+
+
+@pytest.fixture(scope="package")
+def faulty_engine(runner: asyncio.Runner, grey_directory: Path, signal_file: Path) -> Iterator[RecordingClient]:
+    """An engine of four slots that crashes on request, and is restarted each time."""
+    options = FaultyOptions(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, signal_file=signal_file)
+    engine = runner.run(RecordingClient(options).started())
+    yield engine
+    runner.run(engine.close())

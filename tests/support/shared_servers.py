@@ -1,0 +1,45 @@
+"""Options of the servers that several test modules share (tests/server/conftest.py starts them)."""
+
+LONG = 100_000  # images: minutes of work in one job
+
+# full_queue_server: few slots, and room for exactly one job of LONG images
+QUEUE_SLOTS = 4
+FULL_QUEUE = {"slots": QUEUE_SLOTS, "max-waiting-images": LONG - QUEUE_SLOTS, "max-images-per-request": LONG}
+
+# limited_server: room for many long jobs, and every limit on websockets
+LIMITED_SLOTS, MAX_WEBSOCKETS, MAX_JOBS, MAX_MESSAGES, MAX_BODY_BYTES = 4, 3, 12, 100, 20_000
+LIMITED = {
+    "slots": LIMITED_SLOTS,
+    "max-waiting-images": 20 * LONG,
+    "max-images-per-request": LONG,
+    "max-websockets": MAX_WEBSOCKETS,
+    "max-jobs-per-websocket": MAX_JOBS,
+    "max-messages-per-second": MAX_MESSAGES,
+    "max-body-bytes": MAX_BODY_BYTES,
+}
+
+# guarded_server: keys, allowed origins, a small body limit, and a log of everything as JSON
+KEY, SECOND_KEY = "sk-7?>~key/+", "sk-second"  # base64 and base64url write the first one differently
+PAGE, SECOND_PAGE = "https://page.example", "http://localhost:3000"  # allowed origins
+GUARDED_SLOTS = 4
+GUARDED = {
+    "slots": GUARDED_SLOTS,
+    "max-images-per-request": LONG,
+    "max-waiting-images": LONG,
+    "max-body-bytes": 100_000,
+    "log-format": "json",
+    "log-level": "debug",
+    "api-key": [KEY, SECOND_KEY],
+    "allow-origin": [PAGE, SECOND_PAGE],
+}
+
+
+def bearer(key: str) -> dict[str, str]:
+    """The Authorization header of a key."""
+    return {"authorization": f"Bearer {key}"}
+
+
+def arguments(options: dict[str, object]) -> list[str]:
+    """Options as command line arguments; a list repeats its option."""
+    pairs = ((name, one) for name, value in options.items() for one in (value if isinstance(value, list) else [value]))
+    return [f"--{name}={value}" for name, value in pairs]
