@@ -1,4 +1,4 @@
-"""The one file that builds the FastAPI application: routes and what lies around them, the error shape."""
+"""Builds the FastAPI application: its middleware, its routes, and the engines' start and end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,21 +7,18 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from starlette.middleware import Middleware
 
 from scanline.server.api import errors, openapi
-from scanline.server.api.metrics import registry
 from scanline.server.api.middleware import origins
-from scanline.server.api.middleware.access_log import LogRequests
-from scanline.server.api.middleware.auth import Keys
-from scanline.server.api.middleware.body_limit import BodyLimit
-from scanline.server.api.middleware.draining import Door
-from scanline.server.api.middleware.exceptions import CatchFaults
-from scanline.server.api.middleware.http_metrics import CountHttp, HttpCounters
-from scanline.server.api.middleware.request_id import RequestIds
-from scanline.server.api.middleware.security_headers import SecurityHeaders
-from scanline.server.api.middleware.websocket_limit import WebsocketLimit
+from scanline.server.api.middleware.auth import ApiKeyMiddleware
+from scanline.server.api.middleware.draining import DrainingMiddleware
+from scanline.server.api.middleware.exceptions import ExceptionMiddleware
+from scanline.server.api.middleware.limits import BodyLimitMiddleware, WebsocketLimitMiddleware
+from scanline.server.api.middleware.observe import HttpCounters, ObservingMiddleware
+from scanline.server.api.middleware.request_id import RequestIdMiddleware
+from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
 from scanline.server.api.routes import health, images, metrics, models, onnx, page, websocket
-from scanline.server.api.tracing import Traced
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.registry import ModelRegistry
 from scanline.server.settings import Settings
@@ -29,7 +26,7 @@ from scanline.server.settings import Settings
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-ABOUT = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
+DESCRIPTION = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
 
 
 def build(
@@ -38,8 +35,9 @@ def build(
     lifecycle: Lifecycle | None = None,
     traces: "TracerProvider | None" = None,
 ) -> FastAPI:
-    """The application; its engines live from its start-up to its shutdown, spans of its requests go into `traces`."""
+    """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans."""
     lifecycle = lifecycle or Lifecycle()
+    counters = HttpCounters()
     engines = [model.engine for model in served.all.values()]
 
     @asynccontextmanager
@@ -52,28 +50,49 @@ def build(
         if traces is not None:
             await asyncio.to_thread(traces.shutdown)
 
-    app = FastAPI(title="Scanline", version=version("scanline"), lifespan=lifespan, description=ABOUT)
-    # the innermost first: each one added lies around the others
-    app.add_middleware(WebsocketLimit, most=settings.max_websockets)
-    app.add_middleware(Door, lifecycle=lifecycle)
-    app.add_middleware(BodyLimit, most=settings.max_body_bytes, seconds=settings.receive_timeout)
-    if settings.api_keys:
-        app.add_middleware(Keys, keys=settings.api_keys)
-    origins.install(app, settings.allow_origins)  # around the keys: a preflight has none
-    http = app.state.counters = HttpCounters()
-    app.add_middleware(CatchFaults)
-    app.add_middleware(SecurityHeaders)
-    app.add_middleware(CountHttp, counters=http)
-    app.add_middleware(LogRequests)
-    if traces is not None:
-        app.add_middleware(Traced, tracer=traces.get_tracer("scanline"))
-    app.add_middleware(RequestIds)  # the outermost: whatever others answer has an id
+    app = FastAPI(
+        title="Scanline",
+        version=version("scanline"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        middleware=_middleware(settings, lifecycle, counters, traces),
+    )
+    app.state.counters = counters
     errors.install(app)
-    openapi.install(app, wants_key=bool(settings.api_keys))
-    for part in (images, onnx, models):  # onnx before models, whose last path takes all
-        app.include_router(part.router(served))
-    app.include_router(websocket.router(served, settings, lifecycle, http))
+    openapi.install(app, needs_key=bool(settings.api_keys))
+    app.include_router(images.router(served))
+    app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
+    app.include_router(models.router(served))
+    app.include_router(websocket.router(served, settings, lifecycle, counters))
     app.include_router(health.router(served, lifecycle))
-    app.include_router(metrics.router(registry(served, http)))
+    app.include_router(metrics.router(served, counters))
     page.install(app)
     return app
+
+
+def _middleware(
+    settings: Settings, lifecycle: Lifecycle, counters: HttpCounters, traces: "TracerProvider | None"
+) -> list[Middleware]:
+    """Return all middleware, the outermost first."""
+    tracer = None if traces is None else traces.get_tracer("scanline")
+    keys = [Middleware(ApiKeyMiddleware, keys=settings.api_keys)] if settings.api_keys else []
+    return [
+        # Outermost, so that every response and every log line has a request id.
+        Middleware(RequestIdMiddleware),
+        # Logs, counts and traces whatever the ones below answer, refusals included.
+        Middleware(ObservingMiddleware, counters=counters, tracer=tracer),
+        # Adds headers to every response, also to those of the exceptions below.
+        Middleware(SecurityHeadersMiddleware),
+        # Turns exceptions of everything below into error responses.
+        Middleware(ExceptionMiddleware),
+        # Outside of the API keys: a browser sends no key with a CORS preflight request.
+        *origins.middleware(settings.allow_origins),
+        # Before the body is read: a client without a key can upload nothing.
+        *keys,
+        # Outside of draining, which reads and discards the bodies that it refuses.
+        Middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.receive_timeout),
+        # Refuses new work while the server drains, and tracks accepted work until it is done.
+        Middleware(DrainingMiddleware, lifecycle=lifecycle),
+        # Innermost: only websockets that nothing else has refused count as open.
+        Middleware(WebsocketLimitMiddleware, max_open=settings.max_websockets, counters=counters),
+    ]

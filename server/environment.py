@@ -1,6 +1,6 @@
-"""SCANLINE_* variables that are no setting: a misspelt one must not leave a server open, or otherwise than was meant.
+"""Rejects SCANLINE_* variables that are not a setting: a misspelt one must not leave a server without its API key.
 
-Those that Kubernetes sets in every pod beside a service named scanline, or scanline-something, are not ours to judge.
+Variables that Kubernetes sets in every pod next to a service named scanline, or scanline-something, are accepted.
 """
 
 import re
@@ -10,27 +10,27 @@ from difflib import get_close_matches
 from scanline.server.settings import Settings
 
 PREFIX = "SCANLINE_"
-OF_A_SERVICE = re.compile(r"SCANLINE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP|SCTP))\w*")
+SERVICE_VARIABLE = re.compile(r"SCANLINE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP|SCTP))\w*")
 ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 def check(environment: Mapping[str, str], given: Container[str], settings: type[Settings] = Settings) -> None:
-    """ValueError with the nearest names for a variable that nobody reads; `given` are the settings that options set."""
+    """Raise ValueError for a variable that is not a setting; `given` are the settings that options set."""
     known = [name.upper() for name in settings.model_fields]
     for variable, value in environment.items():
         name = variable.upper()
         if name == "SCANLINE_PORT" and ADDRESS.match(value) and "port" not in given:
             raise ValueError(
-                f"{variable} is {value}, as Kubernetes sets it beside a service named scanline: "
+                f"{variable} is {value}, as Kubernetes sets it next to a service named scanline: "
                 "set it to a number in the pod, or enableServiceLinks to false"
             )
         setting = name.removeprefix(PREFIX)
-        if setting in (name, *known) or _of_a_service(name, value):
+        if setting in (name, *known) or _is_service_variable(name, value):
             continue
-        near = get_close_matches(setting, known, n=1)
-        hint = f"did you mean {PREFIX}{near[0]}?" if near else f"there are {PREFIX}{', '.join(known)}"
-        raise ValueError(f"{variable} is no setting: {hint}")
+        similar = get_close_matches(setting, known, n=1)
+        hint = f"did you mean {PREFIX}{similar[0]}?" if similar else f"the settings are {PREFIX}{', '.join(known)}"
+        raise ValueError(f"{variable} is not a setting: {hint}")
 
 
-def _of_a_service(name: str, value: str) -> bool:
-    return bool(OF_A_SERVICE.fullmatch(name) or (name.endswith("_PORT") and ADDRESS.match(value)))
+def _is_service_variable(name: str, value: str) -> bool:
+    return bool(SERVICE_VARIABLE.fullmatch(name) or (name.endswith("_PORT") and ADDRESS.match(value)))

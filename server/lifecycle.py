@@ -1,6 +1,6 @@
-"""The end of a server: nobody new is let in, those inside finish, and who cannot in time is told so.
+"""Draining: the server accepts no new work, requests in progress finish, and a timeout interrupts the rest.
 
-Knows no signal and no socket; `draining` is never taken back.
+Knows no signal and no socket. `draining` is set once and never cleared.
 """
 
 import asyncio
@@ -8,62 +8,62 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
-TELLING_SECONDS = 2.0  # for those whose time is up to be told so
+ERROR_RESPONSE_SECONDS = 2.0  # after the drain's timeout, for interrupted requests to send their error
 
 
-class TimeIsUpError(Exception):
-    """The server ends before this work could."""
+class DrainTimeoutError(Exception):
+    """The drain timed out before this work was done."""
 
 
 class Lifecycle:
-    """Who is inside, and whether others are let in."""
+    """The tasks that a drain waits for."""
 
     def __init__(self) -> None:
         self.draining = asyncio.Event()
-        self.inside: set[asyncio.Task[Any]] = set()
-        self.times: set[asyncio.Timeout] = set()
+        self.unfinished: set[asyncio.Task[Any]] = set()
+        self.timeouts: set[asyncio.Timeout] = set()  # of the interruptible ones
 
     @contextmanager
-    def presence(self) -> Iterator[None]:
-        """A draining server waits for the current task."""
+    def tracked(self) -> Iterator[None]:
+        """Let a drain wait for the current task until the context ends."""
         task = asyncio.current_task()
         assert task is not None
-        self.inside.add(task)
+        self.unfinished.add(task)
         try:
             yield
         finally:
-            self.inside.discard(task)
+            self.unfinished.discard(task)
 
     @asynccontextmanager
-    async def work(self) -> AsyncIterator[None]:
-        """Presence that ends with TimeIsUpError where a draining server cannot wait any longer."""
-        with self.presence():
-            time = asyncio.timeout(None)
+    async def interruptible(self) -> AsyncIterator[None]:
+        """As `tracked`; if the drain times out, DrainTimeoutError is raised in the context."""
+        with self.tracked():
+            timeout = asyncio.timeout(None)
             try:
-                async with time:
-                    self.times.add(time)
+                async with timeout:
+                    self.timeouts.add(timeout)
                     yield
             except TimeoutError as error:
-                if time.expired():
-                    raise TimeIsUpError from error
+                if timeout.expired():  # otherwise it is a TimeoutError of the work's own
+                    raise DrainTimeoutError from error
                 raise
             finally:
-                self.times.discard(time)
+                self.timeouts.discard(timeout)
 
-    async def drain(self, seconds: float) -> bool:
-        """Lets nobody in and returns when all have left; False where for some the time was up."""
+    async def drain(self, seconds: float) -> int:
+        """Return when all tasks have ended; the number that `seconds` were too short for."""
         self.draining.set()
-        if await self._left(seconds):
-            return True
-        for time in self.times:
-            time.reschedule(0)
-        await self._left(TELLING_SECONDS)
-        return False
+        await self._wait(seconds)
+        late = len(self.unfinished)
+        if late:
+            for timeout in self.timeouts:
+                timeout.reschedule(0)
+            await self._wait(ERROR_RESPONSE_SECONDS)
+        return late
 
-    async def _left(self, seconds: float) -> bool:
-        """Whether nobody is inside any more, after at most so many seconds."""
+    async def _wait(self, seconds: float) -> None:
+        """Return when no task is unfinished, at the latest after so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.inside:
-                    await asyncio.wait(self.inside)
-        return not self.inside
+                while self.unfinished:  # a task that is tracked meanwhile (a GET) is waited for, too
+                    await asyncio.wait(self.unfinished)

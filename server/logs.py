@@ -1,7 +1,7 @@
-"""How the processes of a server write their logs: one line a happening, for people or as JSON, all loggers alike.
+"""Logging of a server's processes: one line per event, human-readable or JSON, from all loggers alike.
 
-A line tells no key: paths stand in it as the routes have them, headers never, tracebacks without variables, and
-libraries are not heard below INFO, where some of them tell headers.
+No line contains an API key: paths are logged as the routes declare them, headers never, tracebacks without variables,
+and libraries only from INFO on, because some log headers at DEBUG.
 """
 
 import logging
@@ -15,24 +15,24 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 def configure(form: str, level: str) -> None:
-    """All loggers of this process write to standard error, from `level` (debug to error) on, as console or json."""
-    first: list[Any] = [
-        structlog.contextvars.merge_contextvars,  # request_id, and what else is known of the request in work
+    """Let all loggers of this process write to standard error: `form` is console or json, `level` debug to error."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,  # request_id, and what else was bound for the current request
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    renderers: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if form == "json":
-        last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        renderers += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
         plain = structlog.dev.plain_traceback
-        last += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+        renderers += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     handler = logging.StreamHandler()
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=first, processors=last))
-    lowest = level.upper()
-    logging.basicConfig(handlers=[handler], level=max(logging.INFO, logging.getLevelNamesMapping()[lowest]), force=True)
-    logging.getLogger("scanline").setLevel(lowest)
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[lowest]))
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers))
+    own = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(handlers=[handler], level=max(logging.INFO, own), force=True)
+    logging.getLogger("scanline").setLevel(own)
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, own))
     logging.captureWarnings(True)

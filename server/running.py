@@ -1,7 +1,7 @@
-"""From an application to a process that serves it until it is stopped, and how that process ends.
+"""Runs an application in this process until it is stopped, and returns the process's exit status.
 
-The first SIGTERM or SIGINT drains: nobody new is let in, what was accepted finishes, probes and metrics are answered
-meanwhile; then the sockets close. A second one ends the process at once. uvicorn's own handling of signals would close
+The first SIGTERM or SIGINT drains: new work is refused, accepted work finishes, probes and metrics are answered
+meanwhile; then the sockets close. A second signal ends the process at once. uvicorn's own signal handling would close
 every websocket at the first.
 """
 
@@ -14,67 +14,86 @@ from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 
-from scanline.server import descriptors
-from scanline.server.api import trace_exporter
-from scanline.server.api.transport import uvicorn_options
+from scanline.server.api.tracing import tracer_provider
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.app import build
 from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.registry import ModelRegistry
 from scanline.server.settings import Settings
 
-CLOSING_SECONDS = 3  # for connections to take what has been written to them
+CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections
+OTHER_DESCRIPTORS = 256  # besides websockets: other connections, the engines' pipes, files
 
 log = logging.getLogger("scanline.server")
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with signals left to us."""
+    """uvicorn without its signal handlers."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()
 
 
 async def run(settings: Settings, models: ModelRegistry, listening: socket.socket) -> int:
-    """Serves until a signal or the last engine's death; the exit status.
+    """Serve until a signal or the last engine's death; return the exit status.
 
-    0: stopped by a signal, and all that was accepted was answered. 1: some of it had to be told that its time was up,
-    or no engine is left. ValueError where no model can be loaded.
+    0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine is left. Raises
+    ValueError if no model can be loaded.
     """
-    descriptors.raise_limit(settings.max_websockets)
+    raise_descriptor_limit(settings.max_websockets)
     lifecycle = Lifecycle()
     engines = [model.engine for model in models.all.values()]
-    app = build(settings, models, lifecycle, trace_exporter.provider(settings.otlp_endpoint))
-    options = uvicorn_options.options(settings, app.state.counters)
+    app = build(settings, models, lifecycle, tracer_provider(settings.otlp_endpoint))
+    options = uvicorn_options(settings, app.state.counters)
     server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _signalled, number, lifecycle)
+        loop.add_signal_handler(number, _on_signal, number, lifecycle)
+
+    # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine is gone.
     serving = asyncio.create_task(server.serve(sockets=[listening]))
-    stopped, dead = asyncio.create_task(lifecycle.draining.wait()), asyncio.create_task(_all_gone(engines))
-    await asyncio.wait({serving, stopped, dead}, return_when=asyncio.FIRST_COMPLETED)
-    log.info("draining: %s requests, websockets and jobs are inside", len(lifecycle.inside))
-    all_answered = await lifecycle.drain(CLOSING_SECONDS if dead.done() else settings.drain_seconds)
-    if all_answered:
-        log.info("drained: nobody is inside")
+    signalled = asyncio.create_task(lifecycle.draining.wait())
+    engines_gone = asyncio.create_task(_all_gone(engines))
+    await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
+
+    log.info("draining: %s requests, websockets and jobs in progress", len(lifecycle.unfinished))
+    unfinished = await lifecycle.drain(CLOSING_SECONDS if engines_gone.done() else settings.drain_seconds)
+    if unfinished:
+        log.warning("drain timed out with %s unfinished", unfinished)
     else:
-        log.warning("drained, but for some who were inside the time was up")
-    in_peace = stopped.done() and all_answered and not dead.done()
+        log.info("drained")
+    was_orderly = signalled.done() and not unfinished and not engines_gone.done()
+
     server.should_exit = True
     await serving
-    if dead.done() and all(engine.load_error for engine in engines):
+    if engines_gone.done() and all(engine.load_error for engine in engines):
         raise ValueError("; ".join(str(engine.load_error) for engine in engines))
-    return 0 if in_peace else 1
+    return 0 if was_orderly else 1
+
+
+def raise_descriptor_limit(websockets: int) -> None:
+    """Raise this process's limit of open files to the system's; log a warning if that is too low for the websockets."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return
+    needed = websockets + OTHER_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_unlimited = hard == resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed) if is_unlimited else hard, hard))
+    if not is_unlimited and hard < needed:
+        log.warning("the limit of %s open files is too low for %s websockets: raise ulimit -n", hard, websockets)
 
 
 async def _all_gone(engines: Iterable[EngineHandle]) -> None:
-    """A server that has no engine left answers nobody: it leaves, and whoever supervises it starts a new one."""
+    """Return when every engine is gone for good: the server then exits, so that its supervisor restarts it."""
     for engine in engines:
         await engine.failed.wait()
 
 
-def _signalled(number: int, lifecycle: Lifecycle) -> None:
-    """The first signal drains; the second is what the system makes of it, and engines leave with their parent."""
+def _on_signal(number: int, lifecycle: Lifecycle) -> None:
+    """First signal: drain. Second: restore the default handler and re-raise; engines exit with this process."""
     if lifecycle.draining.is_set():
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)

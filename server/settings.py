@@ -1,4 +1,4 @@
-"""Settings of a server: from `scanline serve`'s options or SCANLINE_* variables, checked once, then fixed."""
+"""Settings of a server, from `scanline serve`'s options or SCANLINE_* variables: validated once, then frozen."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -12,23 +12,23 @@ from scanline.server.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-KEY = re.compile(r"[!-+\--~]+")  # printable ASCII but space and comma
+KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
 
 
 class Settings(BaseSettings):
-    """Each default stands here and nowhere else."""
+    """Every setting and its default, which stands nowhere else."""
 
     model_config = SettingsConfigDict(env_prefix="SCANLINE_", frozen=True, extra="forbid")
 
-    models: Annotated[tuple[str, ...], NoDecode] = (zoo.DEFAULT,)  # the first is for who names none
+    models: Annotated[tuple[str, ...], NoDecode] = (zoo.DEFAULT,)  # the first is the default of requests
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     device: Literal["auto", "cpu", "cuda"] = "auto"
     slots: Literal["auto"] | Positive = "auto"
     threads: Literal["auto"] | Positive = "auto"
     precision: PrecisionName = DEFAULT
-    engine_timeout: Seconds = 120  # a GPU's first tick compiles its kernels
+    engine_timeout: Seconds = 120  # includes compiling the kernels in a GPU's first tick
     load_timeout: Seconds = 600
     max_images_per_request: Positive = 1024
     max_waiting_images: Positive = 10_000
@@ -37,12 +37,12 @@ class Settings(BaseSettings):
     max_websockets: Positive = 4096
     max_jobs_per_websocket: Positive = 64
     max_messages_per_second: Positive = 1000
-    max_frames_per_second: Positive | None = None  # readers set the pace
+    max_frames_per_second: Positive | None = None  # None: as fast as clients read
     request_timeout: Seconds = 600
     receive_timeout: Seconds = 60
     keep_alive_timeout: Seconds = 5
-    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 25  # Kubernetes kills after 30
-    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # none: whoever reaches the port may paint
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 25  # Kubernetes kills a pod after 30
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # empty: no key is needed
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
     log_format: Format = "console"
     log_level: Level = "info"
@@ -51,7 +51,7 @@ class Settings(BaseSettings):
     @field_validator("models", "api_keys", "allow_origins", mode="before")
     @classmethod
     def _commas(cls, value: Any) -> Any:
-        """A variable's texts stand between commas."""
+        """A variable's values are separated by commas."""
         return value.split(",") if isinstance(value, str) else value
 
     @field_validator("models")
@@ -76,5 +76,5 @@ class Settings(BaseSettings):
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
             if not ORIGIN.fullmatch(origin):
-                raise ValueError(f"an origin is * or like https://example.com, no path, not {origin!r}")
+                raise ValueError(f"an origin must be * or like https://example.com, without a path, not {origin!r}")
         return origins

@@ -1,1 +1,1 @@
-"""The HTTP and websocket API: sockets, waiters, and the words of an answer. Knows no tensor."""
+"""The HTTP and websocket API: routes, middleware and uvicorn's transport. Knows no tensor."""

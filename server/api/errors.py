@@ -1,7 +1,7 @@
-"""The one error shape, for everything: {"error": {"message", "type", "param", "code"}}.
+"""The one shape of every error response: {"error": {"message", "type", "param", "code"}}.
 
-Our own refusals are raised as ApiError; the framework's (404, 405, validation) and faults of our own are
-turned into the same body here.
+Our own refusals are raised as ApiError; the framework's (404, 405, validation) and unexpected exceptions are turned
+into the same body here.
 """
 
 import logging
@@ -19,16 +19,15 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.disconnect import ClientGoneError
 from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
 from scanline.server.engine.client.job import EngineFailedError
-from scanline.server.lifecycle import TimeIsUpError
+from scanline.server.lifecycle import DrainTimeoutError
 
 log = logging.getLogger("scanline.server")
 
-AGAIN_IS_NO_BETTER = {"x-should-retry": "false"}  # the official clients ask again after every other 500
-PLAIN = re.compile(r"[\w\[\]-]{1,64}")  # names of fields that are worth repeating
-WANTED = {  # what pydantic's kinds of errors mean, after "PARAM must be"
+NO_RETRY = {"x-should-retry": "false"}  # without it the official clients retry every response of 500 and above
+FIELD_NAME = re.compile(r"[\w\[\]-]{1,64}")  # other names are not repeated in messages
+EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "bool_type": "true or false",
     "finite_number": "a finite number",
     "float_type": "a number",
@@ -40,14 +39,14 @@ WANTED = {  # what pydantic's kinds of errors mean, after "PARAM must be"
     "literal_error": "{expected}",
     "string_type": "text",
 }
-FRAMEWORK = {  # what its own refusals mean, by their status
-    404: ("not_found", "There is nothing at this address."),
-    405: ("method_not_allowed", "This address does not take this method."),
+FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals
+    404: ("not_found", "Not found."),
+    405: ("method_not_allowed", "Method not allowed."),
 }
 
 
 class ApiError(Exception):
-    """A refusal: one sentence, the parameter it is about, a code that programs can read."""
+    """An error response: its status, one sentence, the parameter it is about, a code that programs can read."""
 
     def __init__(
         self,
@@ -71,8 +70,12 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
 
+class ClientGoneError(Exception):
+    """The client closed its connection before it was answered."""
+
+
 def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
-    """The first thing that pydantic found wrong, as one sentence that names the parameter."""
+    """Return the first of pydantic's errors, as one sentence that names the parameter."""
     first = errors[0]
     kind, context = first["type"], first.get("ctx", {})
     place = [str(part) for part in first["loc"] if part != "body"]
@@ -87,20 +90,20 @@ def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
         return unknown_field(param)
     if kind == "missing":
         return InvalidInput(f"{param} is missing.", param, "missing_parameter")
-    if wanted := WANTED.get(kind):
-        return InvalidInput(f"{param} must be {wanted.format(**context)}.", param)
+    if expected := EXPECTED.get(kind):
+        return InvalidInput(f"{param} must be {expected.format(**context)}.", param)
     return InvalidInput(f"{param}: {first['msg'][0].lower()}{first['msg'][1:]}.", param)
 
 
 def unknown_field(name: str) -> InvalidInput:
-    """A field that nobody asked for, by its name where that is one."""
-    if PLAIN.fullmatch(name):
+    """The error for a field that the schema does not have; it repeats the name only if that is harmless."""
+    if FIELD_NAME.fullmatch(name):
         return InvalidInput(f"{name} is not a field of this request.", name, "unknown_parameter")
-    return InvalidInput("A field has a name that no field of this request has.", None, "unknown_parameter")
+    return InvalidInput("The request has an unknown field.", None, "unknown_parameter")
 
 
 def from_exception(error: Exception) -> ApiError:
-    """What a client is told of an exception that a request ended with."""
+    """Return the error response to a request that ended with this exception."""
     match error:
         case ApiError():
             return error
@@ -115,26 +118,26 @@ def from_exception(error: Exception) -> ApiError:
             message = "The model is not ready to paint; try again in a moment."
             return ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
         case ClientGoneError() | ClientDisconnect() | HTTPException(__cause__=ClientDisconnect()):
-            return ApiError(499, "The client has gone.", code="client_gone")
-        case TimeIsUpError():
-            message = "The server shut down before this was done; ask again, for the one that comes after it."
+            return ApiError(499, "The client closed the connection.", code="client_gone")
+        case DrainTimeoutError():
+            message = "The server shut down before this request was done; retry in a moment."
             return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
         case EngineFailedError():
-            return ApiError(500, str(error), code="engine_failed", headers=AGAIN_IS_NO_BETTER)
-        case HTTPException(__cause__=ApiError() as refused):  # the framework's wrapping of what reading a body raised
+            return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
+        case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body
             return refused
         case HTTPException(__cause__=ValueError() | RecursionError()):
             return ApiError(400, "The body is not valid JSON.", code="invalid_json")
         case HTTPException():
-            code, message = FRAMEWORK.get(error.status_code, (None, f"{error.detail}."))
+            code, message = FRAMEWORK_ERRORS.get(error.status_code, (None, f"{error.detail}."))
             return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
-    log.error("a request failed", exc_info=error)
-    message = "The server failed on this request; its log says why."
-    return ApiError(500, message, code="internal_error", headers=AGAIN_IS_NO_BETTER)
+    log.error("request failed", exc_info=error)
+    message = "Internal server error; the server's log has the details."
+    return ApiError(500, message, code="internal_error", headers=NO_RETRY)
 
 
 async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer of a middleware that lets a request, or a websocket not yet accepted, go no further."""
+    """Send the error in answer to a request, or to a websocket that is not accepted yet."""
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message})
         return
@@ -142,13 +145,13 @@ async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) ->
 
 
 def response(error: ApiError) -> JSONResponse:
-    """The answer to a request that ends with an error; the request's line in the log tells its code."""
+    """Return the error as a response; its code is added to the request's log line."""
     bind_contextvars(error=error.code or "other")
     return JSONResponse(error.body, error.status, error.headers)
 
 
 def install(app: FastAPI) -> None:
-    """Errors of `app` leave in the one shape; those that nobody expects are for CatchFaults."""
+    """Let `app` answer expected exceptions in the one shape; the others reach ExceptionMiddleware."""
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
         return response(from_exception(error))

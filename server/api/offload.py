@@ -1,4 +1,4 @@
-"""Pictures are decoded and encoded beside the event loop where they are many bytes: nobody else waits for them."""
+"""Decoding and encoding of pictures, in a thread if they are large, so that the event loop is not blocked."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,14 +6,14 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-AT_ONCE = 16_384  # bytes that are worked on in a few milliseconds
+INLINE_BYTES = 16_384  # take a few milliseconds: less than handing them to a thread is worth
 
 
-async def beside(size: int, work: Callable[[], Result]) -> Result:
-    """What `work` makes of so many bytes, in a thread where these are many."""
-    return work() if size <= AT_ONCE else await asyncio.to_thread(work)
+async def run_in_thread_if_large(size: int, work: Callable[[], Result]) -> Result:
+    """Return the result of `work` on `size` bytes, run in a thread if these are more than INLINE_BYTES."""
+    return work() if size <= INLINE_BYTES else await asyncio.to_thread(work)
 
 
 async def decoded(pictures: Sequence[bytes], decode: Callable[[], Result]) -> Result:
-    """What `decode` makes of the pictures."""
-    return await beside(sum(len(picture) for picture in pictures), decode)
+    """Return what `decode` makes of the pictures."""
+    return await run_in_thread_if_large(sum(len(picture) for picture in pictures), decode)

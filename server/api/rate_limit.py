@@ -1,39 +1,39 @@
-"""How fast messages come and go: what a client may send, and what all of them together are sent."""
+"""Rate limits: messages that one client sends, and frames sent to all clients together."""
 
 import asyncio
 import time
 
-NOW = 0.005  # seconds that are not worth a pause
+SHORTEST_PAUSE = 0.005  # seconds; a shorter pause is not worth a turn of the event loop
 
 
-class Pace:
-    """So many messages a second, and after a rest as many at once; knows one client, constant in size."""
+class TokenBucket:
+    """Allows `rate` messages per second of one client, and a burst of `rate` after a second of silence."""
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
-        self.saved, self.seen = float(rate), time.monotonic()
+        self.tokens, self.updated = float(rate), time.monotonic()
 
-    def allows_one_more(self) -> bool:
-        """Whether a message that comes now is within the rate; to be asked once for each."""
+    def take(self) -> bool:
+        """Take a token for a message that has just come; False if it exceeds the rate."""
         now = time.monotonic()
-        self.saved = min(self.rate, self.saved + (now - self.seen) * self.rate) - 1
-        self.seen = now
-        return self.saved >= 0
+        self.tokens = min(self.rate, self.tokens + (now - self.updated) * self.rate) - 1
+        self.updated = now
+        return self.tokens >= 0
 
 
-class FramePace:
-    """At most so many frames a second over all websockets, for where a reader who is behind does not hold them up.
+class FrameThrottle:
+    """Sends at most `rate` frames per second over all websockets; None: no limit.
 
-    Whoever has sent frames pauses for their time; what is painted meanwhile is merged into the next ones.
+    A websocket that has sent frames pauses for their time; what is painted meanwhile is merged into its next frames.
     """
 
     def __init__(self, rate: int | None) -> None:
-        self.each = 1 / rate if rate else 0.0
-        self.free_at = 0.0
+        self.seconds_per_frame = 1 / rate if rate else 0.0
+        self.free_at = 0.0  # when the frames sent so far, by any websocket, have used up their time
 
-    async def sent(self, frames: int) -> None:
-        """Returns when the next ones may be sent."""
+    async def pause(self, frames: int) -> None:
+        """Return when more may be sent by a websocket that has just sent `frames`."""
         now = time.monotonic()
-        self.free_at = max(now, self.free_at) + frames * self.each
-        if self.free_at - now > NOW:
+        self.free_at = max(now, self.free_at) + frames * self.seconds_per_frame
+        if self.free_at - now > SHORTEST_PAUSE:
             await asyncio.sleep(self.free_at - now)

@@ -1,7 +1,7 @@
-"""What the API is asked for and what it answers, field by field.
+"""The fields of requests and responses.
 
-Fields of the official Images API that mean nothing here are taken when harmless and refused with a sentence
-otherwise; an unknown field is an error, because a misspelt `temperature` must not pass in silence.
+Fields of the official Images API that have no effect here are accepted with their default values and refused with any
+other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
 """
 
 from typing import Annotated, Any, Literal
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from scanline.model.inputs import InvalidInput
 
-HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for nothing
+IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
     "background": ("auto",),
     "complexity": ("auto",),
     "frame_count": (),
@@ -23,11 +23,11 @@ HARMLESS: dict[str, tuple[Any, ...]] = {  # beside null: values that ask for not
     "style": ("auto", "vivid"),
     "svg": (),
 }
-NULL_IS_DEFAULT = ("n", "output_format")  # as the official API has it
+NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 
 
 class ModelField(BaseModel):
-    """What every request has."""
+    """The field of every request."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -35,12 +35,12 @@ class ModelField(BaseModel):
 
 
 class PaintFields(ModelField):
-    """What paintings of both kinds have."""
+    """The fields of both kinds of painting requests."""
 
     n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
-    prompt: Annotated[str | None, Field(description="must be empty: these models paint without one")] = None
-    size: Annotated[str | None, Field(description="auto, or the model's own, as 28x28")] = None
-    seed: Annotated[int | None, Field(ge=0, lt=2**63, description="drawn and told when absent")] = None
+    prompt: Annotated[str | None, Field(description="must be empty: these models take no prompt")] = None
+    size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
+    seed: Annotated[int | None, Field(ge=0, lt=2**63, description="drawn at random, and returned, if absent")] = None
     temperature: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] = 1.0
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"
@@ -65,24 +65,24 @@ class PaintFields(ModelField):
     def _null_is_the_default(cls, value: Any, info: Any) -> Any:
         return cls.model_fields[info.field_name].default if value is None else value
 
-    @field_validator(*HARMLESS)
+    @field_validator(*IGNORED_VALUES)
     @classmethod
-    def _harmless(cls, value: Any, info: Any) -> Any:
-        if value is None or str(value) in [str(harmless) for harmless in HARMLESS[info.field_name]]:
+    def _ignored(cls, value: Any, info: Any) -> Any:
+        if value is None or str(value) in [str(ignored) for ignored in IGNORED_VALUES[info.field_name]]:
             return value
-        message = f"{info.field_name} means nothing to this server; leave it out."
+        message = f"{info.field_name} is not supported; leave it out."
         raise InvalidInput(message, info.field_name, "unsupported_parameter")
 
     @field_validator("prompt")
     @classmethod
     def _no_prompt(cls, value: str | None) -> str | None:
         if value:
-            message = "This model paints without a prompt; leave it out or empty."
+            message = "This model takes no prompt; leave it out or empty."
             raise InvalidInput(message, "prompt", "prompt_not_supported")
         return value
 
     @model_validator(mode="after")
-    def _only_streams_are_partial(self) -> "PaintFields":
+    def _partial_images_need_stream(self) -> "PaintFields":
         if self.partial_images and not self.stream:
             raise InvalidInput("partial_images needs stream: true.", "partial_images")
         return self
@@ -93,28 +93,35 @@ class GenerationRequest(PaintFields):
 
 
 class StreamedGenerationRequest(GenerationRequest):
-    """The same over the websocket, where the state of one layer and head may be watched."""
+    """`generate` on the websocket, which may also ask for state snapshots of one layer and head."""
 
-    trace: Annotated[list[int] | None, Field(description="[layer, head], from 0")] = None
+    state: Annotated[list[int] | None, Field(description="[layer, head], from 0; answered by `state` messages")] = None
+    trace: Annotated[list[int] | None, Field(description="old name of `state`; answered by `trace` messages")] = None
 
-    @field_validator("trace", mode="before")
+    @field_validator("state", "trace", mode="before")
     @classmethod
-    def _layer_and_head(cls, value: Any) -> Any:
+    def _layer_and_head(cls, value: Any, info: Any) -> Any:
         fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int and one >= 0 for one in value)
         if value is None or fits:
             return value
-        raise InvalidInput("trace must be [layer, head], two whole numbers from 0.", "trace")
+        raise InvalidInput(f"{info.field_name} must be [layer, head], two whole numbers from 0.", info.field_name)
+
+    @model_validator(mode="after")
+    def _one_name(self) -> "StreamedGenerationRequest":
+        if self.state is not None and self.trace is not None:
+            raise InvalidInput("state and trace exclude each other; trace is the old name of state.", "trace")
+        return self
 
 
 class EditRequest(PaintFields):
-    """POST /v1/images/edits: images as bytes, however they came; exactly one of mask, keep_rows, own alpha decides."""
+    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha."""
 
     image: Annotated[list[bytes], Field(min_length=1)]
     mask: bytes | None = None
     keep_rows: Annotated[int | None, Field(ge=0)] = None
 
     @model_validator(mode="after")
-    def _one_decides(self) -> "EditRequest":
+    def _one_mask(self) -> "EditRequest":
         if self.mask is not None and self.keep_rows is not None:
             raise InvalidInput("mask and keep_rows exclude each other; send one of them.", "keep_rows")
         return self
@@ -129,15 +136,15 @@ class LikelihoodRequest(ModelField):
 
 
 class ImageData(BaseModel):
-    """One painted image."""
+    """One image of a response."""
 
     b64_json: str
     index: int
-    bits_per_dim: float | None  # null where known bytes are such that the model rules out
+    bits_per_dim: float | None  # null: infinite, because the model rules a known byte out
 
 
 class Usage(BaseModel):
-    """As the official schema has it; output tokens are bytes painted, input tokens bytes that were known."""
+    """The official schema; input tokens are known bytes, output tokens are painted bytes."""
 
     input_tokens: int
     input_tokens_details: dict[str, int]
@@ -146,13 +153,13 @@ class Usage(BaseModel):
 
     @classmethod
     def of(cls, known: int, total: int) -> "Usage":
-        """Of `total` bytes, `known` of them not painted."""
+        """Return the usage of a request for `total` bytes, of which `known` were not painted."""
         details = {"text_tokens": 0, "image_tokens": known}
         return cls(input_tokens=known, input_tokens_details=details, output_tokens=total - known, total_tokens=total)
 
 
 class ImagesAnswer(BaseModel):
-    """What both paintings answer."""
+    """The JSON response of generations and edits."""
 
     created: int
     model: str
@@ -164,15 +171,15 @@ class ImagesAnswer(BaseModel):
 
 
 class Likelihood(BaseModel):
-    """Bits of one image; per_pixel [H][W] or [H][W][3] when asked for."""
+    """Bits of one image; per_pixel, [H][W] or [H][W][3], if requested."""
 
     index: int
-    bits_per_dim: float | None  # null where the model rules out a byte
+    bits_per_dim: float | None  # null: infinite, because the model rules a byte out
     per_pixel: list[Any] | None = None
 
 
 class LikelihoodsAnswer(BaseModel):
-    """What likelihoods answer."""
+    """The JSON response of likelihoods."""
 
     created: int
     model: str
@@ -183,14 +190,14 @@ ModelState = Literal["loading", "ready", "failed"]
 
 
 class Readiness(BaseModel):
-    """A server that can paint, and how each of its models stands."""
+    """The response of a server that can paint, with the state of each model."""
 
     status: Literal["ready"] = "ready"
     models: dict[str, ModelState]
 
 
 class ModelCard(BaseModel):
-    """One model, in the official shape, with what is ours beside it."""
+    """One model: the official fields and our own."""
 
     id: str
     object: Literal["model"] = "model"
@@ -202,12 +209,12 @@ class ModelCard(BaseModel):
     layers: int
     heads: int
     state: ModelState
-    failure: str | None  # why it failed
+    failure: str | None  # the reason, if state is failed
     bits_per_dim: float | None
     precision: str
-    parameters: int | None  # this and the rest: once it is loaded
+    parameters: int | None  # null, as the next two, until the model is loaded
     state_bytes_per_image: int | None
-    backend: str | None  # what runs its steps
+    backend: str | None
 
 
 class ModelList(BaseModel):
@@ -218,7 +225,7 @@ class ModelList(BaseModel):
 
 
 class Error(BaseModel):
-    """What is wrong: one sentence, its kind, the parameter it is about, a code that programs can read."""
+    """The error: one sentence, its type, the parameter it is about, a code that programs can read."""
 
     message: str
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]

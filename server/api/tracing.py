@@ -1,58 +1,78 @@
-"""Spans of requests, where somebody traces: the request, and within it each job's time in the queue and in the paint.
+"""OpenTelemetry: a span for each request, within it spans for a job's time in the queue and its painting.
 
-A request that comes with a `traceparent` is part of that trace. What stands in a request's line of the log stands in
-its span. Without a tracer none of this costs anything: the middleware is not there.
+A request that carries a `traceparent` header joins that trace. What is in a request's log line is in its span. The
+packages are the extra `otel`; they are imported only when --otlp-endpoint, or one of OpenTelemetry's own variables,
+names a collector.
 """
 
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, get_contextvars
 
-from scanline.server.api.middleware.asgi import STARTS, method_of, path_of, status_of
 from scanline.server.engine.client.job import Job
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span, Tracer
 
-TRACER: ContextVar["Tracer | None"] = ContextVar("tracer", default=None)  # of the request in work
-NANO = 1_000_000_000
+ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+TRACER: ContextVar["Tracer | None"] = ContextVar("tracer", default=None)  # of the current request
+NANOSECONDS = 1_000_000_000
 
 
-class Traced:
-    """A span for each request and each websocket."""
+def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
+    """Return a provider that exports spans over OTLP/HTTP until its shutdown, or None if no collector is named.
 
-    def __init__(self, app: ASGIApp, tracer: "Tracer") -> None:
-        self.app, self.tracer = app, tracer
+    Raises ValueError if the packages are not installed.
+    """
+    if endpoint is None and not any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise ValueError("--otlp-endpoint: tracing needs the extra otel: pip install 'scanline[otel]'") from None
+    exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces") if endpoint else OTLPSpanExporter()
+    name = os.environ.get("OTEL_SERVICE_NAME") or "scanline"
+    provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": version("scanline")}))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        from opentelemetry.propagate import extract
-        from opentelemetry.trace import SpanKind
 
-        carried = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        method, status = method_of(scope), 0
+@contextmanager
+def request_span(
+    tracer: "Tracer | None", method: str, headers: Iterable[tuple[bytes, bytes]]
+) -> "Iterator[Span | None]":
+    """Yield the span of a request or websocket, None without a tracer; spans of its jobs become its children."""
+    if tracer is None:
+        yield None
+        return
+    from opentelemetry.propagate import extract
+    from opentelemetry.trace import SpanKind
 
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] in STARTS:
-                status = status_of(message)
-            await send(message)
+    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    TRACER.set(tracer)
+    with tracer.start_as_current_span(method, extract(carrier), SpanKind.SERVER) as span:
+        yield span
 
-        TRACER.set(self.tracer)
-        with self.tracer.start_as_current_span(method, extract(carried), SpanKind.SERVER) as span:
-            await self.app(scope, receive, watched)
-            path = path_of(scope)
-            span.update_name(f"{method} {path}")
-            span.set_attributes({"http.request.method": method, "http.route": path})
-            span.set_attributes({"http.response.status_code": status, **_known()})
-            _judge(span, status >= 500)
+
+def finish_request_span(span: "Span | None", method: str, path: str, status: int) -> None:
+    """Write to a request's span what is known only at its end."""
+    if span is None:
+        return
+    span.update_name(f"{method} {path}")
+    span.set_attributes({"http.request.method": method, "http.route": path, "http.response.status_code": status})
+    span.set_attributes(_log_fields())
+    if status >= 500:
+        _set_error(span)
 
 
 @contextmanager
@@ -66,17 +86,15 @@ def job_span() -> Iterator[None]:
         try:
             yield
         finally:
-            known = _known()
-            span.set_attributes(known)
-            _judge(span, "scanline.error" in known)
+            fields = _log_fields()
+            span.set_attributes(fields)
+            if "scanline.error" in fields:
+                _set_error(span)
 
 
 @contextmanager
 def traced(work: AbstractContextManager[Job]) -> Iterator[Job]:
-    """The job, told when it has ended: the log's context gets its time in the queue, the trace that and what came then.
-
-    What is scored has no slot, and no queue that anybody sees.
-    """
+    """Yield the job of `work`; when it ends, log its seconds in the queue and export its phases as spans."""
     began = time.time_ns()
     with work as job:
         try:
@@ -85,27 +103,27 @@ def traced(work: AbstractContextManager[Job]) -> Iterator[Job]:
             if job.queue_seconds is not None:
                 bind_contextvars(queued=round(job.queue_seconds, 6))
             if (tracer := TRACER.get()) is not None:
-                _trace(tracer, job, began, time.time_ns())
+                _export_phases(tracer, job, began, time.time_ns())
 
 
-def _trace(tracer: "Tracer", job: Job, began: int, now: int) -> None:
+def _export_phases(tracer: "Tracer", job: Job, began: int, now: int) -> None:
+    """Spans `queue` and `paint`, or `score` alone: a scoring job has no slot and no queue time."""
     scored = bool(job.bits)
-    seated = now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANO))
+    scheduled = now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))
     if not scored:
-        tracer.start_span("queue", start_time=began).end(seated)
+        tracer.start_span("queue", start_time=began).end(scheduled)
     if scored or job.queue_seconds is not None:
-        done = {"scanline.images": job.total, "scanline.images_left": job.images_left}
-        name, start = ("score", began) if scored else ("paint", seated)
-        tracer.start_span(name, start_time=start, attributes=done).end(now)
+        attributes = {"scanline.images": job.total, "scanline.images_left": job.images_left}
+        name, start = ("score", began) if scored else ("paint", scheduled)
+        tracer.start_span(name, start_time=start, attributes=attributes).end(now)
 
 
-def _known() -> Mapping[str, Any]:
-    """What has been bound to the log's context."""
+def _log_fields() -> Mapping[str, Any]:
+    """What has been bound to the log's context, as span attributes."""
     return {f"scanline.{name}": value for name, value in get_contextvars().items() if value is not None}
 
 
-def _judge(span: Any, failed: bool) -> None:
+def _set_error(span: "Span") -> None:
     from opentelemetry.trace import Status, StatusCode
 
-    if failed:
-        span.set_status(Status(StatusCode.ERROR))
+    span.set_status(Status(StatusCode.ERROR))

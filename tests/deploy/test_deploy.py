@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from scanline.server.app import build
 from scanline.server.environment import check
-from scanline.server.lifecycle import TELLING_SECONDS
+from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS
 from scanline.server.registry import served_models
 from scanline.server.running import CLOSING_SECONDS
 from scanline.server.settings import Settings
@@ -59,7 +59,7 @@ def test_the_servers_variables_are_settings() -> None:
 
 def test_the_grace_period_is_longer_than_the_drain() -> None:
     (seconds,) = re.findall(r"^(\d+)s$", services(COMPOSE)["scanline"]["stop_grace_period"])
-    assert int(seconds) > Settings.model_fields["drain_seconds"].default + TELLING_SECONDS + CLOSING_SECONDS
+    assert int(seconds) > Settings.model_fields["drain_seconds"].default + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
 
 
 @pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])

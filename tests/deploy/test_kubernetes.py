@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from scanline.server.app import build
 from scanline.server.environment import check
-from scanline.server.lifecycle import TELLING_SECONDS
+from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS
 from scanline.server.registry import served_models
 from scanline.server.running import CLOSING_SECONDS
 from scanline.server.settings import Settings
@@ -66,7 +66,7 @@ def test_the_grace_period_is_longer_than_the_drain(pod: dict[str, Any], containe
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     drain = float(variables.get("SCANLINE_DRAIN_SECONDS", Settings.model_fields["drain_seconds"].default))
     before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod["terminationGracePeriodSeconds"] > before + drain + TELLING_SECONDS + CLOSING_SECONDS
+    assert pod["terminationGracePeriodSeconds"] > before + drain + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
 
 
 def test_a_rollout_waits_longer_than_a_model_may_load(rendered: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scanline.server.api.middleware.draining import Door
-from scanline.server.lifecycle import Lifecycle, TimeIsUpError
+from scanline.server.api.middleware.draining import DrainingMiddleware
+from scanline.server.lifecycle import DrainTimeoutError, Lifecycle
 
 LONG = 3600.0  # seconds that nobody waits
 
@@ -23,23 +23,23 @@ def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG)
     async def run() -> tuple[bool, Any]:
         lifecycle = Lifecycle()
         task = asyncio.ensure_future(scene(lifecycle))
-        await until(lambda: lifecycle.inside)
-        in_time = await lifecycle.drain(seconds)
+        await until(lambda: lifecycle.unfinished)
+        in_time = not await lifecycle.drain(seconds)
         (ended,) = await asyncio.gather(task, return_exceptions=True)
-        assert not lifecycle.inside
-        assert not lifecycle.times
+        assert not lifecycle.unfinished
+        assert not lifecycle.timeouts
         return in_time, ended
 
     return asyncio.run(run())
 
 
 def test_an_empty_server_is_drained_at_once() -> None:
-    assert asyncio.run(Lifecycle().drain(0))
+    assert not asyncio.run(Lifecycle().drain(0))
 
 
 def test_work_that_ends_is_waited_for() -> None:
     async def work(lifecycle: Lifecycle) -> str:
-        async with lifecycle.work():
+        async with lifecycle.interruptible():
             await lifecycle.draining.wait()
             await asyncio.sleep(0)
             return "done"
@@ -49,31 +49,31 @@ def test_work_that_ends_is_waited_for() -> None:
 
 def test_work_that_does_not_end_is_told() -> None:
     async def work(lifecycle: Lifecycle) -> None:
-        async with lifecycle.work():
+        async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
 
     in_time, ended = drained(work, 0.01)
     assert not in_time
-    assert isinstance(ended, TimeIsUpError)
+    assert isinstance(ended, DrainTimeoutError)
 
 
 def test_work_of_one_who_is_present_is_told_and_he_is_not() -> None:
     async def work(lifecycle: Lifecycle) -> str:
-        async with lifecycle.work():
+        async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
         raise AssertionError
 
     async def visit(lifecycle: Lifecycle) -> str:
-        with lifecycle.presence():
+        with lifecycle.tracked():
             (told,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
             return type(told).__name__
 
-    assert drained(visit, 0.01) == (False, "TimeIsUpError")
+    assert drained(visit, 0.01) == (False, "DrainTimeoutError")
 
 
 def test_a_timeout_of_its_own_stays_what_it_is() -> None:
     async def work(lifecycle: Lifecycle) -> None:
-        async with lifecycle.work(), asyncio.timeout(0):
+        async with lifecycle.interruptible(), asyncio.timeout(0):
             await asyncio.sleep(LONG)
 
     in_time, ended = drained(work)
@@ -98,7 +98,7 @@ def test_only_an_event_stream_is_told_in_its_middle(content_type: str, last: byt
         await asyncio.sleep(LONG)
 
     async def ask(lifecycle: Lifecycle) -> None:
-        await Door(half, lifecycle)({"type": "http", "method": "POST"}, send, send)
+        await DrainingMiddleware(half, lifecycle)({"type": "http", "method": "POST"}, send, send)
 
     assert drained(ask, 0.01) == (False, None)
     assert [message["type"] for message in sent].count("http.response.start") == 1

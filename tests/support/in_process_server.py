@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from scanline.model.sampling.messages import Cancel, Failed
-from scanline.server.api.transport import uvicorn_options
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.app import build
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
@@ -26,9 +26,7 @@ def inside(settings: Settings, kind: type[EngineOptions] = EngineOptions) -> Ite
     models = served_models(settings)
     models.default.engine.options = kind(**vars(models.default.engine.options))
     app = build(settings, models)
-    server = uvicorn.Server(
-        uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options.options(settings, app.state.counters))
-    )
+    server = uvicorn.Server(uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options(settings, app.state.counters)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -1,1 +1,1 @@
-"""ASGI middleware, one concern a file; `app.py` says in which order."""
+"""Pure ASGI middleware, one concern per file; `server/app.py` lists them in order."""

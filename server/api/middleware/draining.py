@@ -1,84 +1,80 @@
-"""Who is let in: everybody until the server drains, then nobody who wants work; pure ASGI.
+"""Refuses new work while the server drains, and ends work that the drain timeout cut off.
 
-Probes, metrics and whatever else only reads go on until the end. Whose time is up while it is answered is told so.
+Probes, metrics and every other GET are answered until the end.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.errors import ApiError, from_exception, refuse
-from scanline.server.api.sse import server_sent
-from scanline.server.lifecycle import Lifecycle, TimeIsUpError
+from scanline.server.api.middleware.limits import discard_body
+from scanline.server.api.sse import sse_event
+from scanline.server.lifecycle import DrainTimeoutError, Lifecycle
 
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
-CLOSE = (b"connection", b"close")
+READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CONNECTION_CLOSE = (b"connection", b"close")
 
 
-def closed() -> ApiError:
-    """What who comes too late is told."""
-    message = "The server is shutting down; ask again, for the one that comes after it."
+def shutting_down() -> ApiError:
+    """The answer to a request that comes while the server drains."""
+    message = "The server is shutting down; retry in a moment."
     return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
 
 
-class Door:
-    """Counts in what wants work, and turns it away while the server drains."""
+class DrainingMiddleware:
+    """Registers what passes with the lifecycle, which the drain waits for; answers 503 to new work once it drains."""
 
     def __init__(self, app: ASGIApp, lifecycle: Lifecycle) -> None:
         self.app, self.lifecycle = app, lifecycle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            send = self._last_of_its_connection(send)
+            send = self._closing_when_draining(send)
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif scope.get("method") in READING:
-            with self.lifecycle.presence():
+        elif scope.get("method") in READ_ONLY_METHODS:
+            with self.lifecycle.tracked():
                 await self.app(scope, receive, send)
         elif self.lifecycle.draining.is_set():
-            await _pass_over(scope, receive)
-            await refuse(closed(), scope, receive, send)
+            if scope["type"] == "http" and b"expect" not in dict(scope["headers"]):
+                await discard_body(receive)  # the body limit lies around this middleware
+            await refuse(shutting_down(), scope, receive, send)
         elif scope["type"] == "websocket":
-            with self.lifecycle.presence():  # its jobs are the work
+            with self.lifecycle.tracked():  # each of its jobs is interruptible by itself
                 await self.app(scope, receive, send)
         else:
-            await self._work(scope, receive, send)
+            await self._run_interruptible(scope, receive, send)
 
-    async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run_interruptible(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message | None = None
-        is_over = False
+        is_complete = False
 
-        async def watched(message: Message) -> None:
-            nonlocal start, is_over
+        async def noting_send(message: Message) -> None:
+            nonlocal start, is_complete
             if message["type"] == "http.response.start":
                 start = message
             else:
-                is_over = not message.get("more_body", False)
+                is_complete = not message.get("more_body", False)
             await send(message)
 
         try:
-            async with self.lifecycle.work():
-                await self.app(scope, receive, watched)
-        except TimeIsUpError as error:
-            told = from_exception(error)
+            async with self.lifecycle.interruptible():
+                await self.app(scope, receive, noting_send)
+        except DrainTimeoutError as exception:
+            error = from_exception(exception)
             if start is None:
-                await refuse(told, scope, receive, send)
-            elif not is_over and b"text/event-stream" in dict(start["headers"]).get(b"content-type", b""):
-                bind_contextvars(error=told.code)
-                await send({"type": "http.response.body", "body": server_sent("error", told.body)})
+                await refuse(error, scope, receive, send)
+            # Only an event stream has a place for an error in its middle; any other response is left incomplete.
+            elif not is_complete and b"text/event-stream" in dict(start["headers"]).get(b"content-type", b""):
+                bind_contextvars(error=error.code)
+                await send({"type": "http.response.body", "body": sse_event("error", error.body)})
 
-    def _last_of_its_connection(self, send: Send) -> Send:
-        """Answers of a draining server end their connections, so that the next request finds another one."""
+    def _closing_when_draining(self, send: Send) -> Send:
+        """Responses of a draining server close their connection, so that the next request reaches another server."""
 
-        async def last(message: Message) -> None:
+        async def closing_send(message: Message) -> None:
             if message["type"] == "http.response.start" and self.lifecycle.draining.is_set():
-                message = {**message, "headers": [*message["headers"], CLOSE]}
+                message = {**message, "headers": [*message["headers"], CONNECTION_CLOSE]}
             await send(message)
 
-        return last
-
-
-async def _pass_over(scope: Scope, receive: Receive) -> None:
-    """Lets a body come: whoever still sends when the connection is closed may never read the answer."""
-    if scope["type"] == "http" and b"expect" not in dict(scope["headers"]):
-        while (await receive()).get("more_body", False):
-            pass
+        return closing_send

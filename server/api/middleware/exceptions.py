@@ -1,21 +1,18 @@
-"""What nothing else has answered is answered here, in the one shape; pure ASGI, around all that may fail.
+"""Turns exceptions that reach it into responses of the one error shape.
 
-The framework's own place for that lies outside of every middleware: there an answer had no id and was not counted.
+Starlette's own handler of exceptions lies outside of all middleware: its response would have no request id and would
+not be counted.
 """
-
-import logging
 
 from fastapi import WebSocketDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scanline.server.api.errors import ApiError, from_exception, refuse
-from scanline.server.api.middleware.asgi import STARTS
-
-log = logging.getLogger("scanline.server")
+from scanline.server.api.middleware.observe import RESPONSE_STARTS
 
 
-class CatchFaults:
-    """500 for faults of our own; 404 for websockets to nowhere, which the framework only closes."""
+class ExceptionMiddleware:
+    """Answers 500 to an unexpected exception, and 404 to a websocket without a route, which starlette only closes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -26,21 +23,21 @@ class CatchFaults:
             return
         started = False
 
-        async def watched(message: Message) -> None:
+        async def noting_send(message: Message) -> None:
             nonlocal started
             if message["type"] == "websocket.close" and not started:
-                await refuse(ApiError(404, "There is nothing at this address.", code="not_found"), scope, receive, send)
+                await refuse(ApiError(404, "Not found.", code="not_found"), scope, receive, send)
                 return
-            started = started or message["type"] in STARTS
+            started = started or message["type"] in RESPONSE_STARTS
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, noting_send)
         except WebSocketDisconnect:
             return
-        except Exception as error:
-            told = from_exception(error)
+        except Exception as exception:
+            error = from_exception(exception)
             if not started:
-                await refuse(told, scope, receive, send)
+                await refuse(error, scope, receive, send)
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1011})

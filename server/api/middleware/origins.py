@@ -1,52 +1,54 @@
-"""Which web pages may use this server from a browser: its own always, others only where they are allowed.
+"""Which web pages may use this server from a browser: its own always, those of other origins only if allowed.
 
-A browser keeps foreign pages from reading HTTP answers unless CORS headers allow it, but opens a websocket for
-any page: there the server itself must look. Programs send no Origin and are not asked for one.
+CORS headers stop a browser from letting a foreign page read HTTP answers, but a browser opens a websocket for any
+page: there the server checks Origin itself. Programs send no Origin and pass.
 """
 
 from collections.abc import Collection
 
-from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scanline.server.api.errors import ApiError, refuse, response
 
-TOLD = ("x-request-id", "x-scanline-seed", "retry-after")  # headers that a foreign page may read
-NOT_ALLOWED = "Pages of this origin may not use this server; --allow-origin allows them."
+EXPOSED_HEADERS = ("x-request-id", "x-scanline-seed", "retry-after")
+NOT_ALLOWED = "This origin is not allowed; --allow-origin allows it."
 
 
-def install(app: FastAPI, allowed: Collection[str]) -> None:
-    """Pages of the origins `allowed` may use `app`, those of all where "*" is among them."""
-    app.add_middleware(WebsocketOrigins, allowed=allowed)
-    if allowed:
-        app.add_middleware(
-            Cors,
-            allow_origins=allowed,
-            allow_methods=("GET", "POST"),
-            allow_headers=("*",),
-            expose_headers=TOLD,
-        )
+def middleware(allowed: Collection[str]) -> list[Middleware]:
+    """Let pages of the origins `allowed` use the application; those of any origin if "*" is among them."""
+    websockets = Middleware(WebsocketOriginMiddleware, allowed=allowed)
+    if not allowed:
+        return [websockets]
+    cors = Middleware(
+        HttpOriginMiddleware,
+        allow_origins=allowed,
+        allow_methods=("GET", "POST"),
+        allow_headers=("*",),
+        expose_headers=EXPOSED_HEADERS,
+    )
+    return [cors, websockets]
 
 
-class Cors(CORSMiddleware):
-    """Starlette's, with its refusals in the one shape."""
+class HttpOriginMiddleware(CORSMiddleware):
+    """Starlette's CORS; a refused preflight request gets an answer in the one error shape."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        told = super().preflight_response(request_headers)
-        if told.status_code == 200:
-            return told
-        headers = {name: value for name, value in told.headers.items() if not name.startswith("content-")}
+        preflight = super().preflight_response(request_headers)
+        if preflight.status_code == 200:
+            return preflight
+        headers = {name: value for name, value in preflight.headers.items() if not name.startswith("content-")}
         if not self.is_allowed_origin(origin=request_headers["origin"]):
             return response(ApiError(403, NOT_ALLOWED, code="origin_not_allowed", headers=headers))
-        message = "Pages of other origins may send GET and POST only, and only from a network like this one."
+        message = "Cross-origin requests may use GET and POST only, and not from a public network to a private one."
         return response(ApiError(403, message, code="preflight_refused", headers=headers))
 
 
-class WebsocketOrigins:
-    """403 for websockets of foreign pages."""
+class WebsocketOriginMiddleware:
+    """Answers 403 to a websocket that a page of another origin opens."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self.app, self.allowed = app, allowed
@@ -61,4 +63,4 @@ class WebsocketOrigins:
         origin = headers.get("origin")
         if origin is None or "*" in self.allowed or origin in self.allowed:
             return True
-        return origin.partition("://")[2] == headers.get("host")  # the scheme a proxy may have changed
+        return origin.partition("://")[2] == headers.get("host")  # not the scheme: a TLS proxy changes it

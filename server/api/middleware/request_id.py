@@ -1,6 +1,6 @@
-"""x-request-id: the client's own where it is sane, made where not; on every answer and in every line of the log.
+"""x-request-id: the client's own if it is well-formed, else a new one; on every response and in every log line.
 
-Pure ASGI, the outermost of all: what others refuse has its id too.
+The outermost middleware: what another one refuses has its id too.
 """
 
 import re
@@ -9,14 +9,14 @@ from uuid import uuid4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from scanline.server.api.middleware.asgi import STARTS
+from scanline.server.api.middleware.observe import RESPONSE_STARTS
 
 HEADER = b"x-request-id"
-SANE = re.compile(rb"[A-Za-z0-9_.:=+/@-]{1,128}")
+WELL_FORMED = re.compile(rb"[A-Za-z0-9_.:=+/@-]{1,128}")
 
 
-class RequestIds:
-    """Names every request and websocket."""
+class RequestIdMiddleware:
+    """Gives every request and websocket an id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -25,20 +25,19 @@ class RequestIds:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        name = dict(scope["headers"]).get(HEADER, b"")
-        if not SANE.fullmatch(name):
-            name = made()
-        clear_contextvars()  # on a pipelining connection, what was known of the request before
-        bind_contextvars(request_id=name.decode())
+        request_id = dict(scope["headers"]).get(HEADER, b"")
+        if not WELL_FORMED.fullmatch(request_id):
+            request_id = new_request_id()
+        clear_contextvars()  # on a pipelining connection: what the previous request bound
+        bind_contextvars(request_id=request_id.decode())
 
-        async def named(message: Message) -> None:
-            if message["type"] in STARTS:
-                message = {**message, "headers": [*message.get("headers", ()), (HEADER, name)]}
+        async def send_with_id(message: Message) -> None:
+            if message["type"] in RESPONSE_STARTS:
+                message = {**message, "headers": [*message.get("headers", ()), (HEADER, request_id)]}
             await send(message)
 
-        await self.app(scope, receive, named)
+        await self.app(scope, receive, send_with_id)
 
 
-def made() -> bytes:
-    """An id of our own."""
+def new_request_id() -> bytes:
     return uuid4().hex.encode()

@@ -1,1 +1,1 @@
-"""The routes, one file each; `app.py` puts them together."""
+"""The routes, one file each; `server/app.py` includes them."""

@@ -1,7 +1,7 @@
-"""The answer to `stream: true`: server-sent events as the official client reads them.
+"""The response to `stream: true`: server-sent events as the official client reads them.
 
-What is wrong before the first byte is an ordinary error; what fails later is an `error` event. A reader that is
-behind misses partial images, never a completed one, and holds up nobody.
+An error before the first byte is an ordinary error response, a later one an `error` event. A client that reads slowly
+misses partial images, never a completed one, and delays no other request.
 """
 
 import asyncio
@@ -15,23 +15,21 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.pictures import to_base64
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api.deadline import deadline
-from scanline.server.api.disconnect import ClientGoneError, unless_gone
-from scanline.server.api.errors import ApiError, from_exception
+from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
 from scanline.server.api.jobs import finite_or_null, painting
-from scanline.server.api.keep_alive import kept_alive
 from scanline.server.api.partial_images import PartialImages
 from scanline.server.api.schemas import EditRequest, PaintFields, Usage
-from scanline.server.api.sse import server_sent
+from scanline.server.api.sse import send_with_pings, sse_event
 from scanline.server.engine.client.job import Job
 from scanline.server.registry import ServedModel
 
-LAST_WORD_SECONDS = 5.0  # to take a failure's event
-PING_SECONDS = 15.0  # proxies wait for 30 and more
+ERROR_EVENT_SECONDS = 5.0  # for a client to take an error event
+PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more
 
 
 class EventStream(Response):
-    """Paints when it is sent; its room in the queue and its job end with it."""
+    """A response that paints while it is sent; its reservation and its job end with it."""
 
     def __init__(self, request: Request, model: ServedModel, images: int, fields: PaintFields, timeout: float) -> None:
         super().__init__()
@@ -42,14 +40,14 @@ class EventStream(Response):
         partial = bool(self.fields.partial_images)
         async with painting(self.model, self.fields, self.images, stream=partial) as (wanted, job):
             try:
-                failure = await unless_gone(self.request, self._answer(send, wanted, job))
+                failure = await cancel_on_disconnect(self.request, self._respond(send, wanted, job))
             except ClientGoneError:
                 return
             if failure is not None:
                 bind_contextvars(error=failure.code)
 
-    async def _answer(self, send: Send, wanted: GenerateRequest, job: Job) -> ApiError | None:
-        """The whole answer, whatever it ends with: told in its last event, and returned, where it is a failure."""
+    async def _respond(self, send: Send, wanted: GenerateRequest, job: Job) -> ApiError | None:
+        """Send the whole response; an error is sent as its last event and returned."""
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
@@ -59,16 +57,16 @@ class EventStream(Response):
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
         failure = None
-        async with kept_alive(send, PING_SECONDS) as tell:
+        async with send_with_pings(send, PING_SECONDS) as ping_send:
             try:
                 async with deadline(self.timeout):
-                    await self._paint(tell, wanted, job)
+                    await self._paint(ping_send, wanted, job)
             except Exception as error:
                 failure = from_exception(error)
                 try:
-                    async with asyncio.timeout(LAST_WORD_SECONDS):
-                        await _send(tell, "error", failure.body)
-                except TimeoutError:  # a reader who does not read
+                    async with asyncio.timeout(ERROR_EVENT_SECONDS):
+                        await _send_event(ping_send, "error", failure.body)
+                except TimeoutError:  # the client does not read
                     raise ClientGoneError from None
         await send({"type": "http.response.body", "body": b""})
         return failure
@@ -76,20 +74,21 @@ class EventStream(Response):
     async def _paint(self, send: Send, wanted: GenerateRequest, job: Job) -> None:
         config = self.model.config
         partials = PartialImages(job, wanted, self.fields.partial_images or 0, config)
-        async for news in job.updates():
-            for index, _, _ in news.frames:
+        async for update in job.updates():
+            for index, _, _ in update.frames:
                 for number, picture in partials.due(index):
                     event = self._event("partial_image", wanted, index, picture)
-                    if await _send(send, event["type"], {**event, "partial_image_index": number}):
+                    if await _send_event(send, event["type"], {**event, "partial_image_index": number}):
                         partials.merge()
-            for index, bits in news.finished:
+            for index, bits in update.finished:
                 event = self._event("completed", wanted, index, job.images[index].reshape(config.image_shape))
                 usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
-                if await _send(send, event["type"], {**event, "bits_per_dim": finite_or_null(bits), "usage": usage}):
+                event |= {"bits_per_dim": finite_or_null(bits), "usage": usage}
+                if await _send_event(send, event["type"], event):
                     partials.merge()
 
     def _event(self, name: str, wanted: GenerateRequest, index: int, picture: np.ndarray) -> dict[str, Any]:
-        """What events of both names have."""
+        """Return the fields that partial_image and completed have in common."""
         output_format = self.fields.output_format
         return {
             "type": f"{self.kind}.{name}",
@@ -104,14 +103,14 @@ class EventStream(Response):
         }
 
 
-async def _send(send: Send, name: str, data: dict[str, Any]) -> bool:
-    """Sends an event; True where the connection did not take it at once: its reader is behind."""
-    message = {"type": "http.response.body", "body": server_sent(name, data), "more_body": True}
-    sending = asyncio.ensure_future(send(message))
+async def _send_event(send: Send, name: str, data: dict[str, Any]) -> bool:
+    """Send an event; return True if the connection did not take it at once: its client is behind."""
+    message = {"type": "http.response.body", "body": sse_event(name, data), "more_body": True}
+    task = asyncio.ensure_future(send(message))
     try:
-        await asyncio.sleep(0)  # one turn of the loop: enough for a send that waits for nothing
-        late = not sending.done()
-        await sending
-        return late
+        await asyncio.sleep(0)  # one turn of the event loop: enough for a send that need not wait
+        is_behind = not task.done()
+        await task
+        return is_behind
     finally:
-        sending.cancel()
+        task.cancel()

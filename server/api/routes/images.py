@@ -11,12 +11,11 @@ from scanline.model import pictures
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
-from scanline.server.api.deadline import deadline
-from scanline.server.api.disconnect import unless_gone
+from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.errors import ApiError
 from scanline.server.api.jobs import painting
-from scanline.server.api.offload import beside, decoded
-from scanline.server.api.openapi import WORK, errors, json_body, painted, upload_body
+from scanline.server.api.offload import decoded, run_in_thread_if_large
+from scanline.server.api.openapi import WORK_ERRORS, errors, json_body, painted, upload_body
 from scanline.server.api.routes.image_events import EventStream
 from scanline.server.api.schemas import (
     EditRequest,
@@ -39,28 +38,25 @@ NPY = "application/x-npy"
 
 
 def router(models: ModelRegistry) -> APIRouter:
-    """The three routes over `models`."""
+    """Return the three routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-
-    generation, edit, likelihood = (
-        json_body(GenerationRequest),
-        upload_body(EditRequest),
-        upload_body(LikelihoodRequest),
-    )
+    generation, edit = json_body(GenerationRequest), upload_body(EditRequest)
+    likelihood = upload_body(LikelihoodRequest)
+    scored = errors(*WORK_ERRORS)
 
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
     async def generations(request: Request) -> Response:
-        """Paints images from nothing."""
+        """Paint images from nothing."""
         return await _paint(models, request, await read_json(request, GenerationRequest))
 
     @routes.post("/edits", response_model=ImagesAnswer, responses=painted(), openapi_extra=edit)
     async def edits(request: Request) -> Response:
-        """Completes images: known pixels come back byte for byte, the others are painted."""
+        """Complete images: known pixels are returned byte for byte, the others are painted."""
         return await _paint(models, request, await read_fields(request, EditRequest, models.max_images))
 
-    @routes.post("/likelihoods", response_model=LikelihoodsAnswer, responses=errors(*WORK), openapi_extra=likelihood)
+    @routes.post("/likelihoods", response_model=LikelihoodsAnswer, responses=scored, openapi_extra=likelihood)
     async def likelihoods(request: Request) -> Response:
-        """Tells how many bits the model needs for given images."""
+        """Return how many bits the model needs for given images."""
         return await _score(models, request, await read_fields(request, LikelihoodRequest, models.max_images))
 
     return routes
@@ -69,15 +65,19 @@ def router(models: ModelRegistry) -> APIRouter:
 async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
     images = models.count(fields, model)
-    media_type = _wanted(request, fields.output_format)
+    media_type = _media_type(request, fields.output_format)
     if fields.stream:
         if media_type != JSON:
-            message = f"stream answers with events, not with {media_type}; leave out stream or Accept: {media_type}."
+            message = (
+                f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
+            )
             raise InvalidInput(message, "stream")
         return EventStream(request, model, images, fields, models.request_timeout)
     async with painting(model, fields, images) as (wanted, job), deadline(models.request_timeout):
-        await unless_gone(request, job.wait())
-    return await beside(job.images.size, lambda: _painted(model, wanted, job, media_type, fields.output_format))
+        await cancel_on_disconnect(request, job.wait())
+    return await run_in_thread_if_large(
+        job.images.size, lambda: _painted(model, wanted, job, media_type, fields.output_format)
+    )
 
 
 async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequest) -> Response:
@@ -90,8 +90,8 @@ async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequ
         score = ScoreRequest(next(model.engine.request_ids), read)
         with traced(model.engine.run(Job(score, config.bytes))) as job:
             async with deadline(models.request_timeout):
-                await unless_gone(request, job.wait())
-    return await beside(len(read) * config.bytes, lambda: _scored(model, job, fields.per_pixel))
+                await cancel_on_disconnect(request, job.wait())
+    return await run_in_thread_if_large(len(read) * config.bytes, lambda: _scored(model, job, fields.per_pixel))
 
 
 def _pixels(fields: LikelihoodRequest, config: ModelConfig) -> tuple[bytes, ...]:
@@ -100,8 +100,8 @@ def _pixels(fields: LikelihoodRequest, config: ModelConfig) -> tuple[bytes, ...]
     )
 
 
-def _wanted(request: Request, output_format: str) -> str:
-    """The media type of the answer: the first of Accept that we have; JSON where it asks for no picture."""
+def _media_type(request: Request, output_format: str) -> str:
+    """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
     accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
     for kind in accepted:
         if kind in (NPY, *pictures.MEDIA_TYPES.values()):
@@ -112,7 +112,7 @@ def _wanted(request: Request, output_format: str) -> str:
             return JSON
     for kind in accepted:
         if kind.startswith("image/"):
-            message = f"Accept: {kind} is not painted here; image/png or image/webp is."
+            message = f"Accept: {kind} is not supported; use image/png or image/webp."
             raise ApiError(400, message, code="invalid_value")
     return JSON
 
@@ -147,7 +147,7 @@ def _scored(model: ServedModel, job: Job, per_pixel: bool) -> Response:
 
 
 def _json(text: str, headers: dict[str, str] | None = None) -> Response:
-    """pydantic's own JSON, in which the infinite bits of a byte that a model rules out are null."""
+    """A response of pydantic's JSON, in which infinite numbers (bits of a byte that the model rules out) are null."""
     return Response(text, media_type=JSON, headers=headers)
 
 

@@ -1,20 +1,210 @@
-"""GET /metrics: Prometheus' text format, or OpenMetrics where that is asked for."""
+"""GET /metrics: Prometheus' text format, or OpenMetrics if the client accepts it.
+
+Every value is read from its owner at the moment of the request; nothing is measured here. Names end as vLLM's do, so
+that dashboards can be ported.
+"""
+
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from itertools import accumulate
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
+from scanline.model.sampling.histogram import Histogram
+from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
+from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
+from scanline.server.registry import ModelRegistry, ServedModel
+
+PREFIX = "scanline_"
+Value = Callable[[ServedModel], float]
+
+GAUGES: dict[str, tuple[str, Value]] = {
+    "num_requests_running": ("Requests with at least one image scheduled.", lambda m: m.engine.stats.requests_running),
+    "num_requests_waiting": ("Requests waiting for their first slot.", lambda m: m.engine.stats.requests_waiting),
+    "num_images_running": ("Images in flight.", lambda m: m.engine.stats.images_running),
+    "num_images_waiting": ("Accepted images waiting for a slot.", lambda m: m.engine.stats.images_waiting),
+    "num_images_reserved": ("Images of requests that are not answered yet.", lambda m: m.engine.reserved_images),
+    "num_jobs": ("Requests in progress, waiting ones included.", lambda m: len(m.engine.jobs)),
+    "max_waiting_images": (
+        "Limit of waiting images; requests beyond it are rejected.",
+        lambda m: m.engine.max_waiting_images,
+    ),
+    "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda m: m.engine.is_ready),
+    "engine_heartbeat_age_seconds": ("Seconds since the engine's last message.", lambda m: m.engine.heartbeat_age),
+}
+LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been loaded
+    "batch_slots": ("Slots: images that can be in flight at once.", lambda m: m.engine.slots),
+    "batch_slot_usage_ratio": (
+        "Fraction of the slots in use.",
+        lambda m: m.engine.stats.images_running / m.engine.slots,
+    ),
+    "model_load_duration_seconds": (
+        "Seconds from the engine's start until it was ready.",
+        lambda m: m.engine.load_seconds,
+    ),
+}
+COUNTERS: dict[str, tuple[str, Value]] = {
+    "generation_tokens": (
+        "Bytes painted, including known bytes that the engine stepped over.",
+        lambda m: m.engine.stats.painted_bytes,
+    ),
+    "prompt_tokens": (
+        "Known bytes at the start of images, processed by prefill.",
+        lambda m: m.engine.stats.known_bytes,
+    ),
+    "engine_steps": ("Engine steps; each paints one byte of every image in flight.", lambda m: m.engine.stats.steps),
+    "engine_restarts": ("Engine restarts after a crash or a hang.", lambda m: m.engine.restarts),
+    "stream_frames_coalesced": (
+        "Updates of streamed images that were merged because the client was behind.",
+        lambda m: m.engine.coalesced,
+    ),
+}
+HISTOGRAMS: dict[str, tuple[str, Callable[[ServedModel], Histogram]]] = {
+    "request_queue_time_seconds": (
+        "Seconds from acceptance to the first image's slot.",
+        lambda m: m.engine.stats.queue,
+    ),
+    "time_to_first_token_seconds": (
+        "Seconds from acceptance to the first painted byte.",
+        lambda m: m.engine.stats.first_pixel,
+    ),
+    "engine_step_duration_seconds": ("Seconds of one step of the whole batch.", lambda m: m.engine.stats.step_seconds),
+    "engine_step_batch_size": ("Images in flight during a step.", lambda m: m.engine.stats.step_images),
+}
 
 
-def router(registry: CollectorRegistry) -> APIRouter:
-    """The route over `registry`."""
+def router(models: ModelRegistry, http: HttpCounters) -> APIRouter:
+    """Return the route over a registry of its own: these models, HTTP, and the process itself."""
+    registry = CollectorRegistry()
+    registry.register(_ModelCollector(models))
+    registry.register(_HttpCollector(http))
+    ProcessCollector(registry=registry)
     routes = APIRouter(tags=["metrics"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(401)})
     async def metrics(request: Request) -> Response:
-        """Tells the server's numbers; asks no engine for anything."""
+        """Return the server's metrics."""
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers={"content-type": media_type})
 
     return routes
+
+
+class _ModelCollector(Collector):
+    """Every model's metrics, under the label `model_name`."""
+
+    def __init__(self, models: ModelRegistry) -> None:
+        self.models = models
+
+    def collect(self) -> Iterator[Metric]:
+        models = list(self.models.all.values())
+        loaded = [model for model in models if model.engine.ready is not None]
+        yield _model_info(loaded)
+        yield from _gauges(GAUGES, models)
+        yield from _gauges(LOADED_GAUGES, loaded)
+        for name, (about, value) in COUNTERS.items():
+            counter = CounterMetricFamily(PREFIX + name, about, labels=["model_name"])
+            for model in models:
+                counter.add_metric([model.id], value(model))
+            yield counter
+        for name, (about, histogram) in HISTOGRAMS.items():
+            yield _histograms(name, about, {(model.id,): histogram(model) for model in models})
+        yield from _request_counters(models)
+
+
+class _HttpCollector(Collector):
+    """The server's build, its HTTP responses and its websockets."""
+
+    def __init__(self, counters: HttpCounters) -> None:
+        self.counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        build = {"version": version("scanline"), "python": platform.python_version(), "torch": version("torch")}
+        info = GaugeMetricFamily(
+            PREFIX + "build_info", "Versions of this server; the value is always 1.", labels=list(build)
+        )
+        info.add_metric(list(build.values()), 1)
+        yield info
+        labels = ["method", "path", "status"]
+        responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=labels)
+        for (method, path, status), count in sorted(self.counters.responses.items()):
+            responses.add_metric([method, path, str(status)], count)
+        yield responses
+        about = "Requests and websocket jobs that ended with an error, by its code."
+        failures = CounterMetricFamily(PREFIX + "errors", about, labels=["code"])
+        for code, count in sorted(self.counters.errors.items()):
+            failures.add_metric([code], count)
+        yield failures
+        value = self.counters.open_websockets
+        yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
+
+
+def _model_info(models: Iterable[ServedModel]) -> Metric:
+    labels = ["model_name", "precision", "backend", "device", "size"]
+    info = GaugeMetricFamily(PREFIX + "model_info", "How each model is run; the value is always 1.", labels=labels)
+    for model in models:
+        ready = model.engine.ready
+        assert ready is not None
+        precision = model.engine.options.precision
+        info.add_metric([model.id, precision, ready.backend, ready.device, model.config.size], 1)
+    return info
+
+
+def _gauges(gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel]) -> Iterator[Metric]:
+    for name, (about, value) in gauges.items():
+        gauge = GaugeMetricFamily(PREFIX + name, about, labels=["model_name"])
+        for model in models:
+            gauge.add_metric([model.id], value(model))
+        yield gauge
+
+
+def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
+    """How requests and images ended, and what was rejected.
+
+    All label values are exported from the start, as 0, so that rate() is defined before the first event.
+    """
+    labels = ["model_name", "operation", "finished_reason"]
+    requests = CounterMetricFamily(
+        PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels
+    )
+    images = CounterMetricFamily(
+        PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels
+    )
+    refused = CounterMetricFamily(
+        PREFIX + "requests_rejected",
+        "Requests that were not accepted: the queue was full, or the engine not ready.",
+        labels=["model_name", "reason"],
+    )
+    for model in models:
+        counters = model.engine.counters
+        for operation in OPERATIONS:
+            for end in ENDS:
+                requests.add_metric([model.id, operation, end], counters.requests[operation, end])
+                images.add_metric([model.id, operation, end], counters.images[operation, end])
+        for reason in REFUSALS:
+            refused.add_metric([model.id, reason], counters.refused[reason])
+    yield from (requests, images, refused)
+    seconds: dict[tuple[str, ...], Histogram] = {
+        (model.id, name): found for model in models for name, found in model.engine.counters.seconds.items()
+    }
+    about = "Seconds from acceptance until the last image was taken, of requests that finished."
+    yield _histograms("e2e_request_latency_seconds", about, seconds, ("operation",))
+
+
+def _histograms(
+    name: str, about: str, histograms: dict[tuple[str, ...], Histogram], labels: tuple[str, ...] = ()
+) -> Metric:
+    """Return the histograms of one metric, by the values of `model_name` and `labels`."""
+    family = HistogramMetricFamily(PREFIX + name, about, labels=["model_name", *labels])
+    for values, histogram in histograms.items():
+        bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+        buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
+        family.add_metric(list(values), buckets, histogram.sum)
+    return family

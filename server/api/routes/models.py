@@ -1,4 +1,4 @@
-"""GET /v1/models and /v1/models/{id}: the official list shape, with what is ours beside it."""
+"""GET /v1/models and /v1/models/{id}: the official fields and our own."""
 
 from fastapi import APIRouter
 
@@ -8,17 +8,17 @@ from scanline.server.registry import ModelRegistry, ServedModel
 
 
 def router(models: ModelRegistry) -> APIRouter:
-    """Both routes over `models`."""
+    """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
 
     @routes.get("", responses=errors(401))
     async def all_models() -> ModelList:
-        """Lists the models of this server, the default first, whatever state they are in."""
+        """List the models of this server in any state, the default model first."""
         return ModelList(data=[_card(model) for model in models.all.values()])
 
     @routes.get("/{name:path}", responses=errors(401, 404))
     async def one_model(name: str) -> ModelCard:
-        """Tells about one model."""
+        """Describe one model."""
         return _card(models.find(name))
 
     return routes

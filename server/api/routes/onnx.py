@@ -1,4 +1,4 @@
-"""GET /v1/models/{id}/onnx: the model's recurrent step, for whoever wants to paint on their own device."""
+"""GET /v1/models/{id}/onnx: the model's recurrent step, for painting on the client's own device."""
 
 import asyncio
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from scanline.server.api.openapi import Responses, errors
 from scanline.server.api.schemas import ErrorAnswer
 from scanline.server.registry import ModelRegistry
 
-TYPE = "application/octet-stream"
-DESCRIBED: Responses = {
-    200: {"content": {TYPE: {}}},
-    304: {"description": "As if-none-match has it."},
+MEDIA_TYPE = "application/octet-stream"
+RESPONSES: Responses = {
+    200: {"content": {MEDIA_TYPE: {}}},
+    304: {"description": "Not modified: if-none-match matched."},
     501: {"model": ErrorAnswer, "description": "The server is installed without the extra onnx."},
     **errors(401, 404, 500, 503),
 }
@@ -25,48 +25,48 @@ DESCRIBED: Responses = {
 
 @dataclass(frozen=True)
 class Exported:
-    """A file and the tag that is its own."""
+    """An exported model and its entity tag."""
 
     file: bytes
-    tag: str
+    etag: str
 
 
 def router(models: ModelRegistry) -> APIRouter:
-    """The route over `models`, each of which is exported when it is first asked for, and kept."""
+    """Return the route over `models`; each is exported at its first request and kept in memory."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
-    kept: dict[str, Exported] = {}
-    one_at_a_time = asyncio.Lock()
+    exports: dict[str, Exported] = {}
+    exporting = asyncio.Lock()  # one export at a time: each loads a model
 
     @routes.head("/{name:path}/onnx", include_in_schema=False)
-    @routes.get("/{name:path}/onnx", response_class=Response, responses=DESCRIBED)
+    @routes.get("/{name:path}/onnx", response_class=Response, responses=RESPONSES)
     async def exported(name: str, request: Request) -> Response:
-        """Gives the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
+        """Return the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
         model = models.usable(name)
-        async with one_at_a_time:
-            if name not in kept:
+        async with exporting:
+            if name not in exports:
                 try:
-                    kept[name] = await asyncio.to_thread(_export, model.engine.options.directory)
+                    exports[name] = await asyncio.to_thread(_export, model.engine.options.directory)
                 except OnnxNotInstalledError as error:
-                    headers = {"x-should-retry": "false"}
-                    raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=headers) from None
-        found = kept[name]
-        headers = {"etag": found.tag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == found.tag:
+                    retry = {"x-should-retry": "false"}
+                    raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=retry) from None
+        found = exports[name]
+        headers = {"etag": found.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == found.etag:
             return Response(status_code=304, headers=headers)
-        headers["content-disposition"] = _attached(f"{name}.onnx")
-        return Response(found.file, media_type=TYPE, headers=headers)
+        headers["content-disposition"] = _content_disposition(f"{name}.onnx")
+        return Response(found.file, media_type=MEDIA_TYPE, headers=headers)
 
     return routes
 
 
-def _attached(file: str) -> str:
-    """The header's words for a file of that name, which may be in any script."""
-    coded = quote(file)
-    return f'attachment; filename="{file}"' if coded == file else f"attachment; filename*=utf-8''{coded}"
+def _content_disposition(file: str) -> str:
+    """Return the header for a file name, which may contain any characters."""
+    quoted = quote(file)
+    return f'attachment; filename="{file}"' if quoted == file else f"attachment; filename*=utf-8''{quoted}"
 
 
 def _export(directory: Path) -> Exported:
-    from scanline.model.formats.checkpoint import load_model  # torch comes with it, and most servers are never asked
+    from scanline.model.formats.checkpoint import load_model  # imports torch, which most API processes never need
     from scanline.model.formats.onnx_step import export_step
 
     file = export_step(load_model(directory)).SerializeToString(deterministic=True)

@@ -1,7 +1,7 @@
-"""GET / and /assets: the page, as it was built from server/web; nothing of it comes from anywhere else.
+"""GET / and /assets: the page, built from server/web, which loads nothing from other hosts.
 
-Files under /assets carry a hash of themselves in their names and are kept for good; the page that names them is
-asked for again each time.
+Files under /assets have a hash of their content in their names, so browsers may cache them forever; the page itself is
+revalidated each time.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ BUILT = Path(__file__).parents[2] / "web" / "dist"
 POLICY = "; ".join(
     (
         "default-src 'none'",
-        "script-src 'self' 'wasm-unsafe-eval'",  # of the device tab, which runs a model
+        "script-src 'self' 'wasm-unsafe-eval'",  # the device tab runs a model in WebAssembly
         "style-src 'self'",
         "img-src 'self' data: blob:",
         "connect-src 'self'",
@@ -26,27 +26,27 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-GUARDED = {"content-security-policy": POLICY}
+POLICY_HEADER = {"content-security-policy": POLICY}
 
 
 class Assets(StaticFiles):
-    """Files whose name changes whenever they do."""
+    """Files whose name changes with their content."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        response.headers.update(GUARDED)
+        response.headers.update(POLICY_HEADER)
         if response.status_code < 400:
             response.headers["cache-control"] = "public, max-age=31536000, immutable"
         return response
 
 
 def install(app: FastAPI) -> None:
-    """Adds the page to `app`."""
+    """Add the page to `app`."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     async def page() -> FileResponse:
-        return FileResponse(BUILT / "index.html", headers={**GUARDED, "cache-control": "no-cache"})
+        return FileResponse(BUILT / "index.html", headers={**POLICY_HEADER, "cache-control": "no-cache"})
 
     app.include_router(routes)
     app.mount("/assets", Assets(directory=BUILT / "assets"))

@@ -1,1 +1,1 @@
-"""uvicorn's protocols with our limits, and the options it is started with."""
+"""uvicorn's protocols with our limits, and the options that uvicorn is started with."""

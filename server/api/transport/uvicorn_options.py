@@ -1,30 +1,30 @@
-"""How uvicorn is set to speak HTTP and websocket for this server: all its options but where it listens."""
+"""All of uvicorn's options but the address it listens on."""
 
 from typing import Any
 
-from scanline.server.api.middleware.http_metrics import HttpCounters
+from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.http_protocol import HttpProtocol
 from scanline.server.api.transport.websocket_protocol import WebsocketProtocol
 from scanline.server.settings import Settings
 
-PONG_SECONDS = 300.0  # a reader who does not read answers no ping either, and may be slow: it costs nobody anything
+PONG_SECONDS = 300.0  # a client that reads slowly answers pings late; waiting for it costs nothing
 
 
-def options(settings: Settings, counters: HttpCounters) -> dict[str, Any]:
-    """Arguments of uvicorn.Config; what the protocol refuses goes into the counters."""
+def uvicorn_options(settings: Settings, counters: HttpCounters) -> dict[str, Any]:
+    """Return arguments of uvicorn.Config; what the HTTP protocol refuses is counted in `counters`."""
 
-    class Http(HttpProtocol):
+    class ConfiguredHttpProtocol(HttpProtocol):  # uvicorn takes a class and calls it itself
         max_head_bytes = settings.max_head_bytes
         receive_timeout = settings.receive_timeout
 
-    Http.counters = counters
+    ConfiguredHttpProtocol.counters = counters
     return {
-        "http": Http,
+        "http": ConfiguredHttpProtocol,
         "ws": WebsocketProtocol,
         "ws_max_size": settings.max_body_bytes,
         "ws_per_message_deflate": False,
         "ws_ping_timeout": PONG_SECONDS,
         "timeout_keep_alive": settings.keep_alive_timeout,
-        "access_log": False,  # server/api/middleware/access_log.py writes it
+        "access_log": False,  # middleware/observe.py writes it
         "log_config": None,
     }

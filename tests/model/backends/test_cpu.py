@@ -165,7 +165,6 @@ def test_an_instruction_set_that_is_not_there_is_refused() -> None:
         CpuBackend(small_models.model(small_models.config()), isa="avx9")
 
 
-
 def test_float16_states_are_refused() -> None:
     with pytest.raises(ValueError, match="precision 'float16-state' needs a GPU"):
         CpuBackend(small_models.model(small_models.config()), precision=PRECISIONS["float16-state"])
@@ -202,5 +201,6 @@ def test_with_a_stale_library_torch_serves_and_one_line_says_why(
     backends.best_backend.cache_clear()
     assert names == ["torch (cpu)"] * 2
     assert [record.message for record in caplog.records] == [
-        "the cpu kernel was compiled by another version (_step.abi1.so), install it again: the slower torch backend is used"
+        "the cpu kernel was compiled by another version (_step.abi1.so), install it again: "
+        "the slower torch backend is used"
     ]

@@ -136,4 +136,4 @@ def test_who_leaves_before_all_was_said_leaves_nothing(
 def test_nothing_is_logged_of_them_but_their_lines(served: Server, client: httpx.Client) -> None:
     until(client, lambda now: now.of("websocket_connections") == 0)
     assert not [line for line in served.log if "Traceback" in line or "[error" in line]
-    assert [line for line in served.log if "ended=departed" in line]
+    assert [line for line in served.log if "ended=disconnected" in line]

@@ -6,10 +6,10 @@ import sys
 
 CODE = """
 import logging, resource
-from server.descriptors import raise_limit
+from scanline.server.running import raise_descriptor_limit
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
-raise_limit({websockets})
+raise_descriptor_limit({websockets})
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
@@ -27,4 +27,7 @@ def test_the_limit_is_raised_to_what_the_system_allows() -> None:
 
 
 def test_a_limit_that_is_too_low_is_said() -> None:
-    assert limit_and_log(2000) == ("1000", "1000 descriptors are too few for 2000 websockets: raise ulimit -n")
+    assert limit_and_log(2000) == (
+        "1000",
+        "the limit of 1000 open files is too low for 2000 websockets: raise ulimit -n",
+    )

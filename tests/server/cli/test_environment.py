@@ -11,7 +11,7 @@ MISSPELT = {
     "SCANLINE_SLOT": "did you mean SCANLINE_SLOTS",
     "SCANLINE_HTTP_PORT": "did you mean SCANLINE_PORT",
     "scanline_api_key": "did you mean SCANLINE_API_KEYS",
-    "SCANLINE_TEMPERATURE": "there are SCANLINE_MODELS, HOST, PORT",
+    "SCANLINE_TEMPERATURE": "the settings are SCANLINE_MODELS, HOST, PORT",
 }
 OF_KUBERNETES = {  # beside services named scanline and scanline-web
     "SCANLINE_SERVICE_HOST": "10.0.0.11",
@@ -29,7 +29,7 @@ LINK = "tcp://10.0.0.11:8000"
 
 @pytest.mark.parametrize("name", MISSPELT)
 def test_a_misspelt_variable_is_refused_with_the_nearest_name(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} is no setting: {MISSPELT[name]}"):
+    with pytest.raises(ValueError, match=f"{name} is not a setting: {MISSPELT[name]}"):
         check({name: "1"}, ())
 
 
@@ -42,7 +42,7 @@ def test_variables_set_by_kubernetes_pass() -> None:
 
 
 def test_a_port_that_kubernetes_sets_is_explained() -> None:
-    with pytest.raises(ValueError, match="as Kubernetes sets it beside a service named scanline"):
+    with pytest.raises(ValueError, match="as Kubernetes sets it next to a service named scanline"):
         check({"SCANLINE_PORT": LINK}, ())
 
 
@@ -54,4 +54,4 @@ def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.Mo
     monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
     ran = scanline("serve", "--port", "0")
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err == "scanline: SCANLINE_API_KEY is no setting: did you mean SCANLINE_API_KEYS?\n"
+    assert ran.err == "scanline: SCANLINE_API_KEY is not a setting: did you mean SCANLINE_API_KEYS?\n"

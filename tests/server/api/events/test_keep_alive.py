@@ -13,8 +13,8 @@ import openai
 import pytest
 from starlette.types import Message, Send
 
-from scanline.server.api.keep_alive import PING, kept_alive
 from scanline.server.api.routes import image_events
+from scanline.server.api.sse import PING, send_with_pings
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.in_process_server import inside
@@ -49,7 +49,7 @@ class Connection:
 def test_a_stream_that_tells_nothing_is_pinged_again_and_again() -> None:
     async def sent() -> list[Message]:
         connection = Connection()
-        async with kept_alive(connection.send, OFTEN):
+        async with send_with_pings(connection.send, OFTEN):
             await connection.has(3)
         return connection.sent
 
@@ -59,7 +59,7 @@ def test_a_stream_that_tells_nothing_is_pinged_again_and_again() -> None:
 def test_what_is_told_puts_the_ping_off() -> None:
     async def sent() -> list[Message]:
         connection = Connection()
-        async with kept_alive(connection.send, NEVER) as tell:
+        async with send_with_pings(connection.send, NEVER) as tell:
             await tell(TOLD)
         return connection.sent
 
@@ -71,7 +71,7 @@ def test_a_reader_who_is_behind_is_not_pinged() -> None:
 
     async def sent() -> list[Message]:
         connection = Connection()
-        async with kept_alive(connection.send, 50 * OFTEN) as tell:
+        async with send_with_pings(connection.send, 50 * OFTEN) as tell:
             connection.open.clear()
             telling = asyncio.create_task(tell(TOLD))
             await asyncio.sleep(80 * OFTEN)
@@ -85,7 +85,7 @@ def test_a_reader_who_is_behind_is_not_pinged() -> None:
 def test_nothing_is_pinged_after_the_end() -> None:
     async def tasks() -> int:
         connection = Connection()
-        async with kept_alive(connection.send, OFTEN):
+        async with send_with_pings(connection.send, OFTEN):
             await connection.has(1)
         return len(asyncio.all_tasks())
 
@@ -110,10 +110,10 @@ def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             if message is PING:
                 pinged.set()
 
-        async with kept_alive(watching, OFTEN) as tell:
+        async with send_with_pings(watching, OFTEN) as tell:
             yield tell
 
-    monkeypatch.setattr(image_events, "kept_alive", watched)
+    monkeypatch.setattr(image_events, "send_with_pings", watched)
     return pinged
 
 

@@ -94,7 +94,7 @@ def test_a_departed_client_is_told_so(told: Server) -> None:
     with closing(post(told, b'{"n": %d}' % LONG, extra)), httpx.Client(base_url=told.url) as other:
         running(other, 4)
     line = line_of(told, "left")
-    assert (line["ended"], line["images"], line["error"]) == ("departed", LONG, "client_gone")
+    assert (line["ended"], line["images"], line["error"]) == ("disconnected", LONG, "client_gone")
 
 
 def running(client: httpx.Client, images: int) -> None:
@@ -118,7 +118,7 @@ def test_each_job_of_a_websocket_has_a_line_and_the_connection_its_own(told: Ser
 
 
 def test_jobs_that_did_not_end_well_tell_how(told: Server) -> None:
-    for name, sent, ended in [("bad", {"model": "white"}, "failed"), ("gone", {"n": LONG}, "departed")]:
+    for name, sent, ended in [("bad", {"model": "white"}, "failed"), ("gone", {"n": LONG}, "disconnected")]:
         headers = {"authorization": f"Bearer {KEY}", "x-request-id": name}
         with connected(told.url, additional_headers=headers) as painter:
             painter.send(type="generate", **sent)

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from scanline.server.api.middleware.auth import Keys
+from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.app import build
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
@@ -197,7 +197,7 @@ def test_servers_that_cannot_answer_a_websocket_close_it() -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/v1/images/stream", "headers": [], "subprotocols": []}
-    asyncio.run(Keys(never, [SecretStr(KEY)])(scope, never, send))
+    asyncio.run(ApiKeyMiddleware(never, [SecretStr(KEY)])(scope, never, send))
     assert [(one["type"], one["code"]) for one in sent] == [("websocket.close", 4401)]
 
 

@@ -131,7 +131,7 @@ def test_a_star_allows_all_pages(grey_directory: Path) -> None:
 def test_an_origin_that_cannot_be_is_refused(origin: str) -> None:
     ran = scanline("serve", "--allow-origin", origin)
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("scanline: --allow-origin: an origin is")
+    assert ran.err.startswith("scanline: --allow-origin: an origin must be")
 
 
 def test_a_preflight_of_another_page_is_refused(allowing: Server) -> None:

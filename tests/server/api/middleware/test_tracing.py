@@ -8,7 +8,7 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from scanline.server.api import trace_exporter
+from scanline.server.api import tracing
 from tests.support.commands import scanline
 from tests.support.otel_collector import Collector, attributes, collecting
 from tests.support.patience import PATIENCE
@@ -107,21 +107,23 @@ def test_what_is_left_is_sent_when_the_server_leaves(grey_directory: Path) -> No
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        patch.setenv("OTEL_SERVICE_NAME", "painter")
         with serve(grey_directory, "--slots", "4") as server:
             httpx.post(f"{server.url}{URL}", json={}, headers={"x-request-id": "last"}, timeout=PATIENCE)
         assert len(of(collector, "last")) == 1
+        assert collector.services == {"painter"}
 
 
 def test_nothing_is_traced_where_nobody_asks() -> None:
-    assert trace_exporter.provider(None) is None
+    assert tracing.tracer_provider(None) is None
 
 
 def test_asking_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(
-        ValueError, match=r"--otlp-endpoint: traces need the extra otel: pip install 'scanline\[otel\]'"
+        ValueError, match=r"--otlp-endpoint: tracing needs the extra otel: pip install 'scanline\[otel\]'"
     ):
-        trace_exporter.provider("http://127.0.0.1:1")
+        tracing.tracer_provider("http://127.0.0.1:1")
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -94,4 +94,4 @@ def test_any_image_is_of_the_output_format(client: httpx.Client) -> None:
 def test_a_picture_of_a_kind_that_is_not_painted_is_refused(client: httpx.Client) -> None:
     response = accepted(client, "image/jpeg")
     assert response.status_code == 400
-    assert response.json()["error"]["message"] == "Accept: image/jpeg is not painted here; image/png or image/webp is."
+    assert response.json()["error"]["message"] == "Accept: image/jpeg is not supported; use image/png or image/webp."

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.server.api.rate_limit import FramePace
+from scanline.server.api.rate_limit import FrameThrottle
 from tests.support.running_server import serve
 from tests.support.websocket_client import connected
 
 
-def seconds(pace: FramePace, *frames: int) -> float:
+def seconds(pace: FrameThrottle, *frames: int) -> float:
     """That so many websockets take which send these frames at once."""
 
     async def send() -> None:
-        await asyncio.gather(*(pace.sent(count) for count in frames))
+        await asyncio.gather(*(pace.pause(count) for count in frames))
 
     began = time.monotonic()
     asyncio.run(send())
@@ -23,17 +23,17 @@ def seconds(pace: FramePace, *frames: int) -> float:
 
 
 def test_frames_take_their_time() -> None:
-    assert seconds(FramePace(1000), 200) >= 0.2
+    assert seconds(FrameThrottle(1000), 200) >= 0.2
 
 
 def test_all_websockets_share_it() -> None:
-    assert seconds(FramePace(1000), 100, 100, 100) >= 0.3
+    assert seconds(FrameThrottle(1000), 100, 100, 100) >= 0.3
 
 
 def test_without_a_rate_nobody_pauses() -> None:
-    pace = FramePace(None)
+    pace = FrameThrottle(None)
     assert seconds(pace, 10**9) < 5
-    assert pace.each == 0
+    assert pace.seconds_per_frame == 0
 
 
 def test_what_is_painted_meanwhile_is_merged(grey_directory: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
-from scanline.server.api.routes.state_snapshot import MOST
+from scanline.server.api.routes.state_snapshot import MAX_WATCHED_JOBS
 from tests.support.close import assert_close
 from tests.support.running_server import Server
 from tests.support.websocket_client import Painter, connected
@@ -23,7 +23,8 @@ BAD = {
     "a share": [0, 0.5],
     "a truth": [0, True],
 }
-SHAPE = "trace must be [layer, head], two whole numbers from 0."
+SHAPE = "must be [layer, head], two whole numbers from 0."
+BOTH = "state and trace exclude each other; trace is the old name of state."
 
 
 @pytest.fixture
@@ -36,9 +37,11 @@ def values(text: str) -> torch.Tensor:
     return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
 
 
-def test_the_state_is_that_of_the_recurrence(painter: Painter, colour: Transformer) -> None:
-    told = painter.paint(type="generate", n=2, seed=7, trace=[1, 0])
-    glimpses = [message for message in told.messages if message["type"] == "trace"]
+@pytest.mark.parametrize("name", ["state", "trace"])
+def test_the_state_is_that_of_the_recurrence(painter: Painter, colour: Transformer, name: str) -> None:
+    told = painter.paint(type="generate", n=2, seed=7, **{name: [1, 0]})
+    assert set(told.order) & {"state", "trace"} == {name}
+    glimpses = [message for message in told.messages if message["type"] == name]
     positions = [glimpse["position"] for glimpse in glimpses]
     assert positions == sorted(set(positions))
     assert positions[-1] == colour.config.bytes
@@ -52,37 +55,44 @@ def test_the_state_is_that_of_the_recurrence(painter: Painter, colour: Transform
 
 
 def test_watching_changes_no_image(painter: Painter) -> None:
-    watched = painter.paint(type="generate", n=3, seed=7, trace=[0, 1]).images()
+    watched = painter.paint(type="generate", n=3, seed=7, state=[0, 1]).images()
     np.testing.assert_array_equal(watched, painter.paint(type="generate", n=3, seed=7).images())
 
 
 def test_who_does_not_ask_is_told_nothing(painter: Painter) -> None:
-    assert "trace" not in painter.paint(type="generate", seed=7).order
+    assert not {"state", "trace"} & set(painter.paint(type="generate", seed=7).order)
 
 
+@pytest.mark.parametrize("name", ["state", "trace"])
 @pytest.mark.parametrize("label", BAD)
-def test_what_names_no_layer_and_head_is_refused(painter: Painter, label: str) -> None:
-    error = painter.paint(type="generate", trace=BAD[label]).messages[-1]["error"]
-    assert (error["message"], error["param"]) == (SHAPE, "trace")
+def test_what_names_no_layer_and_head_is_refused(painter: Painter, label: str, name: str) -> None:
+    error = painter.paint(type="generate", **{name: BAD[label]}).messages[-1]["error"]
+    assert (error["message"], error["param"]) == (f"{name} {SHAPE}", name)
 
 
-@pytest.mark.parametrize("trace", [[2, 0], [0, 2]])
-def test_a_layer_or_head_that_is_not_there_is_refused(painter: Painter, trace: list[int]) -> None:
-    error = painter.paint(type="generate", trace=trace).messages[-1]["error"]
-    assert error["message"] == "trace: colour has layers 0 to 1 and heads 0 to 1."
-    assert error["param"] == "trace"
+def test_both_names_together_are_refused(painter: Painter) -> None:
+    error = painter.paint(type="generate", state=[0, 0], trace=[0, 0]).messages[-1]["error"]
+    assert (error["message"], error["param"]) == (BOTH, "trace")
+
+
+@pytest.mark.parametrize("name", ["state", "trace"])
+@pytest.mark.parametrize("state", [[2, 0], [0, 2]])
+def test_a_layer_or_head_that_is_not_there_is_refused(painter: Painter, state: list[int], name: str) -> None:
+    error = painter.paint(type="generate", **{name: state}).messages[-1]["error"]
+    assert error["message"] == f"{name}: colour has layers 0 to 1 and heads 0 to 1."
+    assert error["param"] == name
 
 
 def test_only_so_many_watch_at_once(painter: Painter) -> None:
-    painter.send_together(*({"type": "generate", "n": 40, "trace": [0, 0]} for _ in range(MOST + 1)))
-    jobs = painter.hear_ends(MOST + 1)
+    painter.send_together(*({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_JOBS + 1)))
+    jobs = painter.hear_ends(MAX_WATCHED_JOBS + 1)
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
     assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_traces"]
-    assert painter.paint(type="generate", trace=[0, 0]).order[-1] == "done"
+    assert painter.paint(type="generate", state=[0, 0]).order[-1] == "done"
 
 
 def test_it_is_the_websockets_alone(colour_client: httpx.Client, painter: Painter) -> None:
-    response = colour_client.post("/v1/images/generations", json={"trace": [0, 0]})
+    response = colour_client.post("/v1/images/generations", json={"state": [0, 0]})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "unknown_parameter"
-    assert painter.paint(type="complete", trace=[0, 0], image="").order[-1] == "error"
+    assert painter.paint(type="complete", state=[0, 0], image="").order[-1] == "error"

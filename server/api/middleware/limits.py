@@ -1,0 +1,101 @@
+"""Limits of one request's body (size and time) and of the number of open websockets."""
+
+import asyncio
+import math
+from contextlib import suppress
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from scanline.server.api.errors import ApiError, refuse
+from scanline.server.api.middleware.observe import HttpCounters
+
+NO_UPLOAD_PATHS = frozenset({"/v1/images/generations"})  # their bodies carry no pictures
+NO_UPLOAD_MAX_BYTES = 1_000_000
+DISCARD_FACTOR = 4  # of a body that is too large, at most this many times the limit is read
+
+
+class BodyLimitMiddleware:
+    """Answers 413 to a body of more than `max_bytes`, 408 to one not received within `seconds`."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
+        self.app, self.max_bytes, self.seconds = app, max_bytes, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        limit = min(self.max_bytes, NO_UPLOAD_MAX_BYTES) if scope["path"] in NO_UPLOAD_PATHS else self.max_bytes
+        headers, deadline = dict(scope["headers"]), asyncio.get_running_loop().time() + self.seconds
+
+        # A declared length that is too large is refused before the route runs.
+        declared = headers.get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > limit:
+            if b"expect" not in headers and int(declared) <= limit * DISCARD_FACTOR:
+                await _discard_until(receive, int(declared), deadline)
+            await refuse(_too_large(limit), scope, receive, send)
+            return
+
+        # Any other body is counted as the route reads it.
+        read, more = 0, True
+
+        async def limited_receive() -> Message:
+            nonlocal read, more
+            if not more:  # the body is complete: the next message is the disconnect, which has no deadline
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise self._too_slow() from None
+            more = message.get("more_body", False)
+            read += len(message.get("body", b""))
+            if read > limit:
+                if more:
+                    await _discard_until(receive, limit * DISCARD_FACTOR - read, deadline)
+                raise _too_large(limit)
+            return message
+
+        await self.app(scope, limited_receive, send)
+
+    def _too_slow(self) -> ApiError:
+        message = f"The request was not received within {self.seconds:g} seconds."
+        return ApiError(408, message, code="receive_timeout", headers={"connection": "close"})
+
+
+class WebsocketLimitMiddleware:
+    """Answers 503 to a websocket beyond `max_open`, before it is accepted."""
+
+    def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters) -> None:
+        self.app, self.max_open, self.counters = app, max_open, counters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await self.app(scope, receive, send)
+            return
+        if self.counters.open_websockets >= self.max_open:
+            message = f"All {self.max_open} websockets of this server are in use; try again in a moment."
+            error = ApiError(503, message, code="too_many_websockets", headers={"retry-after": "2"})
+            await refuse(error, scope, receive, send)
+            return
+        self.counters.open_websockets += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.counters.open_websockets -= 1
+
+
+async def discard_body(receive: Receive, max_bytes: float = math.inf) -> None:
+    """Read the rest of a body, at most `max_bytes`: a client still sending when we close may never read the answer."""
+    while max_bytes > 0 and (message := await receive()).get("more_body", False):
+        max_bytes -= len(message["body"])
+
+
+async def _discard_until(receive: Receive, max_bytes: int, deadline: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(deadline):
+            await discard_body(receive, max_bytes)
+
+
+def _too_large(limit: int) -> ApiError:
+    message = f"The body is larger than {limit} bytes."
+    return ApiError(413, message, code="body_too_large", headers={"connection": "close"})

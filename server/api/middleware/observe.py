@@ -1,0 +1,113 @@
+"""The log line, the counters and the span of every request and every websocket, from one wrapper of send and receive.
+
+What only the routes know (model, images, seed, the error's code) they bind to the log's context; it is read from there.
+Label values are bounded: standard methods, the routes' own paths, statuses, error codes.
+"""
+
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import get_contextvars
+
+from scanline.server.api.tracing import finish_request_span, request_span
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+log = logging.getLogger("scanline.requests")
+
+RESPONSE_STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+RESPONSE_BODIES = frozenset({"http.response.body", "websocket.http.response.body"})
+COUNTED_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # logged at debug, also when a server is not ready
+
+
+class HttpCounters:
+    """Counts since the server started."""
+
+    def __init__(self) -> None:
+        self.responses: Counter[tuple[str, str, int]] = Counter()  # by method, path and status
+        self.errors: Counter[str] = Counter()  # by code: of requests, refused websockets, and jobs on open ones
+        self.open_websockets = 0  # kept by WebsocketLimitMiddleware
+
+
+@dataclass
+class Exchange:
+    """One request or websocket, as far as it has come."""
+
+    method: str
+    status: int = 0  # 0: no response was started
+    sent: int = 0  # bytes of the body, or of all messages
+    ended: str = "broken"  # answered, disconnected (by the client), closed CODE, broken (by an exception)
+
+    def on_send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind in RESPONSE_STARTS:
+            self.status = 101 if kind == "websocket.accept" else message["status"]
+        elif kind in RESPONSE_BODIES:
+            self.sent += len(message.get("body", b""))
+            if not message.get("more_body", False) and self.ended == "broken":
+                self.ended = "answered"
+        elif kind == "websocket.send":
+            self.sent += len(message.get("bytes") or message.get("text") or b"")
+        elif kind == "websocket.close":
+            self.ended = f"closed {message.get('code', 1000)}"
+
+    def on_receive(self, message: Message) -> None:
+        if message["type"] == "http.disconnect" and self.ended != "answered":
+            self.ended = "disconnected"
+        elif message["type"] == "websocket.disconnect" and self.status == 101:
+            self.ended = f"closed {message.get('code', 1005)}"
+
+
+class ObservingMiddleware:
+    """Logs, counts and traces what passes through it."""
+
+    def __init__(self, app: ASGIApp, counters: HttpCounters, tracer: "Tracer | None" = None) -> None:
+        self.app, self.counters, self.tracer = app, counters, tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        began, exchange = time.monotonic(), Exchange(scope.get("method", "WEBSOCKET"))
+
+        async def observed_send(message: Message) -> None:
+            exchange.on_send(message)
+            await send(message)
+
+        async def observed_receive() -> Message:
+            message = await receive()
+            exchange.on_receive(message)
+            return message
+
+        with request_span(self.tracer, exchange.method, scope["headers"]) as span:
+            try:
+                await self.app(scope, observed_receive, observed_send)
+            finally:
+                # The route's own path, known once a route was found; never the client's, which has no bound.
+                path = getattr(scope.get("route"), "path", "other")
+                self._count(scope["type"], exchange, path)
+                _log(exchange, path, time.monotonic() - began)
+                finish_request_span(span, exchange.method, path, exchange.status)
+
+    def _count(self, kind: str, exchange: Exchange, path: str) -> None:
+        if kind == "http":
+            method = exchange.method if exchange.method in COUNTED_METHODS else "other"
+            self.counters.responses[method, path, exchange.status or 500] += 1
+        if code := get_contextvars().get("error"):
+            self.counters.errors[code] += 1
+
+
+def _log(exchange: Exchange, path: str, seconds: float) -> None:
+    level = logging.INFO
+    if exchange.status == 500:
+        level = logging.ERROR
+    elif path in PROBES and exchange.status in (200, 503):
+        level = logging.DEBUG
+    fields = {"method": exchange.method, "path": path, "status": exchange.status, "bytes": exchange.sent}
+    log.log(level, "request", extra={**fields, "seconds": round(seconds, 6), "ended": exchange.ended})

@@ -1,0 +1,87 @@
+"""One job on a websocket, from its `started` message to its `done` or `error`, and its line in the log.
+
+While a frame waits for a client that reads slowly, what is painted is merged into the next frame.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fastapi import WebSocketDisconnect
+from starlette.websockets import WebSocketState
+from structlog.contextvars import bind_contextvars
+
+from scanline.server.api.cancellation import deadline
+from scanline.server.api.errors import from_exception
+from scanline.server.api.jobs import finite_or_null, painting
+from scanline.server.api.rate_limit import FrameThrottle
+from scanline.server.api.routes.state_snapshot import requested_state, state_message
+from scanline.server.api.routes.websocket_messages import JobId, Sender
+from scanline.server.api.schemas import EditRequest, PaintFields
+from scanline.server.api.tracing import job_span
+from scanline.server.lifecycle import Lifecycle
+from scanline.server.registry import ModelRegistry
+
+log = logging.getLogger("scanline.requests")
+
+
+@dataclass
+class JobRunner:
+    """Runs the jobs of one websocket."""
+
+    models: ModelRegistry
+    lifecycle: Lifecycle
+    throttle: FrameThrottle
+    sender: Sender
+    numbers: Iterator[int] = field(default_factory=itertools.count)  # of its jobs, in frames
+    is_disconnected: bool = False  # set by the connection: the websocket is closed, by either side
+
+    async def run(self, name: JobId, fields: PaintFields) -> None:
+        """Run one job until its last message is sent; cancelling it sends none."""
+        began, ended = time.monotonic(), "cancelled"
+        with job_span():
+            try:
+                async with self.lifecycle.interruptible(), deadline(self.models.request_timeout):
+                    await self._paint(name, fields)
+                ended = "done"
+            except WebSocketDisconnect:
+                ended = "disconnected"
+            except Exception as exception:
+                # Another job may have noticed the disconnect first; sending then raises RuntimeError here.
+                if self.sender.socket.application_state is WebSocketState.DISCONNECTED:
+                    ended = "disconnected"
+                else:
+                    error, ended = from_exception(exception), "failed"
+                    bind_contextvars(error=error.code)
+                    await self.sender.error(name, error)
+            finally:
+                kind = "complete" if isinstance(fields, EditRequest) else "generate"
+                seconds = round(time.monotonic() - began, 6)
+                ended = "disconnected" if self.is_disconnected else ended
+                log.info("job", extra={"type": kind, "seconds": seconds, "ended": ended})
+
+    async def _paint(self, name: JobId, fields: PaintFields) -> None:
+        model = self.models.usable(fields.model)
+        images = self.models.count(fields, model)
+        state = requested_state(fields, model)
+        config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
+        bind_contextvars(job=number, bytes=0)
+        async with painting(model, fields, images, stream=True, snapshot=state) as (wanted, job):
+            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
+            size = {"height": config.height, "width": config.width, "channels": config.channels}
+            await sender.message({**started, **size, "seed": wanted.seed})
+            async for update in job.updates():
+                for index, first, data in update.frames:
+                    await sender.frame(number, index, first, data)
+                    sent += len(data)
+                bind_contextvars(bytes=sent)
+                if update.snapshot:
+                    await sender.message(state_message(name, fields, update.snapshot))
+                for index, bits in update.finished:
+                    await sender.message(
+                        {"type": "image", "id": name, "index": index, "bits_per_dim": finite_or_null(bits)}
+                    )
+                await self.throttle.pause(len(update.frames))
+        await sender.message({"type": "done", "id": name})
