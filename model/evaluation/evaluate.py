@@ -68,6 +68,7 @@ def evaluate(
     """
     model = load_model(directory, resolve_device(str(device)))
     config = model.config
+    Generator(model, 1, precision=precision).close()  # raises where this machine cannot run the precision
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]

@@ -111,3 +111,18 @@ def test_an_evaluation_of_no_number_is_refused(tmp_path: Path) -> None:
     (tmp_path / "evaluation.json").write_text('{"bits_per_dim": "low"}')
     with pytest.raises(ModelDirectoryError, match=r"evaluation\.json: bits_per_dim must be a number, not 'low'"):
         model_dir.tested_bits_per_dim(tmp_path)
+
+
+def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Path) -> None:
+    exact = {"dataset": "mnist", "precision": "exact", "bits_per_dim": 1.0, "images": 9}
+    model_dir.write_evaluation(tmp_path, exact | {"quality": {"samples": 60}})
+    model_dir.write_evaluation(tmp_path, exact | {"precision": "int8", "bits_per_dim": 1.5, "quality": {"samples": 50}})
+    model_dir.write_evaluation(tmp_path, exact | {"bits_per_dim": 1.25})
+    assert model_dir.read_evaluation(tmp_path) == {
+        "dataset": "mnist",
+        "precision": "exact",
+        "bits_per_dim": 1.25,
+        "images": 9,
+        "quality": {"samples": 60},
+        "precisions": {"int8": {"bits_per_dim": 1.5, "images": 9, "quality": {"samples": 50}}},
+    }

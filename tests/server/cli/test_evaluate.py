@@ -135,23 +135,13 @@ def test_the_numbers_are_printed_in_lines(data: Path, directory: Path) -> None:
     ]
 
 
-def test_another_precision_is_saved_under_its_name(data: Path, directory: Path) -> None:
-    evaluate = ("evaluate", directory, "--data", data, "--save", "--samples")
-    done(*evaluate, 0)
-    ran = scanline(*evaluate, SAMPLES, "--precision", "int8")
-    if ran.status == 2 and ("VNNI" in ran.err or "needs the native step" in ran.err):
-        pytest.skip("int8 needs the cpu kernel and AVX-512 VNNI")
-    saved = model_directory.read_evaluation(directory)
-    assert "quality" not in saved
-    assert saved["precisions"]["int8"]["quality"]["samples"] == SAMPLES
-
-
 def test_the_cache_directory_can_be_chosen(data: Path, directory: Path, tmp_path: Path) -> None:
     done("evaluate", directory, "--data", data, "--samples", SAMPLES, "--cache", tmp_path / "new" / "cache")
     assert len(list((tmp_path / "new" / "cache").glob("classifier-mnist-*.safetensors"))) == 1
 
 
-WRONG = {  # label: options, what is said
+WRONG = {  # label: options, part of the message
+    "unknown precision": (("--precision", "int4"), "unknown precision 'int4'"),
     "too few samples": (("--samples", 49), "--samples must be 0 or at least 50, not 49"),
     "too few test images": (("--images", 99), "99 test images are too few to compare with; use at least 100"),
     "no page": (("--report", "report.png"), "--report report.png: a report is a .html file"),
