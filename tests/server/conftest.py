@@ -17,7 +17,7 @@ from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, arguments
 @pytest.fixture(scope="session")
 def server(grey_directory: Path) -> Iterator[Server]:
     """Default limits, except for many slots and large requests."""
-    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000", "--threads", "2") as server:
+    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000") as server:
         yield server
 
 

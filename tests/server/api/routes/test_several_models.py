@@ -36,8 +36,9 @@ def broken_directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: P
 
 @pytest.fixture(scope="module")
 def several(grey_directory: Path, colour_directory: Path, broken_directory: Path) -> Iterator[Server]:
-    """Two models that load and one that does not."""
-    server = Server(grey_directory, "--model", str(colour_directory), "--model", str(broken_directory), "--slots", "8")
+    """Two models that load and one that does not; two threads each, where other servers have one."""
+    others = ("--model", str(colour_directory), "--model", str(broken_directory))
+    server = Server(grey_directory, *others, "--slots", "8", "--threads", "2")
     try:
         server.wait_until_ready()
         yield server
