@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from scanline.model.config import ModelConfig
+from scanline.model.contact_sheet import UNPAINTED
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.engine.client.job import Job
-
-UNPAINTED = 128
 
 
 class PartialImages:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import MAX_SEED, MAX_TEMPERATURE, InvalidInput
 
 IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
     "background": ("auto",),
@@ -40,8 +40,8 @@ class PaintFields(ModelField):
     n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
     prompt: Annotated[str | None, Field(description="must be empty: these models take no prompt")] = None
     size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
-    seed: Annotated[int | None, Field(ge=0, lt=2**63, description="drawn at random, and returned, if absent")] = None
-    temperature: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] = 1.0
+    seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at random, and returned, if absent")] = None
+    temperature: Annotated[float, Field(gt=0, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"
     stream: bool | None = None

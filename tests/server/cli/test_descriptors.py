@@ -1,4 +1,4 @@
-"""The limit of open files is the system's, not the shell's, and too low a one is said."""
+"""The server raises its limit of open files to what the system allows, and logs one that is too low."""
 
 import resource
 import subprocess
@@ -15,7 +15,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def limit_and_log(websockets: int) -> tuple[str, str]:
-    """In a process of its own, whose hard limit may be lowered."""
+    """Return the raised limit and the log of a process of its own, whose hard limit may be lowered."""
     command = [sys.executable, "-c", CODE.format(websockets=websockets)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     return ran.stdout.strip(), ran.stderr.strip()
@@ -26,7 +26,7 @@ def test_the_limit_is_raised_to_what_the_system_allows() -> None:
     assert limit_and_log(100) == ("1000", "")
 
 
-def test_a_limit_that_is_too_low_is_said() -> None:
+def test_a_limit_that_is_too_low_is_logged() -> None:
     assert limit_and_log(2000) == (
         "1000",
         "the limit of 1000 open files is too low for 2000 websockets: raise ulimit -n",
