@@ -1,1 +1,1 @@
-"""Who may ask, how the work is shared, how it is told: engine, HTTP and websocket API, command line."""
+"""The server: engine processes, the HTTP and websocket API with its page, the command line, the cluster."""

@@ -80,16 +80,16 @@ class EngineMachine(RuleBasedStateMachine):
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
-        self.seated: set[int] = set()  # requests whose Scheduled event was sent
-        self.waits: dict[int, int] = {}  # seats that others may still take before a waiting request gets one
+        self.scheduled: set[int] = set()  # requests whose Scheduled event was sent
+        self.waits: dict[int, int] = {}  # slots that others may still take before a waiting request gets one
         self.passed_over = False
         self.next = 0
         admit = self.engine.scheduler.admit
 
         def watched() -> SlotAssignment | None:
-            if seat := admit():
-                self._seated(seat.request)
-            return seat
+            if assignment := admit():
+                self._scheduled(assignment.request)
+            return assignment
 
         self.engine.scheduler.admit = watched  # type: ignore[method-assign]
 
@@ -97,7 +97,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Whatever is left in work comes to its end, in no more ticks than it has bytes."""
         for _ in range(sum(len(images(request)) for request in self.open.values()) * LENGTH):
             if not self.engine.idle:
-                self._hear(steps=1)
+                self._tick(steps=1)
         assert self.engine.idle
         assert not self.open
         assert sorted(self.engine.scheduler.free) == list(range(SLOTS))
@@ -133,7 +133,7 @@ class EngineMachine(RuleBasedStateMachine):
         request = data.draw(st.sampled_from(sorted(self.open)))
         self.engine.accept(Cancel(request))
         self._forget(request)
-        assert all(seat.request != request for seat in self.engine.scheduler.assigned.values())
+        assert all(assignment.request != request for assignment in self.engine.scheduler.assigned.values())
 
     @precondition(lambda self: self.next)
     @rule(data=st.data())
@@ -143,28 +143,28 @@ class EngineMachine(RuleBasedStateMachine):
         if request not in self.open:
             self.engine.accept(Cancel(request))
 
-    @rule(steps=st.integers(1, 32), tells=st.booleans())
-    def tick(self, steps: int, tells: bool) -> None:
-        self._hear(steps, tells)
+    @rule(steps=st.integers(1, 32), sends=st.booleans())
+    def tick(self, steps: int, sends: bool) -> None:
+        self._tick(steps, sends)
 
     @rule(ticks=st.integers(2, 40))
     def many_ticks(self, ticks: int) -> None:
         for _ in range(ticks):
-            self._hear(steps=1)
+            self._tick(steps=1)
 
     @rule(name=st.sampled_from(BREAKABLE), calls=st.integers(0, 2), steps=st.integers(1, 32))
     def tick_that_breaks(self, name: str, calls: int, steps: int) -> None:
         """The generator fails at what it is asked for under that name, perhaps not the first time."""
         with breaking(self.generator, name, calls):
-            self._hear(steps, may_fail=True)
+            self._tick(steps, may_fail=True)
 
     @invariant()
     def every_slot_is_free_or_seats_one_image_of_an_open_request(self) -> None:
         scheduler = self.engine.scheduler
         assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(SLOTS))
-        seated = [(seat.request, seat.index) for seat in scheduler.assigned.values()]
-        assert len(set(seated)) == len(seated)
-        for request, index in seated:
+        assigned = [(assignment.request, assignment.index) for assignment in scheduler.assigned.values()]
+        assert len(set(assigned)) == len(assigned)
+        for request, index in assigned:
             assert request in self.open
             assert index not in self.had[request]
 
@@ -179,9 +179,9 @@ class EngineMachine(RuleBasedStateMachine):
         assert len(scheduler.turns) == len(scheduler.waiting)
         assert {request for request, _, _ in self.engine.to_score} == set(self.open) - paints
         for request in paints:
-            seats = [seat for seat in scheduler.assigned.values() if seat.request == request]
+            assignments = [assignment for assignment in scheduler.assigned.values() if assignment.request == request]
             waiting = scheduler.waiting.get(request, ())
-            assert len(seats) + len(waiting) == self.engine.requests[request].left
+            assert len(assignments) + len(waiting) == self.engine.requests[request].left
             assert self.engine.requests[request].left == self.open[request].images - len(self.had[request])
 
     @invariant()
@@ -193,17 +193,17 @@ class EngineMachine(RuleBasedStateMachine):
         self.open[command.id], self.had[command.id] = command, set()
         self.next += 1
 
-    def _hear(self, steps: int, tells: bool = True, may_fail: bool = False) -> None:
-        """A tick of so many steps, in which streams are told or not; each event is what may be said now."""
+    def _tick(self, steps: int, sends: bool = True, may_fail: bool = False) -> None:
+        """A tick of so many steps, in which streams get frames or not; each event is one that may be sent now."""
         self.engine.step_seconds, self.engine.step_images = TICK_SECONDS / (steps + 0.5), SLOTS
-        self.engine.frames_at = 0.0 if tells else inf
+        self.engine.frames_at = 0.0 if sends else inf
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
             match event, request:
                 case Scheduled(number, seconds), GenerateRequest():
                     assert seconds >= 0
-                    assert number not in self.seated
-                    self.seated.add(number)
+                    assert number not in self.scheduled
+                    self.scheduled.add(number)
                 case Pixels(number, painted), GenerateRequest(stream=True):
                     for index, first, data in painted:
                         assert len(self.heard.get((number, index), b"")) == first
@@ -231,7 +231,7 @@ class EngineMachine(RuleBasedStateMachine):
         del self.open[request], self.had[request]
         self.waits.pop(request, None)
 
-    def _seated(self, request: int) -> None:
+    def _scheduled(self, request: int) -> None:
         """Round robin: before a waiting request come at most those that waited before it, one image of each."""
         unseated = self.engine.scheduler.waiting  # without those that failed earlier in this tick
         others = {waiting: left for waiting, left in self.waits.items() if waiting in unseated and waiting != request}

@@ -7,11 +7,11 @@ from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 
 
 def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
-    """Seats until slots or images run out."""
-    seats = []
-    while seat := scheduler.admit():
-        seats.append(seat)
-    return seats
+    """Assign slots until slots or images run out."""
+    assignments = []
+    while assignment := scheduler.admit():
+        assignments.append(assignment)
+    return assignments
 
 
 def test_one_image_behind_thousands_gets_the_next_free_slot() -> None:
@@ -28,7 +28,7 @@ def test_requests_take_turns() -> None:
     scheduler = Scheduler(7)
     for request, images in enumerate((10, 2, 10)):
         scheduler.add(request, range(images))
-    assert [(seat.request, seat.index) for seat in admitted(scheduler)] == [
+    assert [(assignment.request, assignment.index) for assignment in admitted(scheduler)] == [
         (0, 0),
         (1, 0),
         (2, 0),
@@ -45,7 +45,7 @@ def test_the_lowest_free_slot_goes_first() -> None:
     admitted(scheduler)
     for slot in (4, 1, 3):
         scheduler.release(slot)
-    assert [seat.slot for seat in admitted(scheduler)] == [1, 3, 4]
+    assert [assignment.slot for assignment in admitted(scheduler)] == [1, 3, 4]
 
 
 def test_cancel_frees_only_the_slots_of_its_request() -> None:
@@ -54,7 +54,7 @@ def test_cancel_frees_only_the_slots_of_its_request() -> None:
     scheduler.add(1, range(2))
     admitted(scheduler)
     assert scheduler.cancel(0) == [0, 2]
-    assert {seat.request for seat in scheduler.assigned.values()} == {1}
+    assert {assignment.request for assignment in scheduler.assigned.values()} == {1}
 
 
 def test_cancel_forgets_the_images_that_wait() -> None:
@@ -93,14 +93,14 @@ def test_every_slot_is_free_or_has_one_image(slots: int, script: list[int]) -> N
 @given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
 def test_every_image_gets_a_slot_exactly_once(slots: int, sizes: list[int], data: st.DataObject) -> None:
     scheduler = Scheduler(slots)
-    seated: list[tuple[int, int]] = []
+    assigned: list[tuple[int, int]] = []
     for request, images in enumerate(sizes):
         scheduler.add(request, range(images))
-    while seats := admitted(scheduler):
-        seated += [(seat.request, seat.index) for seat in seats]
+    while assignments := admitted(scheduler):
+        assigned += [(assignment.request, assignment.index) for assignment in assignments]
         for slot in data.draw(st.lists(st.sampled_from(sorted(scheduler.assigned)), min_size=1, unique=True)):
             scheduler.release(slot)
-    assert sorted(seated) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
+    assert sorted(assigned) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
 
 
 @given(sizes=st.lists(st.integers(1, 50), min_size=1, max_size=8))
@@ -108,5 +108,5 @@ def test_no_request_waits_longer_than_one_turn_of_the_others(sizes: list[int]) -
     scheduler = Scheduler(sum(sizes))
     for request, images in enumerate(sizes):
         scheduler.add(request, range(images))
-    first_turns = [seat.request for seat in admitted(scheduler)][: len(sizes)]
+    first_turns = [assignment.request for assignment in admitted(scheduler)][: len(sizes)]
     assert first_turns == list(range(len(sizes)))

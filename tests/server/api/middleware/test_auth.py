@@ -212,11 +212,13 @@ def test_a_variable_holds_keys_that_are_never_shown(grey_directory: Path, monkey
 
 
 def test_the_log_states_that_keys_are_needed(guarded_server: Server) -> None:
-    assert any("It wants one of its 2 keys of everybody but probes" in line for line in guarded_server.log)
+    assert any(
+        "API key required on every route except health probes (2 keys set)" in line for line in guarded_server.log
+    )
 
 
 def test_the_log_warns_where_no_key_is_needed(server: Server) -> None:
-    assert any("Whoever reaches it may paint; --api-key or SCANLINE_API_KEYS" in line for line in server.log)
+    assert any("No API key set: anyone who can reach this address can use it." in line for line in server.log)
 
 
 def test_settings_show_no_key() -> None:
