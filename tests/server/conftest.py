@@ -12,6 +12,7 @@ from scanline.model.sampling.offline import paint
 from tests.support.running_server import PATIENCE, Server, serve
 from tests.support.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
 from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, arguments
+from tests.support.websocket_client import WebsocketClient, connected
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +72,9 @@ def client(server: Server) -> Iterator[httpx.Client]:
 def colour_client(colour_server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=colour_server.url, timeout=PATIENCE) as client:
         yield client
+
+
+@pytest.fixture
+def websocket(server: Server) -> Iterator[WebsocketClient]:
+    with connected(server.url) as websocket:
+        yield websocket

@@ -33,11 +33,7 @@ def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG)
     return asyncio.run(run())
 
 
-def test_an_idle_server_is_drained_at_once() -> None:
-    assert asyncio.run(Lifecycle().drain(0))
-
-
-def test_work_that_ends_is_waited_for() -> None:
+def test_a_drain_waits_for_work_that_ends() -> None:
     async def work(lifecycle: Lifecycle) -> str:
         async with lifecycle.interruptible():
             await lifecycle.draining.wait()
@@ -45,6 +41,7 @@ def test_work_that_ends_is_waited_for() -> None:
             return "done"
 
     assert drained(work) == (True, "done")
+    assert asyncio.run(Lifecycle().drain(0))
 
 
 def test_unfinished_work_is_interrupted() -> None:

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from PIL import Image, ImageCms
 
 from tests.support.pictures import encode, noise
@@ -18,9 +17,8 @@ HUGE = 2**31 - 1
 
 
 def chunk(kind: bytes, data: bytes, crc: int | None = None) -> bytes:
-    return (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data) if crc is None else crc)
-    )
+    crc = zlib.crc32(kind + data) if crc is None else crc
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc)
 
 
 def header(width: int = 5, height: int = 7, depth: int = 8, colour: int = 0) -> bytes:
@@ -38,13 +36,6 @@ WHOLE = SIGNATURE + header() + pixels() + END
 def bomb() -> bytes:
     """A decompression bomb: some hundred kilobytes that decode to five gigapixels."""
     return SIGNATURE + header(70_000, 70_000) + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 9)) + END
-
-
-def animated(kind: str) -> bytes:
-    out = io.BytesIO()
-    frames = [Image.fromarray(noise(7, 5, seed=seed)) for seed in range(3)]
-    frames[0].save(out, kind, save_all=True, append_images=frames[1:])
-    return out.getvalue()
 
 
 def converted(mode: str, kind: str = "PNG", **options: Any) -> bytes:
@@ -89,12 +80,6 @@ PICTURES: dict[str, bytes] = {
     "an impossible depth": SIGNATURE + header(depth=3) + pixels() + END,
     "an unknown chunk that must be known": SIGNATURE + header() + chunk(b"ABCD", b"x") + pixels() + END,
     "a chunk that claims two gigabytes": SIGNATURE + header() + struct.pack(">I", HUGE) + b"IDAT" + bytes(40),
-    "a packed remark that is a bomb": WHOLE[:33]
-    + chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(30_000_000), 9))
-    + WHOLE[33:],
-    "a profile that is a bomb": WHOLE[:33]
-    + chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(30_000_000), 9))
-    + WHOLE[33:],
     "no width": SIGNATURE + header(width=0) + pixels() + END,
     "no height": SIGNATURE + header(height=0) + pixels() + END,
     "a huge width": SIGNATURE + header(width=HUGE) + pixels() + END,
@@ -102,15 +87,11 @@ PICTURES: dict[str, bytes] = {
     "a bomb": bomb(),
     "a BMP of a huge size": encode(GREY, "BMP")[:18] + struct.pack("<ii", HUGE, HUGE) + encode(GREY, "BMP")[26:],
     "a BMP of a negative size": encode(GREY, "BMP")[:18] + struct.pack("<ii", -5, -7) + encode(GREY, "BMP")[26:],
-    "an animated PNG": animated("PNG"),
-    "an animated WebP": animated("WEBP"),
-    "a GIF": animated("GIF"),
     "a TIFF": encode(GREY, "TIFF"),
     "an icon": encode(noise(32, 32), "ICO"),
     "an SVG": b'<svg xmlns="http://www.w3.org/2000/svg" width="5" height="7"/>',
     "a PDF": b"%PDF-1.7\n",
     "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n",
-    "16 bits a pixel": encode(GREY.astype(np.uint16) * 257),
     "one bit a pixel": converted("1"),
     "a palette": converted("P"),
     "a palette with a transparent colour": converted("P", transparency=0),

@@ -27,35 +27,22 @@ IMAGE = text(FILE)
 MASK = text(encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5)))
 
 JSON = {  # bodies that every route must refuse
-    "NaN": b'{"temperature": NaN}',
-    "-Infinity": b'{"temperature": -Infinity}',
     "a large exponent": b'{"temperature": 1e999}',
     "a small exponent": b'{"temperature": 1e-999}',
-    "many digits": b'{"n": ' + b"9" * 4000 + b"}",
     "more digits than are converted": b'{"seed": ' + b"9" * 100_000 + b"}",
-    "a number with a fraction": b'{"n": 1.0000001}',
-    "deep lists": b'{"n": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     "deep objects": b'{"n":' * 50_000 + b"1" + b"}" * 50_000,
     "a mark of the byte order": b'\xef\xbb\xbf{"n": 0}',
     "UTF-16": '{"n": 0}'.encode("utf-16"),
-    "UTF-32": '{"n": 0}'.encode("utf-32"),
-    "bytes that are no UTF-8": b'{"model": "\xff\xfe"}',
     "an overlong slash": b'{"model": "\xc0\xaf"}',
     "half a surrogate pair": b'{"model": "\\ud800"}',
-    "half a surrogate pair as size": b'{"size": "\\udfff"}',
-    "half a surrogate pair as a name": b'{"\\ud800": 1}',
     "half a surrogate pair in UTF-8": b'{"model": "\xed\xa0\x80"}',
     "a zero character": b'{"model": "grey\\u0000"}',
     "a line in a name": b'{"a\\nb": 1}',
     "a long name": b'{"' + b"a" * 50_000 + b'": 1}',
     "many names": json.dumps({f"field{i}": i for i in range(5000)}).encode(),
-    "an empty name": b'{"": 1}',
     "a name of dots": b'{"a.b. c": 1}',
     "the last of two counts": b'{"n": 1, "n": 0}',
-    "single quotes": b"{'n': 1}",
     "a remark": b'{"n": 1} // one',
-    "a comma too many": b'{"n": 1,}',
-    "nothing but blanks": b"   \n",
 }
 
 HEAD = b'--x\r\ncontent-disposition: form-data; name="'
@@ -71,13 +58,8 @@ UPLOAD = part(b"image", FILE, b'; filename="a"')
 X = "multipart/form-data; boundary=x"
 FORMS = {  # label: content type, body; each must be refused
     "no boundary": ("multipart/form-data", UPLOAD + KEPT + END),
-    "an empty boundary": ("multipart/form-data; boundary=", UPLOAD + KEPT + END),
-    "another boundary": ("multipart/form-data; boundary=y", UPLOAD + KEPT + END),
     "a long boundary": (f"multipart/form-data; boundary={'x' * 10_000}", UPLOAD + KEPT + END),
     "a boundary of odd letters": ("multipart/form-data; boundary=\xff\xfe", UPLOAD + KEPT + END),
-    "nothing": (X, b""),
-    "only its end": (X, b"--x--\r\n"),
-    "a part without a name": (X, b"--x\r\ncontent-disposition: form-data\r\n\r\n1" + END),
     "a part without a head": (X, UPLOAD + b"--x\r\n\r\n1" + END),
     "a part with an empty name": (X, UPLOAD + KEPT + part(b"", b"1") + END),
     "a part with a name of brackets": (X, UPLOAD + KEPT + part(b"[]", b"1") + END),
@@ -85,7 +67,6 @@ FORMS = {  # label: content type, body; each must be refused
     "a text that is no UTF-8": (X, UPLOAD + KEPT + part(b"model", b"\xff\xfe") + END),
     "a charset that is none": (f"{X}; charset=seven", UPLOAD + part(b"model", b"\xe9") + END),
     "a count twice": (X, UPLOAD + KEPT + part(b"n", b"1") * 2 + END),
-    "two masks": (X, UPLOAD + part(b"mask", FILE, b'; filename="a"') * 2 + END),
     "a form in the form": (
         X,
         part(b"image", UPLOAD, b'; filename="a"\r\ncontent-type: multipart/mixed; boundary=x') + END,
@@ -95,31 +76,20 @@ FORMS = {  # label: content type, body; each must be refused
         part(b"image", IMAGE.encode(), b'; filename="a"\r\ncontent-transfer-encoding: base64') + END,
     ),
     "very many texts": (X, UPLOAD + b"".join(part(b"f%d" % i, b"1") for i in range(1500)) + END),
-    "very many files": (X, part(b"image", b"", b'; filename="a"') * 1500 + KEPT + END),
     "a part with a long head": (X, part(b"image", FILE, b'; filename="a"\r\nx-remark: ' + b"a" * 90_000) + END),
     "a part with many heads": (X, part(b"image", FILE, b'; filename="a"' + b"\r\na: b" * 9000) + END),
     "a count that is no number": (X, UPLOAD + KEPT + part(b"n", "\uff14".encode()) + END),
     "a count of zeros": (X, UPLOAD + KEPT + part(b"n", b"0" * 5000) + END),
-    "a temperature that is none": (X, UPLOAD + KEPT + part(b"temperature", b"nan") + END),
     "lines without returns": (X, (UPLOAD + KEPT + END).replace(b"\r\n", b"\n")),
     "its end missing": (X, UPLOAD + KEPT[:-2]),
 }
 
 MESSAGES: dict[str, str | bytes] = {  # each is answered by one error
-    "binary": noise(1000).tobytes(),
     "empty binary": b"",
-    "empty": "",
-    "no JSON": "paint",
-    "an unknown type": '{"type": "paint"}',
     "a type that is half a surrogate pair": '{"type": "\\ud800"}',
     "an id that is half a surrogate pair": '{"type": "cancel", "id": "\\ud800"}',
     "a long id": json.dumps({"type": "cancel", "id": "a" * 100_000}),
     "an id of many digits": '{"type": "cancel", "id": ' + "9" * 4000 + "}",
-    "more digits than are converted": '{"type": "cancel", "id": ' + "9" * 5000 + "}",
-    "an id that is no name": '{"type": "generate", "id": {"a": 1}}',
-    "an unknown job": '{"type": "cancel", "id": 7}',
-    "deep lists": '{"type": ' + "[" * 50_000 + "]" * 50_000 + "}",
-    "NaN": '{"type": "generate", "temperature": NaN}',
     "a field of no meaning": '{"type": "cancel", "id": 1, "n": 7}',
 }
 
@@ -175,9 +145,8 @@ def test_json(client: httpx.Client, label: str) -> None:
 @pytest.mark.parametrize("label", FORMS)
 def test_a_form(client: httpx.Client, label: str) -> None:
     kind, body = FORMS[label]
-    assert_one_sentence(
-        client.post(EDITS, content=body, headers={"content-type": kind.encode("latin-1")}), 400, 404, 413
-    )
+    response = client.post(EDITS, content=body, headers={"content-type": kind.encode("latin-1")})
+    assert_one_sentence(response, 400, 404, 413)
 
 
 @pytest.mark.parametrize("label", MESSAGES)

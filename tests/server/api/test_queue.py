@@ -53,22 +53,24 @@ def test_a_full_queue_refuses_before_pictures_are_decoded(
         assert_refused(client.post(url, json={"image": text(b"no picture")}), 429, None, "queue_full")
 
 
-def test_a_full_queue_refuses_a_websocket_job(full_queue_server: Server, client: httpx.Client) -> None:
+def test_a_full_queue_refuses_a_websocket_job_and_a_stream_before_it_begins(
+    full_queue_server: Server, client: httpx.Client
+) -> None:
     with full_queue(full_queue_server) as websocket:
         websocket.send(type="generate", id="more")
         while "more" not in websocket.jobs:
             websocket.receive()
         assert websocket.jobs["more"].messages[0]["error"]["code"] == "queue_full"
-
-
-def test_a_full_queue_refuses_a_stream_before_it_begins(full_queue_server: Server, client: httpx.Client) -> None:
-    with full_queue(full_queue_server):
         assert_refused(client.post(URL, json={"stream": True}), 429, None, "queue_full")
 
 
-def test_more_than_the_queue_can_ever_hold_is_an_invalid_request(client: httpx.Client) -> None:
-    response = client.post(URL, json={"n": LONG + 1})
-    assert_refused(response, 400, "n", "invalid_value")
+def test_a_refused_request_gives_its_room_back(client: httpx.Client) -> None:
+    small = encode(noise(3, 3))
+    response = client.post("/v1/images/edits", json={"image": text(small), "n": LONG, "keep_rows": 1})
+    assert_refused(response, 400, "image", "wrong_size")
+    assert Metrics(client).of("num_images_reserved") == 0
+    assert client.post(URL, json={}).status_code == 200
+    assert_refused(client.post(URL, json={"n": LONG + 1}), 400, "n", "invalid_value")
 
 
 def test_a_cancelled_job_gives_its_room_back(full_queue_server: Server, client: httpx.Client) -> None:
@@ -76,11 +78,3 @@ def test_a_cancelled_job_gives_its_room_back(full_queue_server: Server, client: 
         assert client.post(URL, json={}).status_code == 429
         websocket.send(type="cancel", id="full")
         wait_for_room(client)
-
-
-def test_a_refused_picture_gives_its_room_back(client: httpx.Client) -> None:
-    small = encode(noise(3, 3))
-    response = client.post("/v1/images/edits", json={"image": text(small), "n": LONG, "keep_rows": 1})
-    assert_refused(response, 400, "image", "wrong_size")
-    assert Metrics(client).of("num_images_reserved") == 0
-    assert client.post(URL, json={}).status_code == 200

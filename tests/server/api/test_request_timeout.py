@@ -39,11 +39,14 @@ def client(impatient_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_post_times_out(client: httpx.Client) -> None:
-    response = client.post(URL, json={"n": LONG})
+def test_a_post_times_out_and_is_logged(impatient_server: Server, client: httpx.Client) -> None:
+    response = client.post(URL, json={"n": LONG}, headers={"x-request-id": "slow"})
     assert (response.status_code, response.json()["error"]) == (504, ERROR)
     assert response.headers["x-should-retry"] == "false"
     wait_until_idle(client)
+    (line,) = wait_for(lambda: [line for line in impatient_server.log if "request_id=slow" in line], "a log line")
+    assert "status=504" in line
+    assert "error=request_timeout" in line
 
 
 def test_an_edit_times_out(client: httpx.Client) -> None:
@@ -76,22 +79,9 @@ def test_the_official_client_does_not_retry(impatient_server: Server, client: ht
     assert Metrics(client).of("errors_total", code="request_timeout") == before + 1
 
 
-def test_the_timeout_is_logged(impatient_server: Server, client: httpx.Client) -> None:
-    client.post(URL, json={"n": LONG}, headers={"x-request-id": "slow"})
-    (line,) = wait_for(lambda: [line for line in impatient_server.log if "request_id=slow" in line], "a log line")
-    assert "status=504" in line
-    assert "error=request_timeout" in line
-
-
 def test_a_stream_that_is_not_read_times_out(grey_directory: Path) -> None:
-    options = {
-        "slots": 4,
-        "max_waiting_images": LONG,
-        "max_images_per_request": LONG,
-        "request_timeout": 1,
-        "threads": 1,
-    }
-    settings = Settings(models=(str(grey_directory),), **options)
+    limits = {"max_waiting_images": LONG, "max_images_per_request": LONG, "request_timeout": 1}
+    settings = Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)
     with serve_in_process(settings) as (url, engine), slow_stream(url, n=LONG):
         assert engine.reserved_images == LONG
         wait_until_no_jobs(engine)

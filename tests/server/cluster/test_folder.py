@@ -32,8 +32,7 @@ def test_a_random_seed_gives_way_to_the_earlier_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [Recipe("cifar10-small", 12, 7, 1.0), Recipe("mnist-small", 13, 7, 1.0), Recipe("mnist-small", 12, 8, 1.0)],
+    "other", [Recipe("cifar10-small", 12, 7, 1.0), Recipe("mnist-small", 13, 7, 1.0), Recipe("mnist-small", 12, 8, 1.0)]
 )
 def test_another_recipe_needs_another_folder(tmp_path: Path, other: Recipe) -> None:
     open_folder(tmp_path, RECIPE, False)

@@ -23,11 +23,8 @@ def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) 
     events = post_for_events(client, URL, n=70, seed=7, temperature=0.8, partial_images=3)
     found = [{key: event[key] for key in ("b64_json", "index", "bits_per_dim")} for event in named(events, "completed")]
     assert found == whole["data"]
-
-
-def test_streamed_completions_equal_those_of_a_plain_response(client: httpx.Client) -> None:
-    events = post_for_events(client, EDITS, **EDIT, partial_images=2)
-    np.testing.assert_array_equal(images(events), painted(client.post(EDITS, json=EDIT).json()))
+    last = {event["index"]: event["type"] for event in events}
+    assert set(last.values()) == {"image_generation.completed"}
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3])
@@ -42,14 +39,11 @@ def test_there_are_no_partial_images_unless_requested(client: httpx.Client, fiel
     assert [event["type"] for event in post_for_events(client, URL, **fields)] == ["image_generation.completed"]
 
 
-def test_a_partial_image_is_the_image_so_far(client: httpx.Client) -> None:
+def test_a_partial_image_is_the_image_so_far(client: httpx.Client, colour_client: httpx.Client) -> None:
     events = post_for_events(client, URL, n=9, partial_images=3)
     whole = images(events).reshape(9, 1, 35)
     parts = np.where(np.arange(35) < np.array([[8], [17], [26]]), whole, UNPAINTED)
     np.testing.assert_array_equal(images(events, "partial_image").reshape(9, 3, 35), parts)
-
-
-def test_a_partial_image_of_colour_is_the_image_so_far(colour_client: httpx.Client) -> None:
     events = post_for_events(colour_client, URL, n=9, partial_images=2)
     whole = images(events).reshape(9, 1, 12, 3)
     parts = np.where(np.arange(12)[:, None] < np.array([4, 8])[:, None, None], whole, UNPAINTED)
@@ -57,34 +51,18 @@ def test_a_partial_image_of_colour_is_the_image_so_far(colour_client: httpx.Clie
 
 
 def test_a_partial_completion_has_all_known_pixels(client: httpx.Client) -> None:
-    parts = images(post_for_events(client, EDITS, **EDIT, partial_images=3), "partial_image")
+    events = post_for_events(client, EDITS, **EDIT, partial_images=3)
+    assert {event["type"] for event in events} == {"image_edit.partial_image", "image_edit.completed"}
+    parts = images(events, "partial_image")
     np.testing.assert_array_equal(parts[:, HOLE == 255], np.repeat(GREYS, 9, axis=0)[:, HOLE == 255])
 
 
-def test_an_image_ends_with_its_completed_event(client: httpx.Client) -> None:
-    last = {event["index"]: event["type"] for event in post_for_events(client, URL, n=100, partial_images=3)}
-    assert set(last.values()) == {"image_generation.completed"}
-
-
-def test_a_partial_image_has_the_official_fields_and_ours(client: httpx.Client) -> None:
-    event = named(post_for_events(client, URL, partial_images=1), "partial_image")[0]
-    assert set(event) == COMMON | {"partial_image_index"}
-
-
-def test_a_completed_image_has_the_official_fields_and_ours(client: httpx.Client) -> None:
-    (event,) = post_for_events(client, URL)
+def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None:
+    part, event = post_for_events(client, URL, seed=7, output_format="webp", partial_images=1)
+    assert set(part) == COMMON | {"partial_image_index"}
     assert set(event) == COMMON | {"bits_per_dim", "usage"}
-
-
-def test_an_event_has_the_fields_of_its_image(client: httpx.Client) -> None:
-    (event,) = post_for_events(client, URL, seed=7, output_format="webp")
     found = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
     assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
-
-
-def test_edits_have_their_own_event_names(client: httpx.Client) -> None:
-    names = {event["type"] for event in post_for_events(client, EDITS, **EDIT, partial_images=1)}
-    assert names == {"image_edit.partial_image", "image_edit.completed"}
 
 
 def test_a_form_can_be_streamed(client: httpx.Client) -> None:
@@ -94,27 +72,21 @@ def test_a_form_can_be_streamed(client: httpx.Client) -> None:
     np.testing.assert_array_equal(images(events)[:, :4], GREYS[:, :4])
 
 
-def test_the_usages_of_all_images_add_up_to_that_of_the_request(client: httpx.Client) -> None:
-    usages = [event["usage"] for event in named(post_for_events(client, EDITS, **EDIT), "completed")]
-    whole = client.post(EDITS, json=EDIT).json()["usage"]
+def test_streamed_completions_and_their_usages_are_those_of_a_plain_response(client: httpx.Client) -> None:
+    events, answer = post_for_events(client, EDITS, **EDIT), client.post(EDITS, json=EDIT).json()
+    np.testing.assert_array_equal(images(events), painted(answer))
+    usages, whole = [event["usage"] for event in named(events, "completed")], answer["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
         assert sum(usage[part] for usage in usages) == whole[part]
 
 
-def test_proxies_may_not_buffer_events(client: httpx.Client) -> None:
-    headers = client.post(URL, json={"stream": True}, headers={"accept-encoding": "gzip"}).headers
-    assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-cache", "no")
-    assert "content-encoding" not in headers
-
-
-def test_the_seed_is_in_the_header(client: httpx.Client) -> None:
-    assert client.post(URL, json={"stream": True, "seed": 12}).headers["x-scanline-seed"] == "12"
-
-
-def test_a_drawn_seed_is_in_the_header_and_in_every_event(client: httpx.Client) -> None:
+def test_the_headers_have_the_drawn_seed_and_forbid_buffering(client: httpx.Client) -> None:
     response = client.post(URL, json={"stream": True, "n": 3, "partial_images": 1})
     seeds = {str(event["seed"]) for event in read(response.iter_lines())}
     assert seeds == {response.headers["x-scanline-seed"]}
+    headers = client.post(URL, json={"stream": True}, headers={"accept-encoding": "gzip"}).headers
+    assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-cache", "no")
+    assert "content-encoding" not in headers
 
 
 @pytest.mark.parametrize("accept", ["image/png", "image/*", "application/x-npy"])
@@ -132,8 +104,3 @@ def test_any_other_accept_is_streamed(client: httpx.Client, accept: str) -> None
 def test_a_broken_picture_is_refused_before_the_stream_begins(client: httpx.Client) -> None:
     response = client.post(EDITS, json={"image": text(b"seven"), "keep_rows": 3, "stream": True})
     assert_refused(response, 400, "image", "invalid_image")
-
-
-def test_an_unknown_model_is_refused_before_the_stream_begins(client: httpx.Client) -> None:
-    response = client.post(URL, json={"model": "white", "stream": True})
-    assert_refused(response, 404, "model", "model_not_found")

@@ -29,17 +29,16 @@ def begun(upto: int, count: int = 3, images: int = 1) -> tuple[Job, PartialImage
     return job, PartialImages(job, GenerateRequest(0, images, 0), count, GREY)
 
 
-def test_partial_images_are_evenly_spaced() -> None:
+def test_partial_images_are_evenly_spaced_and_unpainted_pixels_grey() -> None:
     painted = [sum(byte != UNPAINTED for byte in picture) for _, picture in due(begun(35)[1])]
     assert painted == [8, 17, 26]
-
-
-def test_unpainted_pixels_are_grey() -> None:
     assert due(begun(20, count=1)[1]) == [(0, [*IMAGE[:17], *[UNPAINTED] * 18])]
 
 
-def test_none_is_sent_before_it_is_painted() -> None:
+def test_none_is_sent_before_it_is_painted_or_without_request() -> None:
     assert due(begun(7)[1]) == []
+    assert due(begun(35, count=0)[1]) == []
+    assert due(begun(35, images=2)[1], index=1) == []
 
 
 def test_each_is_sent_once() -> None:
@@ -49,34 +48,14 @@ def test_each_is_sent_once() -> None:
     assert numbers + [number for number, _ in due(partials)] == [0, 1, 2]
 
 
-def test_none_is_sent_unless_requested() -> None:
-    assert due(begun(35, count=0)[1]) == []
-
-
-def test_images_have_partial_images_of_their_own() -> None:
-    assert due(begun(35, images=2)[1], index=1) == []
-
-
-def test_a_slow_reader_gets_the_newest() -> None:
-    _, partials = begun(20)
-    partials.merge()
-    assert [number for number, _ in due(partials)] == [1]
-
-
-def test_a_slow_reader_gets_none_of_a_finished_image() -> None:
-    _, partials = begun(35)
-    partials.merge()
-    assert due(partials) == []
-
-
-def test_a_slow_reader_gets_later_partial_images() -> None:
+def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
     job, partials = begun(20)
     partials.merge()
     paint(job, 30)
     assert [number for number, _ in due(partials)] == [1, 2]
-
-
-def test_merging_does_not_repeat_what_was_sent() -> None:
+    _, partials = begun(35)
+    partials.merge()
+    assert due(partials) == []
     _, partials = begun(20)
     due(partials)
     partials.merge()
@@ -92,15 +71,11 @@ def test_known_pixels_are_in_every_partial_image() -> None:
 
 
 def test_partial_images_are_evenly_spaced_over_the_pixels_to_paint() -> None:
-    """Two pixels to paint, with known ones before, between and after them."""
     mask = bytes(i not in (4, 30) for i in range(35))
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
     partials = PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 1, GREY)
     assert due(partials) == [(0, [*IMAGE[:30], UNPAINTED, *IMAGE[31:]])]
-
-
-def test_one_pixel_to_paint_has_no_partial_image() -> None:
     job = Job(GenerateRequest(0, 1, seed=0), 35)
     paint(job, 35)
     mask = bytes(i != 4 for i in range(35))

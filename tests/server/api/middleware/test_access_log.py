@@ -51,26 +51,26 @@ def running(server: Server, client: httpx.Client, request: str) -> Iterator[None
         yield
 
 
-def test_a_request_is_logged_in_one_line(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, client: httpx.Client) -> None:
     answer = client.post(URL, json={"n": 3, "seed": 7}, headers={"x-request-id": "painted"})
     line = line_of(guarded_server, "painted")
     assert {"logger": "scanline.requests", "level": "info"}.items() <= line.items()
     assert {"method": "POST", "path": URL, "status": 200, "ended": "answered"}.items() <= line.items()
     assert {"model": "grey", "images": 3, "seed": 7, "bytes": len(answer.content)}.items() <= line.items()
     assert 0 <= line["queued"] < line["seconds"] < PATIENCE
+    client.post(URL, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
+    line = line_of(guarded_server, "streamed")
+    assert (line["status"], line["images"], line["ended"]) == (200, 3, "answered")
 
 
-def test_a_refusal_is_logged_with_its_code(guarded_server: Server, client: httpx.Client) -> None:
-    client.post(URL, json={"n": 0}, headers={"x-request-id": "refused"})
-    line = line_of(guarded_server, "refused")
-    assert (line["status"], line["error"]) == (400, "invalid_value")
-
-
-def test_a_full_queue_is_logged_with_its_model(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_full_queue_and_a_refusal_are_logged_with_their_code(guarded_server: Server, client: httpx.Client) -> None:
     with running(guarded_server, client, "crowd"):
         client.post(URL, json={"n": LONG}, headers={"x-request-id": "crowded"})
     line = line_of(guarded_server, "crowded")
     assert (line["status"], line["model"], line["images"], line["error"]) == (429, "grey", LONG, "queue_full")
+    client.post(URL, json={"n": 0}, headers={"x-request-id": "refused"})
+    line = line_of(guarded_server, "refused")
+    assert (line["status"], line["error"]) == (400, "invalid_value")
 
 
 def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, client: httpx.Client) -> None:
@@ -79,12 +79,6 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, cl
     client.get("/sk-in-the-wrong-place?key=sk-in-the-wrong-place", headers={"x-request-id": "nowhere"})
     assert line_of(guarded_server, "nowhere")["path"] == "other"
     assert "wrong-place" not in "".join(guarded_server.log)
-
-
-def test_a_stream_is_logged_in_one_line(guarded_server: Server, client: httpx.Client) -> None:
-    client.post(URL, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
-    line = line_of(guarded_server, "streamed")
-    assert (line["status"], line["images"], line["ended"]) == (200, 3, "answered")
 
 
 def test_a_client_that_disconnects_is_logged_as_departed(guarded_server: Server, client: httpx.Client) -> None:
@@ -120,16 +114,13 @@ def test_the_engine_logs_in_the_same_format(guarded_server: Server) -> None:
     assert [line for line in lines(guarded_server) if line["logger"] == "scanline.engine" and "slots" in line["event"]]
 
 
-def test_no_key_is_logged(guarded_server: Server, client: httpx.Client) -> None:
+def test_probes_are_logged_at_debug_level_and_no_key_is_logged(guarded_server: Server, client: httpx.Client) -> None:
     client.get("/v1/models", headers={**bearer(f"{KEY}x"), "x-request-id": "stranger"})
     line_of(guarded_server, "stranger")
     with connected(guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "debugged"}):
         pass
     line_of(guarded_server, "debugged")
     assert KEY not in "".join(guarded_server.log)
-
-
-def test_successful_probes_are_logged_at_debug_level(guarded_server: Server, client: httpx.Client) -> None:
     client.get("/healthz", headers={"x-request-id": "probe"})
     assert line_of(guarded_server, "probe")["level"] == "debug"
 

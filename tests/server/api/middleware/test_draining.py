@@ -116,27 +116,18 @@ def assert_shutting_down(status: int, body: dict[str, Any]) -> None:
     assert (status, error["type"], error["code"]) == (503, "server_error", "shutting_down"), body
 
 
-def test_an_accepted_post_is_answered(drained: Observed, grey: Transformer) -> None:
-    images = paint(grey, 12, seed=1).images.reshape(12, 7, 5)
-    np.testing.assert_array_equal(painted(drained.posted.json()), images)
-
-
-def test_an_accepted_stream_is_completed(drained: Observed, grey: Transformer) -> None:
+def test_accepted_work_is_completed(drained: Observed, grey: Transformer) -> None:
+    expected = paint(grey, 12, seed=1).images.reshape(12, 7, 5)
+    np.testing.assert_array_equal(painted(drained.posted.json()), expected)
+    for name, seed in (("a", 3), ("b", 4)):
+        assert drained.jobs[name].order[-1] == "done"
+        np.testing.assert_array_equal(drained.jobs[name].images(), paint(grey, 5, seed=seed).images)
     np.testing.assert_array_equal(images(drained.events), paint(grey, 12, seed=2).images.reshape(12, 7, 5))
 
 
-@pytest.mark.parametrize(("name", "seed"), [("a", 3), ("b", 4)])
-def test_accepted_jobs_are_completed(drained: Observed, grey: Transformer, name: str, seed: int) -> None:
-    assert drained.jobs[name].order[-1] == "done"
-    np.testing.assert_array_equal(drained.jobs[name].images(), paint(grey, 5, seed=seed).images)
-
-
-def test_websockets_are_closed_as_going_away_when_their_work_is_done(drained: Observed) -> None:
-    assert drained.closed == 1001
-
-
-def test_websockets_without_work_are_closed_at_once(drained: Observed) -> None:
-    assert drained.others["idler"] == 1001
+def test_websockets_are_closed_as_going_away(drained: Observed) -> None:
+    assert drained.closed == 1001  # when their work is done
+    assert drained.others["idler"] == 1001  # at once
 
 
 @pytest.mark.parametrize("request_name", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
@@ -160,30 +151,18 @@ def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Obs
     assert drained.others[request_name].headers["connection"] == "close"
 
 
-def test_the_response_to_accepted_work_closes_its_connection(drained: Observed) -> None:
-    assert drained.posted.headers["connection"] == "close"
-
-
 def test_a_drained_server_exits_without_an_error(drained: Observed) -> None:
     assert drained.status == 0
     assert "Traceback" not in drained.log
+    assert drained.posted.headers["connection"] == "close"
 
 
-def test_a_post_beyond_the_drain_timeout_gets_an_error(overdue: Observed) -> None:
+def test_work_beyond_the_drain_timeout_gets_an_error(overdue: Observed) -> None:
     assert_shutting_down(overdue.posted.status_code, overdue.posted.json())
     assert int(overdue.posted.headers["retry-after"]) > 0
-
-
-def test_a_stream_beyond_the_drain_timeout_ends_with_an_error(overdue: Observed) -> None:
+    for name in ("a", "b"):
+        assert_shutting_down(503, overdue.jobs[name].messages[-1])
     assert_shutting_down(503, overdue.events[-1])
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-def test_each_job_beyond_the_drain_timeout_gets_an_error(overdue: Observed, name: str) -> None:
-    assert_shutting_down(503, overdue.jobs[name].messages[-1])
-
-
-def test_websockets_beyond_the_drain_timeout_are_closed_as_going_away(overdue: Observed) -> None:
     assert overdue.closed == 1001
 
 

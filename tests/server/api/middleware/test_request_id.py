@@ -15,18 +15,14 @@ from tests.support.websocket_client import connected
 GENERATED = re.compile(r"[0-9a-f]{32}")
 URL = "/v1/images/generations"
 INVALID = ("", "x" * 129, "a b", "a,b", "<script>", 'say "hi"', "ünsafe".encode(), "a\x1b[31m".replace("\x1b", "%1b"))
+FOREIGN = {"origin": "https://foreign.example", "access-control-request-method": "POST"}
 REFUSED = {  # label: method, address, what is sent, status
     "not found": ("GET", "/nowhere", {}, 404),
     "a wrong method": ("PUT", URL, {}, 405),
     "a wrong field": ("POST", URL, {"json": {"n": 0}}, 400),
     "a large body": ("POST", URL, {"content": b" " * 200_000}, 413),
     "no key": ("GET", "/v1/models", {"headers": {"authorization": "none"}}, 401),
-    "a foreign page": (
-        "OPTIONS",
-        URL,
-        {"headers": {"origin": "https://foreign.example", "access-control-request-method": "POST"}},
-        403,
-    ),
+    "a foreign page": ("OPTIONS", URL, {"headers": FOREIGN}, 403),
 }
 
 
@@ -62,12 +58,9 @@ def test_an_error_has_its_id(client: httpx.Client, label: str) -> None:
     assert set(response.json()) == {"error"}
 
 
-def test_a_stream_has_its_id(client: httpx.Client) -> None:
+def test_a_stream_and_a_websocket_have_their_id(client: httpx.Client, guarded_server: Server) -> None:
     response = client.post(URL, json={"stream": True}, headers={"x-request-id": "mine"})
     assert response.headers["x-request-id"] == "mine"
-
-
-def test_an_opened_websocket_has_its_id(guarded_server: Server) -> None:
     headers = {**bearer(SECOND_KEY), "x-request-id": "mine"}
     with connected(guarded_server.url, additional_headers=headers) as websocket:
         assert websocket.socket.response.headers["x-request-id"] == "mine"

@@ -46,11 +46,8 @@ def test_a_request_is_a_span_with_the_fields_of_its_log_line(traced: Traced) -> 
     (span,) = spans_of(collector, "painted")
     assert (span.name, span.kind) == (f"POST {URL}", Span.SPAN_KIND_SERVER)
     fields = attributes(span)
-    assert (fields["http.request.method"], fields["http.route"], fields["http.response.status_code"]) == (
-        "POST",
-        URL,
-        200,
-    )
+    http = [fields[f"http.{name}"] for name in ("request.method", "route", "response.status_code")]
+    assert http == ["POST", URL, 200]
     assert (fields["scanline.model"], fields["scanline.images"], fields["scanline.seed"]) == ("grey", 3, 7)
     assert collector.services == {"scanline"}
 
@@ -92,16 +89,12 @@ def test_each_websocket_job_has_its_own_span(traced: Traced) -> None:
         assert set(children_of(collector, job, 2)) == {"queue", "paint"}
 
 
-def test_a_request_continues_the_trace_of_its_client(traced: Traced) -> None:
+def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(traced: Traced) -> None:
     server, collector = traced
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "called"}
     httpx.post(f"{server.url}{URL}", json={}, headers=headers, timeout=PATIENCE)
     (span,) = spans_of(collector, "called")
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
-
-
-def test_a_refused_request_has_its_code(traced: Traced) -> None:
-    server, collector = traced
     httpx.post(f"{server.url}{URL}", json={"n": 0}, headers={"x-request-id": "refused"}, timeout=PATIENCE)
     fields = attributes(spans_of(collector, "refused")[0])
     assert (fields["http.response.status_code"], fields["scanline.error"]) == (400, "invalid_value")
@@ -117,19 +110,12 @@ def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> N
         assert len(spans_of(collector, "last")) == 1
 
 
-def test_without_an_endpoint_nothing_is_traced() -> None:
-    assert tracing.tracer_provider(None) is None
-
-
-def test_an_endpoint_without_the_packages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_cannot_be_used_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(
-        ValueError, match=r"--otlp-endpoint: tracing needs the extra otel: pip install 'scanline\[otel\]'"
-    ):
+    message = r"--otlp-endpoint: tracing needs the extra otel: pip install 'scanline\[otel\]'"
+    with pytest.raises(ValueError, match=message):
         tracing.tracer_provider("http://127.0.0.1:1")
-
-
-def test_an_invalid_endpoint_is_refused() -> None:
     ran = scanline("serve", "--otlp-endpoint", "collector:4318")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("scanline: --otlp-endpoint: ")
+    assert tracing.tracer_provider(None) is None

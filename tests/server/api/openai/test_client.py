@@ -1,22 +1,21 @@
-"""The official OpenAI client, unchanged but for its base_url."""
+"""The official OpenAI clients, unchanged but for their base_url: synchronous and asynchronous."""
 
+import asyncio
 from collections.abc import Iterator
 
 import numpy as np
 import openai
 import pytest
+from openai.types import ImagesResponse
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from tests.support.openai_clients import async_official, pictures
 from tests.support.openai_clients import official as connect
-from tests.support.openai_clients import pictures
 from tests.support.pictures import encode, noise
 from tests.support.running_server import Server
 
 IMAGE = noise(7, 5)
-MASK = np.dstack((np.zeros((7, 5, 3), np.uint8), np.full((7, 5), 255, np.uint8)))
-MASK[2:5, 1:3, 3] = 0
-KNOWN = MASK[..., 3] == 255
 
 
 @pytest.fixture
@@ -25,30 +24,20 @@ def official(server: Server) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_models_are_listed(official: openai.OpenAI) -> None:
+def test_models_are_listed_and_retrieved_with_what_is_ours(official: openai.OpenAI) -> None:
     assert [model.id for model in official.models.list()] == ["grey"]
-
-
-def test_a_model_is_retrieved_with_what_is_ours(official: openai.OpenAI) -> None:
     model = official.models.retrieve("grey")
     assert (model.id, model.height, model.width) == ("grey", 7, 5)
 
 
-def test_images_are_generated(official: openai.OpenAI) -> None:
-    answer = official.images.generate(prompt="", model="grey", n=3, size="5x7", response_format="b64_json")
-    assert pictures(answer).shape == (3, 7, 5)
-
-
-def test_our_fields_go_in_and_come_out(official: openai.OpenAI) -> None:
-    first, again = (official.images.generate(prompt="", extra_body={"seed": 7, "temperature": 0.9}) for _ in range(2))
-    assert first.seed == 7
-    assert first.data == again.data
-
-
 def test_images_are_those_of_painting_without_a_server(official: openai.OpenAI, grey: Transformer) -> None:
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
-    answer = official.images.generate(prompt="", n=3, extra_body={"seed": 7, "temperature": 0.9})
+    fields = {"prompt": "", "model": "grey", "n": 3, "size": "5x7", "response_format": "b64_json"}
+    answer = official.images.generate(**fields, extra_body={"seed": 7, "temperature": 0.9})
     np.testing.assert_array_equal(pictures(answer), alone)
+    assert answer.seed == 7
+    usage = answer.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (0, 105, 105)
 
 
 def test_what_is_none_is_as_if_it_were_not_there(official: openai.OpenAI) -> None:
@@ -71,45 +60,35 @@ def test_a_picture_is_streamed_as_it_is(official: openai.OpenAI, grey: Transform
     assert data.endswith(paint(grey, 1, seed=7).images.tobytes())
 
 
-def test_an_answer_has_the_id_of_its_request(official: openai.OpenAI) -> None:
-    answer = official.images.generate(prompt="", extra_headers={"x-request-id": "mine-1"})
-    assert answer._request_id == "mine-1"
+def test_the_asynchronous_client_gets_the_same(server: Server, official: openai.OpenAI) -> None:
+    fields = {"prompt": "", "n": 3, "extra_body": {"seed": 7}}
+
+    async def call() -> tuple[list[str], int, ImagesResponse, ImagesResponse, str, int]:
+        async with async_official(server.url) as client:
+            ids = [model.id async for model in client.models.list()]
+            channels = (await client.models.retrieve("grey")).channels
+            raw = await client.images.with_raw_response.generate(**fields)
+            edited = await client.images.edit(image=[encode(IMAGE)], prompt="", extra_body={"keep_rows": 4})
+            return (
+                ids,
+                channels,
+                await client.images.generate(**fields),
+                edited,
+                raw.headers["x-scanline-seed"],
+                raw.parse().seed,
+            )
+
+    ids, channels, answer, edited, *seeds = asyncio.run(call())
+    assert (ids, channels, seeds) == (["grey"], 1, ["7", 7])
+    assert answer.data == official.images.generate(**fields).data
+    np.testing.assert_array_equal(pictures(edited)[0, :4], IMAGE[:4])
 
 
-def test_usage_is_read(official: openai.OpenAI) -> None:
-    usage = official.images.generate(prompt="").usage
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (0, 35, 35)
+def test_concurrent_requests_each_get_the_images_of_their_seed(server: Server) -> None:
+    async def seeds(order: list[int]) -> list[list[str]]:
+        async with async_official(server.url) as client:
+            calls = [client.images.generate(prompt="", n=2, extra_body={"seed": seed}) for seed in order]
+            return [[one.b64_json for one in answer.data] for answer in await asyncio.gather(*calls)]
 
-
-def test_bytes_are_edited(official: openai.OpenAI) -> None:
-    answer = official.images.edit(image=encode(IMAGE), prompt="", n=2, extra_body={"keep_rows": 4, "seed": 7})
-    np.testing.assert_array_equal(pictures(answer)[:, :4], np.stack((IMAGE, IMAGE))[:, :4])
-
-
-def test_a_mask_is_obeyed(official: openai.OpenAI) -> None:
-    answer = official.images.edit(image=encode(IMAGE), mask=("m.png", encode(MASK), "image/png"), prompt="")
-    np.testing.assert_array_equal(pictures(answer)[0][KNOWN], IMAGE[KNOWN])
-
-
-def test_a_list_of_images_is_edited(official: openai.OpenAI) -> None:
-    others = noise(2, 7, 5, seed=1)
-    answer = official.images.edit(image=[encode(image) for image in others], mask=encode(MASK), prompt="")
-    np.testing.assert_array_equal(pictures(answer)[:, KNOWN], others[:, KNOWN])
-
-
-def test_a_bad_request_names_its_parameter(official: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
-        official.images.generate(prompt="", extra_body={"temperature": 0})
-    assert (caught.value.param, caught.value.code) == ("temperature", "invalid_value")
-
-
-def test_a_misspelt_field_is_a_bad_request(official: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
-        official.images.edit(image=encode(IMAGE), prompt="", extra_body={"keep_row": 4})
-    assert (caught.value.param, caught.value.code) == ("keep_row", "unknown_parameter")
-
-
-def test_an_unknown_model_is_not_found(official: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError) as caught:
-        official.images.generate(prompt="", model="dall-e-2")
-    assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
+    order = list(range(40))
+    assert asyncio.run(seeds(order[::-1])) == asyncio.run(seeds(order))[::-1]

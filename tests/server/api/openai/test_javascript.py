@@ -44,20 +44,14 @@ def images(texts: list[str]) -> np.ndarray:
     return np.stack([decode(base64.b64decode(one)) for one in texts])
 
 
-def test_models_are_listed(output: dict[str, Any]) -> None:
+def test_models_are_listed_and_retrieved(output: dict[str, Any]) -> None:
     assert output["ids"] == ["grey"]
-
-
-def test_a_model_is_retrieved_with_what_is_ours(output: dict[str, Any]) -> None:
     assert (output["model"]["id"], output["model"]["height"], output["model"]["width"]) == ("grey", 7, 5)
 
 
 def test_images_are_those_of_painting_without_a_server(output: dict[str, Any], grey: Transformer) -> None:
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
     np.testing.assert_array_equal(images(output["generated"]), alone)
-
-
-def test_our_fields_come_out(output: dict[str, Any]) -> None:
     assert (output["seed"], output["seedHeader"]) == (7, "7")
     assert output["requestId"]
 
@@ -65,30 +59,18 @@ def test_our_fields_come_out(output: dict[str, Any]) -> None:
 def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
     types = [event["type"] for event in output["streamed"]]
     assert types.count("image_generation.partial_image") == 9
-    completed = {
-        event["index"]: event["b64_json"] for event in output["streamed"] if event["type"].endswith("completed")
-    }
-    assert [completed[index] for index in range(3)] == output["generated"]
-
-
-@pytest.mark.parametrize("name", ["edited", "editedFromDisk"])
-def test_an_image_is_edited(output: dict[str, Any], name: str) -> None:
-    np.testing.assert_array_equal(images(output[name])[0, :4], IMAGE[:4])
-    assert output[name] == output["edited"]
-
-
-def test_a_list_of_images_is_edited(output: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(images(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
-
-
-def test_a_mask_is_obeyed(output: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(images(output["masked"])[0][KNOWN], IMAGE[KNOWN])
-
-
-def test_an_edit_is_streamed(output: dict[str, Any]) -> None:
+    whole = {event["index"]: event["b64_json"] for event in output["streamed"] if event["type"].endswith("completed")}
+    assert [whole[index] for index in range(3)] == output["generated"]
     partial, completed = output["editedStream"]
     assert (partial["type"], completed["type"]) == ("image_edit.partial_image", "image_edit.completed")
     assert [completed["b64_json"]] == output["edited"]
+
+
+def test_images_are_edited(output: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(images(output["edited"])[0, :4], IMAGE[:4])
+    assert output["editedFromDisk"] == output["edited"]
+    np.testing.assert_array_equal(images(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
+    np.testing.assert_array_equal(images(output["masked"])[0][KNOWN], IMAGE[KNOWN])
 
 
 @pytest.mark.parametrize(

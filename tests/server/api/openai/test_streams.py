@@ -31,25 +31,22 @@ def official(server: Server) -> Iterator[openai.OpenAI]:
 def test_a_generation_is_streamed(official: openai.OpenAI) -> None:
     events = list(official.images.generate(prompt="", stream=True, partial_images=2))
     assert [type(event) for event in events] == [ImageGenPartialImageEvent] * 2 + [ImageGenCompletedEvent]
+    assert [event.partial_image_index for event in events[:2]] == [0, 1]
+    for event in events:
+        type(event).model_validate(event.model_dump(), strict=True)
 
 
 def test_an_edit_is_streamed(official: openai.OpenAI) -> None:
-    stream = official.images.edit(
-        image=encode(IMAGE), prompt="", stream=True, partial_images=3, extra_body={"keep_rows": 3}
-    )
-    assert [type(event) for event in stream] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
+    fields = {"image": encode(IMAGE), "prompt": "", "extra_body": {"keep_rows": 3}}
+    *parts, last = official.images.edit(**fields, stream=True, partial_images=3)
+    assert [type(event) for event in (*parts, last)] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
+    assert (last.usage.input_tokens, last.usage.output_tokens, last.usage.total_tokens) == (15, 20, 35)
 
 
 def test_streamed_images_equal_those_of_a_plain_response(official: openai.OpenAI) -> None:
     whole = official.images.generate(prompt="", n=4, extra_body={"seed": 7})
     stream = official.images.generate(prompt="", n=4, stream=True, extra_body={"seed": 7})
     assert {event.index: event.b64_json for event in stream} == {one.index: one.b64_json for one in whole.data}
-
-
-def test_partial_images_are_numbered_from_zero(official: openai.OpenAI) -> None:
-    stream = official.images.generate(prompt="", stream=True, partial_images=3)
-    numbers = [event.partial_image_index for event in stream if event.type == "image_generation.partial_image"]
-    assert numbers == [0, 1, 2]
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2, 3])
@@ -62,27 +59,7 @@ def test_partial_images_are_the_image_so_far_evenly_spaced(official: openai.Open
     assert len(parts) == wanted
 
 
-def test_usage_is_read(official: openai.OpenAI) -> None:
-    stream = official.images.edit(image=encode(IMAGE), prompt="", stream=True, extra_body={"keep_rows": 3})
-    (usage,) = [event.usage for event in stream]
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (15, 20, 35)
-
-
-def test_every_field_is_of_its_official_kind(official: openai.OpenAI) -> None:
-    for event in official.images.generate(prompt="", stream=True, partial_images=1):
-        type(event).model_validate(event.model_dump(), strict=True)
-
-
-def test_the_asynchronous_client_reads_a_generation(server: Server) -> None:
-    async def types() -> list[str]:
-        async with async_official(server.url) as client:
-            stream = await client.images.generate(prompt="", stream=True, partial_images=1)
-            return [event.type async for event in stream]
-
-    assert asyncio.run(types()) == ["image_generation.partial_image", "image_generation.completed"]
-
-
-def test_the_asynchronous_client_reads_an_edit(server: Server) -> None:
+def test_the_asynchronous_client_reads_a_stream(server: Server) -> None:
     async def last() -> np.ndarray:
         async with async_official(server.url) as client:
             options = {"prompt": "", "stream": True, "partial_images": 1, "extra_body": {"keep_rows": 3}}
@@ -90,9 +67,3 @@ def test_the_asynchronous_client_reads_an_edit(server: Server) -> None:
             return [picture(event.b64_json) async for event in stream][-1]
 
     np.testing.assert_array_equal(asyncio.run(last())[:3], IMAGE[:3])
-
-
-def test_what_is_wrong_before_the_stream_is_its_usual_exception(official: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
-        official.images.generate(prompt="", stream=True, partial_images=4)
-    assert (caught.value.param, caught.value.code) == ("partial_images", "invalid_value")

@@ -11,9 +11,7 @@ URL = "/v1/images/generations"
 
 FIELDS = {  # label: fields, the parameter that is named, the code
     "no images": ({"n": 0}, "n", "invalid_value"),
-    "fewer than no images": ({"n": -1}, "n", "invalid_value"),
     "too many images": ({"n": 2001}, "n", "invalid_value"),
-    "very many images": ({"n": 10**30}, "n", "invalid_value"),
     "n as text": ({"n": "4"}, "n", "invalid_value"),
     "n as truth": ({"n": True}, "n", "invalid_value"),
     "n as a fraction": ({"n": 1.5}, "n", "invalid_value"),
@@ -24,21 +22,17 @@ FIELDS = {  # label: fields, the parameter that is named, the code
     "temperature 3": ({"temperature": 3}, "temperature", "invalid_value"),
     "temperature NaN": ({"temperature": float("nan")}, "temperature", "invalid_value"),
     "temperature infinite": ({"temperature": float("inf")}, "temperature", "invalid_value"),
-    "temperature as text": ({"temperature": "hot"}, "temperature", "invalid_value"),
     "a misspelt field": ({"temprature": 0.9}, "temprature", "unknown_parameter"),
     "a prompt": ({"prompt": "a cat"}, "prompt", "prompt_not_supported"),
     "a prompt that is no text": ({"prompt": 7}, "prompt", "invalid_value"),
     "another size": ({"size": "28x28"}, "size", "invalid_value"),
-    "height before width": ({"size": "7x5"}, "size", "invalid_value"),
     "an address as answer": ({"response_format": "url"}, "response_format", "invalid_value"),
     "a lossy format": ({"output_format": "jpeg"}, "output_format", "invalid_value"),
     "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
     "too many partial images": ({"stream": True, "partial_images": 4}, "partial_images", "invalid_value"),
     "fewer than no partial images": ({"stream": True, "partial_images": -1}, "partial_images", "invalid_value"),
-    "a stream that is no truth": ({"stream": "yes"}, "stream", "invalid_value"),
     "a stream of no images": ({"stream": True, "n": 0}, "n", "invalid_value"),
     "a background": ({"background": "transparent"}, "background", "unsupported_parameter"),
-    "a style": ({"style": "natural"}, "style", "unsupported_parameter"),
     "markup": ({"markup": {"a": 1}}, "markup", "unsupported_parameter"),
     "a field of edits": ({"keep_rows": 4}, "keep_rows", "unknown_parameter"),
 }
@@ -46,11 +40,7 @@ FIELDS = {  # label: fields, the parameter that is named, the code
 BODIES = {  # label: a body that is not a JSON object, the code
     "nothing": (b"", "invalid_json"),
     "not JSON": (b"n=4&seed=7", "invalid_json"),
-    "half of JSON": (b'{"n": 4', "invalid_json"),
-    "two objects": (b"{}{}", "invalid_json"),
     "a list": (b'[{"n": 4}]', "invalid_body"),
-    "a number": (b"4", "invalid_body"),
-    "null": (b"null", "invalid_body"),
     "text": (b'"n"', "invalid_body"),
     "a key that is no text": (b'{"\\ud800": 1}', "invalid_body"),
     "not UTF-8": (b'{"n": "\xff"}', "invalid_json"),
@@ -84,27 +74,11 @@ def test_an_unknown_path_is_not_found(client: httpx.Client, path: str) -> None:
     assert_refused(client.get(path), 404, None, "not_found")
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", URL), ("PUT", URL), ("DELETE", "/v1/models/grey"), ("POST", "/healthz")]
-)
-def test_other_methods_are_not_allowed(client: httpx.Client, method: str, path: str) -> None:
-    assert_refused(client.request(method, path), 405, None, "method_not_allowed")
-
-
-def test_the_server_paints_on_after_a_refusal(client: httpx.Client) -> None:
-    client.post(URL, json={"n": 0})
-    assert client.post(URL, json={}).status_code == 200
-
-
 @pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
-def test_a_body_with_a_too_large_content_length_is_refused(colour_client: httpx.Client, url: str) -> None:
+def test_a_body_that_is_too_large_is_refused(colour_client: httpx.Client, url: str) -> None:
     response = colour_client.post(url, json={"user": "x" * 100_000})
     assert_refused(response, 413, None, "body_too_large")
-
-
-@pytest.mark.parametrize("url", [URL, "/v1/images/edits", "/v1/images/likelihoods"])
-def test_a_chunked_body_that_is_too_large_is_refused(colour_client: httpx.Client, url: str) -> None:
-    """It is sent in chunks, without a content length."""
+    # in chunks, without a content length
     chunks = (b'{"user": "', *[b"x" * 1000] * 200, b'"}')
     response = colour_client.post(url, content=iter(chunks), headers={"content-type": "application/json"})
     assert_refused(response, 413, None, "body_too_large")

@@ -34,12 +34,9 @@ def test_kept_rows_are_returned_unchanged(client: httpx.Client, rows: int) -> No
     np.testing.assert_array_equal(image[:rows], GREYS[0, :rows])
 
 
-def test_known_pixels_are_returned_unchanged(client: httpx.Client) -> None:
+def test_known_pixels_are_returned_unchanged(client: httpx.Client, colour_client: httpx.Client) -> None:
     image = painted(edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE))))[0]
     np.testing.assert_array_equal(image[HOLE == 255], GREYS[0][HOLE == 255])
-
-
-def test_a_known_pixel_of_colour_keeps_its_channels(colour_client: httpx.Client) -> None:
     image = painted(edit(colour_client, image=text(encode(COLOUR)), mask=text(encode(COLOUR_HOLE))))[0]
     np.testing.assert_array_equal(image[COLOUR_HOLE == 255], COLOUR[COLOUR_HOLE == 255])
 
@@ -66,25 +63,19 @@ def test_every_completion_differs(client: httpx.Client) -> None:
     assert len(np.unique(images.reshape(6, 35), axis=0)) == 6
 
 
-def test_the_alpha_of_an_image_is_its_mask(client: httpx.Client) -> None:
-    by_alpha = edit(client, image=text(alpha(GREYS[0], HOLE)))
-    assert by_alpha["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
+def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
+    expected = edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
+    assert edit(client, image=text(alpha(GREYS[0], HOLE)))["data"] == expected
+    # a mask overrides the alpha of the image, and may itself use its alpha
+    assert edit(client, image=text(alpha(GREYS[0], HOLE[::-1])), mask=text(encode(HOLE)))["data"] == expected
+    by_alpha = edit(client, image=text(encode(GREYS[0])), mask=text(alpha(noise(7, 5, 3, seed=1), HOLE)))
+    assert by_alpha["data"] == expected
 
 
 def test_each_image_has_its_own_alpha(client: httpx.Client) -> None:
     images = painted(edit(client, image=[text(alpha(GREYS[0], HOLE)), text(alpha(GREYS[1], HOLE[::-1]))]))
     np.testing.assert_array_equal(images[0][HOLE == 255], GREYS[0][HOLE == 255])
     np.testing.assert_array_equal(images[1][HOLE[::-1] == 255], GREYS[1][HOLE[::-1] == 255])
-
-
-def test_a_mask_overrides_the_alpha_of_an_image(client: httpx.Client) -> None:
-    both = edit(client, image=text(alpha(GREYS[0], HOLE[::-1])), mask=text(encode(HOLE)))
-    assert both["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
-
-
-def test_a_mask_may_use_its_alpha_channel(client: httpx.Client) -> None:
-    by_alpha = edit(client, image=text(encode(GREYS[0])), mask=text(alpha(noise(7, 5, 3, seed=1), HOLE)))
-    assert by_alpha["data"] == edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
 
 
 def test_a_data_url_equals_base64(client: httpx.Client) -> None:

@@ -21,21 +21,19 @@ def likelihoods(client: httpx.Client, images: np.ndarray, **fields: object) -> d
 
 def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transformer) -> None:
     alone = Generator(grey, 1).score(GREYS.reshape(2, 35)).mean(axis=1).tolist()
-    assert [one["bits_per_dim"] for one in likelihoods(client, GREYS)["data"]] == pytest.approx(alone, rel=1e-12)
+    answer = likelihoods(client, GREYS)
+    assert (set(answer), answer["model"]) == ({"created", "model", "data"}, "grey")
+    assert set(answer["data"][0]) == {"index", "bits_per_dim"}
+    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(alone, rel=1e-12)
 
 
-def test_bits_of_every_byte_have_the_images_shape(colour_client: httpx.Client, colour: Transformer) -> None:
+def test_bits_of_every_byte_have_the_images_shape(
+    colour_client: httpx.Client, colour: Transformer, client: httpx.Client
+) -> None:
     answer = likelihoods(colour_client, COLOURS, per_pixel=True)
     alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
     np.testing.assert_allclose([one["per_pixel"] for one in answer["data"]], alone, rtol=1e-12)
-
-
-def test_bits_of_grey_bytes_have_no_channels(client: httpx.Client) -> None:
     assert np.shape(likelihoods(client, GREYS[:1], per_pixel=True)["data"][0]["per_pixel"]) == (7, 5)
-
-
-def test_bits_of_every_byte_are_returned_on_request(client: httpx.Client) -> None:
-    assert set(likelihoods(client, GREYS)["data"][0]) == {"index", "bits_per_dim"}
 
 
 def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -> None:
@@ -49,9 +47,3 @@ def test_multipart_is_the_same_as_json(client: httpx.Client) -> None:
     files = [("image[]", ("a.png", encode(image))) for image in GREYS]
     response = client.post(URL, files=files, data={"per_pixel": "true"})
     assert response.json()["data"] == likelihoods(client, GREYS, per_pixel=True)["data"]
-
-
-def test_the_answer_names_its_model(client: httpx.Client) -> None:
-    answer = likelihoods(client, GREYS)
-    assert set(answer) == {"created", "model", "data"}
-    assert answer["model"] == "grey"

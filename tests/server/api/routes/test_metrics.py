@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -48,19 +49,13 @@ def test_prometheus_can_read_it(client: httpx.Client) -> None:
     response = client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert {sample.name.partition("_")[0] for sample in Metrics(client).samples} == {"scanline", "process"}
-
-
-def test_openmetrics_is_returned_on_request(client: httpx.Client) -> None:
     response = client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
     assert "scanline_images" in {family.name for family in open_metrics(response.text)}
 
 
-def test_it_exposes_the_model_and_its_backend(client: httpx.Client) -> None:
+def test_an_idle_server_exposes_its_model_and_free_slots(client: httpx.Client, before: Metrics) -> None:
     labels = {"model_name": "grey", "device": "cpu", "precision": "exact", "size": "5x7"}
     assert Metrics(client).of("model_info", **labels) == 1
-
-
-def test_an_idle_server_has_free_slots(before: Metrics) -> None:
     assert (before.of("batch_slots"), before.of("batch_slot_usage_ratio")) == (QUEUE_SLOTS, 0)
 
 
@@ -70,43 +65,24 @@ def test_a_finished_request_is_counted_once(client: httpx.Client, before: Metric
     now = Metrics(client)
     assert now.of("request_success_total", **labels) == before.of("request_success_total", **labels) + 1
     assert now.of("images_total", **labels) == before.of("images_total", **labels) + 9
+    assert now.of("generation_tokens_total") == before.of("generation_tokens_total") + 9 * 35
+    for name in ("request_queue_time_seconds", "time_to_first_token_seconds", "e2e_request_latency_seconds"):
+        assert now.of(f"{name}_count") == before.of(f"{name}_count") + 1
+        assert now.of(f"{name}_bucket", le="+Inf") == before.of(f"{name}_bucket", le="+Inf") + 1
+        assert now.of(f"{name}_sum") > before.of(f"{name}_sum")
+    steps = now.of("engine_steps_total")
+    assert steps > before.of("engine_steps_total")
+    assert now.of("engine_step_duration_seconds_count") == now.of("engine_step_batch_size_count") == steps
 
 
-def test_every_byte_is_counted_once(client: httpx.Client, before: Metrics) -> None:
-    client.post(URL, json={"n": 9})
-    assert Metrics(client).of("generation_tokens_total") == before.of("generation_tokens_total") + 9 * 35
-
-
-def test_known_bytes_are_counted_apart(client: httpx.Client, before: Metrics) -> None:
+def test_known_bytes_and_scored_images_are_counted_apart(client: httpx.Client, before: Metrics) -> None:
     assert client.post("/v1/images/edits", json={"image": PICTURE, "keep_rows": 3, "n": 2}).status_code == 200
     now = Metrics(client)
     assert now.of("prompt_tokens_total") == before.of("prompt_tokens_total") + 2 * 15
     assert now.of("generation_tokens_total") == before.of("generation_tokens_total") + 2 * 20
-
-
-def test_scored_images_are_counted_apart(client: httpx.Client, before: Metrics) -> None:
     assert client.post("/v1/images/likelihoods", json={"image": [PICTURE] * 3}).status_code == 200
     labels = {"operation": "score", "finished_reason": "finished"}
     assert Metrics(client).of("images_total", **labels) == before.of("images_total", **labels) + 3
-
-
-@pytest.mark.parametrize(
-    "name", ["request_queue_time_seconds", "time_to_first_token_seconds", "e2e_request_latency_seconds"]
-)
-def test_a_request_has_each_duration_once(client: httpx.Client, before: Metrics, name: str) -> None:
-    client.post(URL, json={"n": 9})
-    now = Metrics(client)
-    assert now.of(f"{name}_count") == before.of(f"{name}_count") + 1
-    assert now.of(f"{name}_bucket", le="+Inf") == before.of(f"{name}_bucket", le="+Inf") + 1
-    assert now.of(f"{name}_sum") > before.of(f"{name}_sum")
-
-
-def test_every_step_has_a_duration_and_a_batch(client: httpx.Client, before: Metrics) -> None:
-    client.post(URL, json={"n": 9})
-    now = Metrics(client)
-    steps = now.of("engine_steps_total")
-    assert steps > before.of("engine_steps_total")
-    assert now.of("engine_step_duration_seconds_count") == now.of("engine_step_batch_size_count") == steps
 
 
 def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
@@ -146,8 +122,6 @@ def test_responses_are_counted_by_the_path_of_their_route(client: httpx.Client) 
     labels = {"method": "GET", "path": "/v1/models/{name:path}", "status": "404"}
     assert increase(client, "http_requests_total", lambda: client.get("/v1/models/anything"), **labels) == 1
 
-
-def test_unknown_paths_and_methods_share_a_label(client: httpx.Client) -> None:
     def request_unknown_paths() -> None:
         for number in range(3):
             client.request("PROPFIND", f"/nothing/{number}")
@@ -157,9 +131,7 @@ def test_unknown_paths_and_methods_share_a_label(client: httpx.Client) -> None:
 
 
 def test_a_body_that_is_too_large_is_counted(client: httpx.Client) -> None:
-    def post() -> None:
-        client.post(URL, content=b" " * 17_000_000, headers={"content-type": "application/json"})
-
+    post = partial(client.post, URL, content=b" " * 17_000_000, headers={"content-type": "application/json"})
     assert increase(client, "http_requests_total", post, status="413") == 1
 
 
@@ -178,18 +150,10 @@ def test_applications_in_one_process_have_counters_of_their_own(grey_directory: 
     assert Metrics(second).of("requests_rejected_total", reason="not_ready") == 0
 
 
-@pytest.mark.parametrize(
-    ("code", "method", "url", "fields"),
-    [("not_found", "GET", "/nowhere", None), ("model_not_found", "POST", URL, {"model": "white"})],
-)
-def test_errors_are_counted_by_their_code(
-    client: httpx.Client, code: str, method: str, url: str, fields: dict[str, str] | None
-) -> None:
-    assert increase(client, "errors_total", lambda: client.request(method, url, json=fields), code=code) == 1
-
-
-def test_errors_of_websocket_jobs_are_counted_by_their_code(full_queue_server: Server, client: httpx.Client) -> None:
+def test_errors_are_counted_by_their_code(full_queue_server: Server, client: httpx.Client) -> None:
+    assert increase(client, "errors_total", lambda: client.get("/nowhere"), code="not_found") == 1
+    post = partial(client.post, URL, json={"model": "white"})
+    assert increase(client, "errors_total", post, code="model_not_found") == 1
     with connected(full_queue_server.url) as websocket:
-        assert (
-            increase(client, "errors_total", lambda: websocket.paint(type="generate", n=0), code="invalid_value") == 1
-        )
+        job = partial(websocket.paint, type="generate", n=0)
+        assert increase(client, "errors_total", job, code="invalid_value") == 1

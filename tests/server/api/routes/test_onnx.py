@@ -25,6 +25,7 @@ def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) ->
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
+    assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
 
 def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path) -> None:
@@ -34,13 +35,10 @@ def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path
     assert found == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
-def test_its_size_is_in_the_model_card(client: httpx.Client) -> None:
+def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
     head = client.head("/v1/models/grey/onnx")
     assert (head.status_code, head.content) == (200, b"")
     assert int(head.headers["content-length"]) == len(client.get("/v1/models/grey/onnx").content)
-
-
-def test_an_unchanged_file_is_not_sent_again(client: httpx.Client) -> None:
     tag = client.get("/v1/models/grey/onnx").headers["etag"]
     again = client.get("/v1/models/grey/onnx", headers={"if-none-match": tag})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
@@ -56,10 +54,6 @@ def test_without_the_extra_onnx_the_server_says_what_to_install(
     message = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'."
     error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
     assert (response.status_code, response.json()) == (501, {"error": error})
-
-
-def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
-    assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
 
 def test_the_command_writes_the_same_file(client: httpx.Client, grey_directory: Path, tmp_path: Path) -> None:

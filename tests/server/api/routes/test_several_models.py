@@ -61,36 +61,20 @@ def assert_failed(status: int, error: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_each_model_paints_its_own_bytes(client: httpx.Client, request: pytest.FixtureRequest, name: str) -> None:
+def test_each_model_paints_completes_scores_and_streams(
+    client: httpx.Client, request: pytest.FixtureRequest, name: str
+) -> None:
     model: Transformer = request.getfixturevalue(name)
     answer = client.post(GENERATIONS, json={"model": name, "n": 3, "seed": 7}).json()
     assert answer["model"] == name
-    np.testing.assert_array_equal(painted(answer), paint(model, 3, seed=7).images.reshape(3, *SHAPES[name]))
-
-
-def test_the_first_model_is_the_default(client: httpx.Client) -> None:
-    assert client.post(GENERATIONS, json={}).json()["model"] == "grey"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_each_model_completes(client: httpx.Client, name: str) -> None:
-    fields = {"model": name, "image": PICTURES[name], "keep_rows": 2}
-    (image,) = painted(client.post("/v1/images/edits", json=fields).json())
+    expected = paint(model, 3, seed=7).images.reshape(3, *SHAPES[name])
+    np.testing.assert_array_equal(painted(answer), expected)
+    np.testing.assert_array_equal(images(post_for_events(client, GENERATIONS, model=name, n=3, seed=7)), expected)
+    fields = {"model": name, "image": PICTURES[name]}
+    (image,) = painted(client.post("/v1/images/edits", json={**fields, "keep_rows": 2}).json())
     np.testing.assert_array_equal(image[:2], noise(*SHAPES[name])[:2])
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_each_model_scores(client: httpx.Client, name: str) -> None:
-    answer = client.post("/v1/images/likelihoods", json={"model": name, "image": PICTURES[name]}).json()
-    assert answer["model"] == name
-    assert answer["data"][0]["bits_per_dim"] > 0
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_each_model_streams_events(client: httpx.Client, request: pytest.FixtureRequest, name: str) -> None:
-    model: Transformer = request.getfixturevalue(name)
-    received = images(post_for_events(client, GENERATIONS, model=name, n=2, seed=7))
-    np.testing.assert_array_equal(received, paint(model, 2, seed=7).images.reshape(2, *SHAPES[name]))
+    scored = client.post("/v1/images/likelihoods", json=fields).json()
+    assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
 
 
 def test_one_websocket_uses_both_models(several: Server, grey: Transformer, colour: Transformer) -> None:
@@ -102,13 +86,20 @@ def test_one_websocket_uses_both_models(several: Server, grey: Transformer, colo
     np.testing.assert_array_equal(jobs["colour"].images(), paint(colour, 2, seed=7).images)
 
 
-def test_all_models_are_listed_with_their_state(client: httpx.Client) -> None:
+def test_all_models_are_exposed_with_their_state(client: httpx.Client) -> None:
     cards = client.get("/v1/models").json()["data"]
     assert [(card["id"], card["state"]) for card in cards] == [
         ("grey", "ready"),
         ("colour", "ready"),
         ("broken", "failed"),
     ]
+    response = client.get("/readyz")
+    assert response.status_code == 200
+    assert client.post(GENERATIONS, json={}).json()["model"] == "grey"  # the first is the default
+    assert response.json()["models"] == {"grey": "ready", "colour": "ready", "broken": "failed"}
+    lines = client.get("/metrics").text.splitlines()
+    up = {line.split('"')[1]: float(line.split()[-1]) for line in lines if line.startswith("scanline_engine_up")}
+    assert up == {"grey": 1, "colour": 1, "broken": 0}
 
 
 def test_a_failed_model_shows_its_error_without_its_path(client: httpx.Client, broken_directory: Path) -> None:
@@ -117,23 +108,14 @@ def test_a_failed_model_shows_its_error_without_its_path(client: httpx.Client, b
     assert str(broken_directory.parent) not in failure
 
 
-def test_a_failed_model_does_not_make_the_server_unready(client: httpx.Client) -> None:
-    response = client.get("/readyz")
-    assert response.status_code == 200
-    assert response.json()["models"] == {"grey": "ready", "colour": "ready", "broken": "failed"}
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_request_for_a_failed_model_is_refused(client: httpx.Client, stream: bool) -> None:
-    response = client.post(GENERATIONS, json={"model": "broken", "stream": stream})
+@pytest.mark.parametrize("path", [GENERATIONS, "/v1/images/edits", "/v1/images/likelihoods"])
+def test_a_request_for_a_failed_model_is_refused(client: httpx.Client, path: str) -> None:
+    fields = (
+        {"model": "broken", "stream": True} if path == GENERATIONS else {"model": "broken", "image": PICTURES["grey"]}
+    )
+    response = client.post(path, json=fields)
     assert_failed(response.status_code, response.json()["error"])
     assert "retry-after" not in response.headers
-
-
-@pytest.mark.parametrize("path", ["/v1/images/edits", "/v1/images/likelihoods"])
-def test_pictures_for_a_failed_model_are_refused(client: httpx.Client, path: str) -> None:
-    response = client.post(path, json={"model": "broken", "image": PICTURES["grey"]})
-    assert_failed(response.status_code, response.json()["error"])
 
 
 def test_a_websocket_job_for_a_failed_model_is_refused(several: Server) -> None:
@@ -151,17 +133,6 @@ def test_the_official_client_does_not_retry_a_failed_model(several: Server) -> N
     ):
         official.images.generate(prompt="", model="broken")
     assert sent == [GENERATIONS]
-
-
-def test_an_unknown_model_is_not_found(client: httpx.Client) -> None:
-    response = client.post(GENERATIONS, json={"model": "white"})
-    assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
-
-
-def test_metrics_have_a_model_label(client: httpx.Client) -> None:
-    lines = client.get("/metrics").text.splitlines()
-    up = {line.split('"')[1]: float(line.split()[-1]) for line in lines if line.startswith("scanline_engine_up")}
-    assert up == {"grey": 1, "colour": 1, "broken": 0}
 
 
 def test_a_server_without_a_loadable_model_exits_with_one_sentence(broken_directory: Path, tmp_path: Path) -> None:
@@ -188,21 +159,24 @@ def shares(count: int, grey_directory: Path, tmp_path: Path, **given: Any) -> li
     return [(model.engine.options.share, model.engine.options.threads) for model in models]
 
 
-def test_a_single_model_has_the_whole_machine(grey_directory: Path, tmp_path: Path) -> None:
-    assert shares(1, grey_directory, tmp_path) == [(1, None)]
-
-
-def test_several_share_the_machine(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.server.registry.cores", lambda: 8)
-    assert shares(3, grey_directory, tmp_path) == [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]
-
-
-def test_more_models_than_cores_have_a_thread_each(
-    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cores", "models", "given", "expected"),
+    [
+        (8, 1, {}, [(1, None)]),
+        (8, 3, {}, [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]),
+        (2, 3, {}, [(1 / 3, 1)] * 3),
+        (8, 2, {"threads": 5}, [(1 / 2, 5)] * 2),
+    ],
+    ids=["a single model", "several models", "more models than cores", "threads of each"],
+)
+def test_models_share_the_machine(
+    cores: int,
+    models: int,
+    given: Any,
+    expected: Any,
+    grey_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("scanline.server.registry.cores", lambda: 2)
-    assert shares(3, grey_directory, tmp_path) == [(1 / 3, 1)] * 3
-
-
-def test_the_threads_setting_is_per_model(grey_directory: Path, tmp_path: Path) -> None:
-    assert shares(2, grey_directory, tmp_path, threads=5) == [(1 / 2, 5)] * 2
+    monkeypatch.setattr("scanline.server.registry.cores", lambda: cores)
+    assert shares(models, grey_directory, tmp_path, **given) == expected

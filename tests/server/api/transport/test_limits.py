@@ -18,25 +18,9 @@ from tests.support.websocket_client import connected
 MAX_HEAD = 4096  # bytes of a head
 URL = "/v1/images/generations"
 TOO_LONG = {  # label: what is sent, status, code
-    "an address": (b"GET /" + b"a" * 2 * MAX_HEAD + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
     "an address without end": (b"GET /" + b"a" * 64 * MAX_HEAD, 414, "address_too_long"),
-    "a query": (
-        b"GET /healthz?" + b"a" * 2 * MAX_HEAD + b" HTTP/1.1\r\nhost: x\r\n\r\n",
-        414,
-        "address_too_long",
-    ),
-    "a header": (
-        b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 2 * MAX_HEAD + b"\r\n\r\n",
-        431,
-        "headers_too_long",
-    ),
     "a header without end": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
     "a name without end": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
-    "many headers": (
-        b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * MAX_HEAD + b"\r\n",
-        431,
-        "headers_too_long",
-    ),
     "a websocket's header": (
         b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\na: " + b"a" * 2 * MAX_HEAD + b"\r\n\r\n",
         431,
@@ -49,16 +33,12 @@ SLOW = {  # label: what is sent, and no more
     "nothing": b"",
     "a head": b"GET /healthz HTTP/1.1\r\nhost: x\r\n",
     "JSON to paint": HEAD.format(URL, JSON).encode(),
-    "JSON to edit": HEAD.format("/v1/images/edits", JSON).encode(),
     "a form to edit": HEAD.format("/v1/images/edits", FORM).encode(),
     "JSON to score": HEAD.format("/v1/images/likelihoods", JSON).encode(),
-    "a form to score": HEAD.format("/v1/images/likelihoods", FORM).encode(),
 }
 NO_HTTP = {
     "text": b"paint me a seven\r\n\r\n",
     "TLS": bytes.fromhex("16030100a5010000a10303") + bytes(160),
-    "another protocol": b"SSH-2.0-OpenSSH_9.9\r\n",
-    "a method of its own": b"PAINT / HTTP/1.1\r\nhost: x\r\n\r\n",
     "two lengths": b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
     "a length that is none": b"POST / HTTP/1.1\r\ncontent-length: seven\r\n\r\n",
     "a space in a name": b"GET / HTTP/1.1\r\na b: c\r\n\r\n",
@@ -102,21 +82,13 @@ def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Ser
         assert Metrics(client).of("errors_total", code="headers_too_long") == before + 1
 
 
-def test_a_head_within_the_limit_is_accepted(strict_server: Server) -> None:
+def test_heads_and_bodies_within_the_limit_are_accepted(strict_server: Server) -> None:
     headers = {"a": "b" * (MAX_HEAD - 200), "connection": "close"}
     assert httpx.get(f"{strict_server.url}/healthz", headers=headers).status_code == 200
-
-
-def test_a_large_body_in_one_piece_with_its_head_is_no_long_head(strict_server: Server) -> None:
-    with open_connection(strict_server) as connection:
-        connection.sendall(post_request(URL, {"user": "x" * 50_000}, connection="close"))
-        assert parse_response(read_until_closed(connection)).status_code == 200
-
-
-def test_pipelined_requests_are_each_answered(strict_server: Server) -> None:
-    both = post_request(URL, {"n": 1, "user": "x" * 3000}) + post_request(
-        URL, {"n": 2, "user": "x" * 3000}, connection="close"
-    )
+    large = post_request(URL, {"user": "x" * 50_000}, connection="close")  # in one piece with its head
+    assert parse_response(response_to(strict_server, large)).status_code == 200
+    fields = {"user": "x" * 3000}
+    both = post_request(URL, fields) + post_request(URL, fields, connection="close")
     assert response_to(strict_server, both).count(b"HTTP/1.1 200 OK") == 2
 
 
@@ -128,12 +100,12 @@ def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) 
     assert response.headers["connection"] == "close"
 
 
-def test_an_incomplete_websocket_handshake_is_refused(strict_server: Server) -> None:
-    with open_connection(strict_server) as connection:
-        connection.sendall(
-            b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
-        )
-        assert read_until_closed(connection).startswith(b"HTTP/1.1 400 Bad Request")
+def test_an_invalid_websocket_handshake_is_refused(strict_server: Server) -> None:
+    head = b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    assert response_to(strict_server, head).startswith(b"HTTP/1.1 400 Bad Request")
+    with pytest.raises(InvalidStatus) as refused, connected(strict_server.url, "/" + "a" * 2 * MAX_HEAD):
+        pass
+    assert_refused(answer_of(refused.value), 414, None, "address_too_long")
 
 
 @pytest.mark.parametrize("label", list(SLOW)[1:])
@@ -158,32 +130,20 @@ def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
     assert_refused(parse_response(data), 408, None, "receive_timeout")
 
 
-def test_a_connection_that_sends_nothing_is_closed(late_responses: dict[str, bytes]) -> None:
+def test_a_silent_or_idle_connection_is_closed(late_responses: dict[str, bytes], strict_server: Server) -> None:
     assert late_responses["nothing"] == b""
-
-
-def test_an_idle_connection_is_closed(strict_server: Server) -> None:
     assert response_to(strict_server, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
 
 
-def test_a_connection_whose_refused_body_never_comes_is_closed(strict_server: Server) -> None:
+def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server) -> None:
     head = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n"
     assert response_to(strict_server, head).startswith(b"HTTP/1.1 404 Not Found")
     assert response_to(strict_server, head + b"x").startswith(b"HTTP/1.1 404 Not Found")
-
-
-def test_a_connection_whose_refused_body_came_late_is_closed(strict_server: Server) -> None:
     with open_connection(strict_server) as connection:
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nx")
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 Not Found")
         connection.sendall(b"x")
         assert b"HTTP" not in read_until_closed(connection)
-
-
-def test_a_websocket_to_a_long_address_is_refused(strict_server: Server) -> None:
-    with pytest.raises(InvalidStatus) as refused, connected(strict_server.url, "/" + "a" * 2 * MAX_HEAD):
-        pass
-    assert_refused(answer_of(refused.value), 414, None, "address_too_long")
 
 
 def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> None:

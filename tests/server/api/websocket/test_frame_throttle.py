@@ -39,19 +39,15 @@ def send(throttle: FrameThrottle, *frames: int) -> None:
     asyncio.run(send_all())
 
 
-def test_frames_are_followed_by_a_pause_of_their_duration(pauses: list[float]) -> None:
-    send(FrameThrottle(1000), 200)
-    assert pauses == pytest.approx([0.2])
-
-
-def test_all_websockets_share_the_rate(pauses: list[float]) -> None:
-    send(FrameThrottle(1000), 100, 100, 100)
-    assert pauses == pytest.approx([0.1, 0.2, 0.3])
-
-
-def test_without_a_rate_there_is_no_pause(pauses: list[float]) -> None:
-    send(FrameThrottle(None), 10**9)
-    assert pauses == []
+@pytest.mark.parametrize(
+    ("rate", "frames", "expected"),
+    [(1000, [200], [0.2]), (1000, [100, 100, 100], [0.1, 0.2, 0.3]), (None, [10**9], [])],
+)
+def test_frames_of_all_websockets_are_followed_by_a_pause(
+    pauses: list[float], rate: int | None, frames: list[int], expected: list[float]
+) -> None:
+    send(FrameThrottle(rate), *frames)
+    assert pauses == pytest.approx(expected)
 
 
 def test_what_is_painted_during_a_pause_is_merged(

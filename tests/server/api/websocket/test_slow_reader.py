@@ -7,13 +7,12 @@ from contextlib import contextmanager
 
 import httpx
 import numpy as np
-import pytest
 
 from scanline.server.engine.client.engine_client import EngineClient
 from tests.support.in_process_server import wait_until_no_jobs
 from tests.support.pictures import painted
 from tests.support.waiting import PATIENCE
-from tests.support.websocket_client import NOT_READING, JobMessages, WebsocketClient, connected
+from tests.support.websocket_client import NOT_READING, WebsocketClient, connected
 
 IMAGES = 1000
 
@@ -34,21 +33,13 @@ def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
             yield websocket, painted(posted.json()).reshape(IMAGES, 35)
 
 
-@pytest.fixture(scope="module")
-def missed(in_process_server: tuple[str, EngineClient]) -> tuple[JobMessages, np.ndarray]:
-    """What a slow reader gets in the end, and the images that another client got meanwhile."""
+def test_a_slow_reader_delays_no_other_client_and_what_it_has_not_read_is_merged(
+    in_process_server: tuple[str, EngineClient],
+) -> None:
     with not_reading(in_process_server[0]) as (websocket, posted):
-        return websocket.receive_until_finished(1)[0], posted
-
-
-def test_a_slow_reader_delays_no_other_client_and_misses_nothing(missed: tuple[JobMessages, np.ndarray]) -> None:
-    received, posted = missed
+        received = websocket.receive_until_finished(1)[0]
     np.testing.assert_array_equal(received.images(), posted)
-
-
-def test_what_a_slow_reader_has_not_read_is_merged(missed: tuple[JobMessages, np.ndarray]) -> None:
-    """A tick paints at most 32 of 35 bytes: an image in one frame was merged."""
-    received, _ = missed
+    # a tick paints at most 32 of 35 bytes: an image in one frame was merged
     frames = Counter(index for index, _, _ in received.frames)
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
 

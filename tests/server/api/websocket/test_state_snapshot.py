@@ -15,14 +15,7 @@ from tests.support.close import assert_close
 from tests.support.running_server import Server
 from tests.support.websocket_client import WebsocketClient, connected
 
-BAD = {
-    "text": "0",
-    "one number": [0],
-    "three": [0, 0, 0],
-    "negative": [0, -1],
-    "a share": [0, 0.5],
-    "a truth": [0, True],
-}
+BAD: tuple[object, ...] = ("0", [0], [0, 0, 0], [0, -1], [0, 0.5], [0, True])
 SHAPE = "must be [layer, head], two whole numbers from 0."
 BOTH = "state and trace exclude each other; trace is the old name of state."
 
@@ -57,29 +50,17 @@ def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour:
 def test_state_snapshots_change_no_image(websocket: WebsocketClient) -> None:
     watched = websocket.paint(type="generate", n=3, seed=7, state=[0, 1]).images()
     np.testing.assert_array_equal(watched, websocket.paint(type="generate", n=3, seed=7).images())
-
-
-def test_without_a_request_no_state_is_sent(websocket: WebsocketClient) -> None:
     assert not {"state", "trace"} & set(websocket.paint(type="generate", seed=7).order)
 
 
 @pytest.mark.parametrize("name", ["state", "trace"])
-@pytest.mark.parametrize("label", BAD)
-def test_an_invalid_layer_and_head_are_refused(websocket: WebsocketClient, label: str, name: str) -> None:
-    error = websocket.paint(type="generate", **{name: BAD[label]}).messages[-1]["error"]
-    assert (error["message"], error["param"]) == (f"{name} {SHAPE}", name)
-
-
-def test_both_names_together_are_refused(websocket: WebsocketClient) -> None:
-    error = websocket.paint(type="generate", state=[0, 0], trace=[0, 0]).messages[-1]["error"]
-    assert (error["message"], error["param"]) == (BOTH, "trace")
-
-
-@pytest.mark.parametrize("state", [[2, 0], [0, 2]])
-def test_an_unknown_layer_or_head_is_refused(websocket: WebsocketClient, state: list[int]) -> None:
-    error = websocket.paint(type="generate", state=state).messages[-1]["error"]
-    assert error["message"] == "state: colour has layers 0 to 1 and heads 0 to 1."
-    assert error["param"] == "state"
+def test_an_invalid_or_unknown_layer_and_head_are_refused(websocket: WebsocketClient, name: str) -> None:
+    unknown = f"{name}: colour has layers 0 to 1 and heads 0 to 1."
+    cases = [({name: value}, f"{name} {SHAPE}", name) for value in BAD]
+    cases += [({name: value}, unknown, name) for value in ([2, 0], [0, 2])]
+    for fields, message, param in (*cases, ({"state": [0, 0], "trace": [0, 0]}, BOTH, "trace")):
+        error = websocket.paint(type="generate", **fields).messages[-1]["error"]
+        assert (error["message"], error["param"]) == (message, param)
 
 
 def test_the_number_of_observed_jobs_is_limited(websocket: WebsocketClient) -> None:

@@ -1,10 +1,7 @@
 """The websocket /v1/images/stream sends pixels as they are painted."""
 
-from collections.abc import Iterator
-
 import httpx
 import numpy as np
-import pytest
 
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.running_server import Server
@@ -15,24 +12,12 @@ HOLE = np.full((7, 5), 255, np.uint8)
 HOLE[2:5, 1:3] = 0
 
 
-@pytest.fixture
-def websocket(server: Server) -> Iterator[WebsocketClient]:
-    with connected(server.url) as websocket:
-        yield websocket
-
-
-def test_a_job_begins_with_its_description(websocket: WebsocketClient) -> None:
-    assert websocket.paint(type="generate", id="a", n=2, seed=7).messages[0] == {
-        "type": "started",
-        "id": "a",
-        "job": 0,
-        "model": "grey",
-        "n": 2,
-        "height": 7,
-        "width": 5,
-        "channels": 1,
-        "seed": 7,
-    }
+def test_a_job_begins_with_its_description_and_ends_with_done(websocket: WebsocketClient) -> None:
+    job = websocket.paint(type="generate", id="a", n=2, seed=7)
+    size = {"height": 7, "width": 5, "channels": 1}
+    assert job.messages[0] == {"type": "started", "id": "a", "job": 0, "model": "grey", "n": 2, "seed": 7, **size}
+    assert job.messages[-1] == {"type": "done", "id": "a"}
+    assert (job.order[0], job.order[-1]) == ("started", "done")
 
 
 def test_a_drawn_seed_is_returned(websocket: WebsocketClient) -> None:
@@ -45,41 +30,20 @@ def test_the_image_message_follows_the_last_frame(websocket: WebsocketClient) ->
     order = websocket.paint(type="generate", n=70, seed=7).order
     last = {what: place for place, what in enumerate(order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
-
-
-def test_every_image_has_one_message(websocket: WebsocketClient) -> None:
-    order = websocket.paint(type="generate", n=70, seed=7).order
     assert sorted(what for what in order if what.startswith("image")) == sorted(f"image {i}" for i in range(70))
 
 
-def test_a_job_ends_with_done(websocket: WebsocketClient) -> None:
-    job = websocket.paint(type="generate", id="a")
-    assert job.messages[-1] == {"type": "done", "id": "a"}
-    assert (job.order[0], job.order[-1]) == ("started", "done")
-
-
 def test_frames_concatenate_to_the_images_of_a_post_request(websocket: WebsocketClient, client: httpx.Client) -> None:
-    streamed = websocket.paint(type="generate", n=70, seed=7, temperature=0.8).images()
+    job = websocket.paint(type="generate", n=70, seed=7, temperature=0.8)
     posted = client.post("/v1/images/generations", json={"n": 70, "seed": 7, "temperature": 0.8}).json()
-    np.testing.assert_array_equal(streamed, painted(posted).reshape(70, 35))
+    np.testing.assert_array_equal(job.images(), painted(posted).reshape(70, 35))
+    bits = {each["index"]: each["bits_per_dim"] for each in job.messages if each["type"] == "image"}
+    assert bits == {each["index"]: each["bits_per_dim"] for each in posted["data"]}
 
 
-def test_bits_per_dim_are_those_of_a_post(websocket: WebsocketClient, client: httpx.Client) -> None:
-    received = [
-        message for message in websocket.paint(type="generate", n=3, seed=7).messages if message["type"] == "image"
-    ]
-    posted = client.post("/v1/images/generations", json={"n": 3, "seed": 7}).json()
-    assert {message["index"]: message["bits_per_dim"] for message in received} == {
-        each["index"]: each["bits_per_dim"] for each in posted["data"]
-    }
-
-
-def test_a_completion_sends_its_known_bytes(websocket: WebsocketClient) -> None:
+def test_a_completion_sends_its_known_bytes(websocket: WebsocketClient, client: httpx.Client) -> None:
     images = websocket.paint(type="complete", image=text(encode(IMAGE)), keep_rows=4, n=3, seed=7).images()
     np.testing.assert_array_equal(images.reshape(3, 7, 5)[:, :4], np.stack([IMAGE[:4]] * 3))
-
-
-def test_completions_are_those_of_a_post(websocket: WebsocketClient, client: httpx.Client) -> None:
     fields = {"image": [text(encode(IMAGE)), text(encode(IMAGE.T.reshape(7, 5)))], "mask": text(encode(HOLE))}
     streamed = websocket.paint(type="complete", n=2, seed=7, **fields).images()
     posted = client.post("/v1/images/edits", json={"n": 2, "seed": 7, **fields}).json()
@@ -94,13 +58,10 @@ def test_colour_images_have_three_channels(colour_server: Server, colour_client:
     assert job.image(0) == painted(posted).tobytes()
 
 
-def test_default_ids_count_from_zero(websocket: WebsocketClient) -> None:
+def test_default_ids_are_unused_ones_of_the_connection(websocket: WebsocketClient, server: Server) -> None:
     for _ in range(3):
         websocket.send(type="generate")
     assert set(websocket.receive_until_finished(3)) == {0, 1, 2}
-
-
-def test_every_connection_counts_its_own_jobs(server: Server, websocket: WebsocketClient) -> None:
     websocket.paint(type="generate")
     with connected(server.url) as other:
         assert other.paint(type="generate").messages[0]["id"] == 0
@@ -123,9 +84,8 @@ def test_concurrent_jobs_do_not_mix(websocket: WebsocketClient) -> None:
         websocket.send(type="generate", id=f"seed {seed}", n=30, seed=seed)
     together = websocket.receive_until_finished(4)
     for seed in range(4):
-        np.testing.assert_array_equal(
-            together[f"seed {seed}"].images(), websocket.paint(type="generate", n=30, seed=seed).images()
-        )
+        alone = websocket.paint(type="generate", n=30, seed=seed).images()
+        np.testing.assert_array_equal(together[f"seed {seed}"].images(), alone)
 
 
 def test_an_id_that_is_done_can_be_used_again(websocket: WebsocketClient) -> None:
