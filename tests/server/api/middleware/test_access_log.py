@@ -87,11 +87,11 @@ def test_a_stream_is_logged_in_one_line(guarded_server: Server, client: httpx.Cl
     assert (line["status"], line["images"], line["ended"]) == (200, 3, "answered")
 
 
-def test_a_client_that_disconnects_is_logged_as_departed(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_client_that_disconnects_is_logged_as_such(guarded_server: Server, client: httpx.Client) -> None:
     with running(guarded_server, client, "left"):
         pass
     line = line_of(guarded_server, "left")
-    assert (line["ended"], line["images"], line["error"]) == ("departed", LONG, "client_gone")
+    assert (line["ended"], line["images"], line["error"]) == ("disconnected", LONG, "client_gone")
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:
