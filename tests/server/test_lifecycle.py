@@ -18,13 +18,13 @@ async def wait_until(true: Callable[[], Any]) -> None:
 
 
 def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
-    """Drains while `scene` runs; returns whether it ended in time, and its result."""
+    """Drain while `scene` runs; return whether it ended in time, and its result."""
 
     async def run() -> tuple[bool, Any]:
         lifecycle = Lifecycle()
         task = asyncio.ensure_future(scene(lifecycle))
-        await wait_until(lambda: lifecycle.inside)
-        in_time = await lifecycle.drain(seconds)
+        await wait_until(lambda: lifecycle.unfinished)
+        in_time = not await lifecycle.drain(seconds)
         (ended,) = await asyncio.gather(task, return_exceptions=True)
         assert not lifecycle.unfinished
         assert not lifecycle.timeouts
@@ -41,7 +41,7 @@ def test_a_drain_waits_for_work_that_ends() -> None:
             return "done"
 
     assert drained(work) == (True, "done")
-    assert asyncio.run(Lifecycle().drain(0))
+    assert asyncio.run(Lifecycle().drain(0)) == 0
 
 
 def test_unfinished_work_is_interrupted() -> None:
@@ -61,7 +61,7 @@ def test_only_the_work_of_a_connection_is_interrupted() -> None:
         raise AssertionError
 
     async def visit(lifecycle: Lifecycle) -> str:
-        with lifecycle.presence():
+        with lifecycle.tracked():
             (ended,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
             return type(ended).__name__
 

@@ -27,7 +27,7 @@ class RecordingClient(EngineClient):
     """An engine client, for images of 35 bytes, that records every event of its engine."""
 
     def __init__(self, options: EngineOptions) -> None:
-        super().__init__(options, ENDLESS, 35)
+        super().__init__(options, ENDLESS)
         self.events: list[Event] = []
         self.received = asyncio.Event()
 

@@ -33,7 +33,7 @@ def test_every_paint_ends_in_exactly_its_images(engine: Engine) -> None:
 
 def test_nothing_is_left_when_all_is_done(engine: Engine) -> None:
     run_until_idle(engine, GenerateRequest(0, 7, seed=1), GenerateRequest(1, 2, seed=1, stream=True))
-    assert (engine.requests, engine.scheduler.assigned, engine.scheduler.waiting) == ({}, {}, 0)
+    assert (engine.requests, engine.scheduler.assigned, engine.scheduler.waiting) == ({}, {}, {})
     assert sorted(engine.scheduler.free) == list(range(5))
 
 

@@ -76,8 +76,8 @@ def test_stats_are_a_copy(engine: Engine) -> None:
 
 def test_nothing_is_kept_of_requests_that_ended(engine: Engine) -> None:
     run_until_idle(engine, *(GenerateRequest(request, 2, seed=0) for request in range(20)))
-    assert not engine.meter.running
-    assert not engine.meter.begun
+    assert engine.requests == {}
+    assert engine.recorder.unpainted == []
 
 
 def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:

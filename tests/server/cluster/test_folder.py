@@ -84,8 +84,8 @@ def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--out", "sheet.png"), "--out sheet.png: --cluster paints into a folder"),
-        (("--device", "cpu"), "--device and --precision are the service's own to choose, not --cluster's"),
+        (("--out", "sheet.png"), "--out sheet.png: --cluster writes into a folder"),
+        (("--device", "cpu"), "--device and --precision are settings of the service; leave them out with --cluster"),
     ],
 )
 def test_options_that_exclude_cluster_are_refused(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:

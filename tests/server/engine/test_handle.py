@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from scanline.model.sampling.messages import Ready
+from scanline.model.sampling.messages import GenerateRequest, Ready
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
-from scanline.server.engine.client.job import EngineFailedError
+from scanline.server.engine.client.job import EngineFailedError, Job
 from scanline.server.engine.worker.process import EngineOptions
 
 
@@ -54,6 +54,6 @@ def test_a_failed_request_gives_its_room_back(engine: EngineClient) -> None:
 
 
 def test_a_job_is_removed_when_its_context_ends(engine: EngineClient) -> None:
-    with engine.paint(3, seed=0, temperature=1.0):
+    with engine.run(Job(GenerateRequest(0, 3, seed=0), 35)):
         assert list(engine.jobs) == [0]
     assert engine.jobs == {}

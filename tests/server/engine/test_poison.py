@@ -42,7 +42,7 @@ def test_a_request_that_exhausts_memory_fails_after_two_crashes(
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         runner.run(end(faulty_engine, OUT_OF_MEMORY_SEED))
     log = capfd.readouterr().err
-    assert log.count("out of memory: the engine ends itself, for the server to start it anew") == 1
+    assert log.count("out of memory: the engine exits and the server starts a new one") == 1
     assert "Traceback" not in log
 
 

@@ -112,5 +112,5 @@ def test_exactly_the_culprits_are_found_in_few_crashes(requests: int, crashing: 
             culprits |= {quarantine.died().culprit} - {None}
         quarantine.admit()
     assert culprits == {culprit for culprit in crashing if culprit < requests}
-    assert (quarantine.waiting, quarantine.deaths) == (set(), {})
+    assert (quarantine.waiting, quarantine.crashes) == (set(), {})
     assert crashes <= len(culprits) * (3 + ceil(log2(requests)))

@@ -112,7 +112,7 @@ def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
 ) -> None:
     signal_file.write_text(str(int(signal.SIGSTOP)))
     assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
-    assert f"silent for {faulty_engine.options.timeout:g} seconds, and then killed" in caplog.text
+    assert f"silent for {faulty_engine.options.timeout:g} seconds, then killed" in caplog.text
 
 
 def test_an_idle_engine_sends_heartbeats(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
@@ -160,7 +160,7 @@ def test_an_engine_that_cannot_be_restarted_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its model is deleted after the first load."""
-    monkeypatch.setattr("scanline.server.engine.client.engine_client.PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("scanline.server.engine.client.engine_client.RESTART_DELAYS", (0.0, 0.0))
     for file in grey_directory.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
 

@@ -81,11 +81,11 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, cl
     assert "wrong-place" not in "".join(guarded_server.log)
 
 
-def test_a_client_that_disconnects_is_logged_as_departed(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_client_that_disconnects_is_logged_as_such(guarded_server: Server, client: httpx.Client) -> None:
     with running(guarded_server, client, "left"):
         pass
     line = line_of(guarded_server, "left")
-    assert (line["ended"], line["images"], line["error"]) == ("departed", LONG, "client_gone")
+    assert (line["ended"], line["images"], line["error"]) == ("disconnected", LONG, "client_gone")
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:

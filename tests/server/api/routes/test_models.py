@@ -8,7 +8,7 @@ from scanline.model.network.transformer import Transformer
 def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
     card = colour_client.get("/v1/models/colour").json()
     assert isinstance(card.pop("created"), int)
-    assert "step" in card["backend"] or "torch" in card["backend"]
+    assert "kernel" in card["backend"] or "torch" in card["backend"]
     del card["backend"]
     assert card == {
         "id": "colour",
