@@ -1,14 +1,18 @@
 """A visitor of the page: a browser page of its own, with what the tests look at and the errors of its console."""
 
 import re
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from tests.support.running_server import PATIENCE
 
+KEY = "sk-page?>~"  # of the server `locked`
 READ = """canvas => {
     const {width, height} = canvas;
     return [height, width, [...canvas.getContext("2d").getImageData(0, 0, width, height).data]];
@@ -63,3 +67,13 @@ class Visitor:
     def expect_errors(self, pattern: str) -> None:
         """Removes the errors that the test has caused."""
         self.errors = [error for error in self.errors if not re.search(pattern, error)]
+
+
+Visit = Callable[..., Visitor]
+
+
+def painted(client: httpx.Client, path: str = "generations", **fields: object) -> np.ndarray:
+    """The images that the API returns, [n, H, W] or [n, H, W, 3]."""
+    answer = client.post(f"/v1/images/{path}", json=fields, headers={"accept": "application/x-npy"})
+    assert answer.status_code == 200, answer.text
+    return np.load(BytesIO(answer.content))

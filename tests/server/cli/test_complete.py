@@ -31,11 +31,6 @@ def complete(tmp_path: Path, grey_directory: Path) -> tuple[object, ...]:
     return ("complete", "--model", grey_directory, "-n", 3, "--seed", 4, "--out", out)
 
 
-def test_kept_rows_are_kept(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
-    done(*complete, picture, "--keep-rows", 4)
-    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy")[:, :4], np.stack([IMAGE[:4]] * 3))
-
-
 def test_completions_are_those_of_the_generator(
     tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
 ) -> None:
@@ -52,11 +47,15 @@ def test_the_pictures_own_alpha_is_the_mask(tmp_path: Path, complete: tuple[obje
     np.testing.assert_array_equal(np.load(tmp_path / "completions.npy")[:, known], np.stack([IMAGE[known]] * 3))
 
 
-def test_a_sheet_goes_from_occluded_to_original(tmp_path: Path, complete: tuple[object, ...], picture: Path) -> None:
+def test_kept_rows_are_kept_and_a_sheet_goes_from_occluded_to_original(
+    tmp_path: Path, complete: tuple[object, ...], picture: Path
+) -> None:
     done(*complete, picture, "--keep-rows", 4)
     done(*complete, picture, "--keep-rows", 4, "--out", tmp_path / "sheet.png")
     occluded = np.concatenate((IMAGE[:4], np.full((3, 5), 128, np.uint8)))
-    row = np.hstack((occluded, *np.load(tmp_path / "completions.npy"), IMAGE))
+    completions = np.load(tmp_path / "completions.npy")
+    np.testing.assert_array_equal(completions[:, :4], np.stack([IMAGE[:4]] * 3))
+    row = np.hstack((occluded, *completions, IMAGE))
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "sheet.png")), row)
 
 

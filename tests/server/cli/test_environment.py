@@ -33,20 +33,14 @@ def test_a_misspelt_variable_is_refused_with_the_nearest_name(name: str) -> None
         check({name: "1"}, ())
 
 
-def test_settings_and_unrelated_variables_pass() -> None:
+def test_settings_and_variables_of_other_programs_pass() -> None:
     check({"SCANLINE_API_KEYS": "a", "scanline_port": "8000", "PATH": "/bin", "SCAN": "1", "MY_SCANLINE_X": "1"}, ())
-
-
-def test_variables_set_by_kubernetes_pass() -> None:
     check(OF_KUBERNETES, ())
 
 
-def test_a_port_that_kubernetes_sets_is_explained() -> None:
+def test_a_port_that_kubernetes_sets_is_explained_where_no_option_sets_it() -> None:
     with pytest.raises(ValueError, match="as Kubernetes sets it next to a service named scanline"):
         check({"SCANLINE_PORT": LINK}, ())
-
-
-def test_the_variable_of_kubernetes_does_not_matter_where_an_option_sets_the_port() -> None:
     check({"SCANLINE_PORT": LINK}, {"port"})
 
 

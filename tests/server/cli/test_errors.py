@@ -13,17 +13,15 @@ from tests.support.pictures import encode, noise
 from tests.support.running_server import SCANLINE
 from tests.support.tiny import GREY
 
+TRAIN = "train --preset mnist-small --data data --out new"
 CASES = {  # label: a command, run in a folder with everything else that it names; part of the message
     "unknown model": ("sample --model white", "there is no model 'white'"),
     "no model directory": ("sample --model empty", "empty is not a model directory: config.json is missing"),
     "a broken model": ("sample --model broken", "model.safetensors is missing"),
     "temperature 0": ("sample --temperature 0", "temperature must be above 0 and at most 2, not 0.0"),
-    "temperature 3": ("complete grey.png --keep-rows 3 --temperature 3", "temperature must be above 0"),
-    "temperature NaN": ("sample --temperature nan", "temperature must be above 0 and at most 2, not nan"),
     "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
     "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
-    "a file for a folder": ("sample -n 1 --out file", "file: File exists"),
     "no picture": ("complete none.png --keep-rows 3", "none.png: No such file or directory"),
     "a broken picture": ("complete file --keep-rows 3", "file is not a readable PNG, WebP, JPEG or BMP picture."),
     "a picture of another size": ("complete small.png --keep-rows 3", "small.png is 3x3"),
@@ -38,20 +36,12 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "a model of no data set": ("evaluate grey --data data", "no data set has images of 7 x 5 x 1"),
     "unknown preset": ("train --preset imagenet --data data --out new", "there is no preset 'imagenet'"),
     "training without data": ("train --preset mnist-small --data empty --out new", "has neither train-images"),
-    "unknown schedule": (
-        "train --preset mnist-small --data data --out new --schedule steps",
-        "schedule must be one of cosine, trapezoid, constant, not 'steps'",
-    ),
-    "nothing to resume": ("train --preset mnist-small --data data --out new --resume", "there is nothing to resume"),
-    "nowhere to train": ("train --preset mnist-small --data data --out file", "file"),
+    "unknown schedule": (f"{TRAIN} --schedule steps", "one of cosine, trapezoid, constant, not 'steps'"),
+    "nothing to resume": (f"{TRAIN} --resume", "there is nothing to resume"),
     "serving no model": ("serve --model white", "there is no model 'white'"),
     "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
     "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
-    "serving a model by two paths": ("serve --model grey --model ./grey", "--model: one is given twice"),
-    "serving two of one name": (
-        "serve --model grey --model other/grey",
-        "have the same name, by which requests select them",
-    ),
+    "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests"),
     "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
     "serving on an unknown device": ("serve --model grey --device tpu", "--device"),
@@ -63,8 +53,6 @@ USAGE = {  # label: a command that the parser refuses, part of the message
     "unknown option": ("sample --temprature 1", "--temprature"),
     "no images": ("sample -n 0", "-n"),
     "a negative seed": ("sample --seed -1", "--seed"),
-    "a seed of 64 bits": (f"sample --seed {2**63}", "--seed"),
-    "rows below zero": ("complete grey.png --keep-rows -1", "--keep-rows"),
     "no picture": ("complete", "picture"),
     "no data": ("evaluate grey", "--data"),
 }

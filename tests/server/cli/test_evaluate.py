@@ -25,14 +25,13 @@ CONFIG = small_models.config(height=28, width=28, layers=1, heads=1, neighbours=
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("evaluate")
-    (folder / "data").mkdir()
-    blobs.write(folder / "data", {"train": 300, "t10k": TESTS})
-    return folder
+    return tmp_path_factory.mktemp("evaluate")
 
 
 @pytest.fixture(scope="module")
 def data(folder: Path) -> Path:
+    (folder / "data").mkdir()
+    blobs.write(folder / "data", {"train": 300, "t10k": TESTS})
     return folder / "data"
 
 
@@ -67,12 +66,6 @@ def test_bits_alone(data: Path, directory: Path) -> None:
     assert not (directory / "report.html").exists()
 
 
-def test_bits_alone_need_no_labels(tmp_path: Path, directory: Path) -> None:
-    blobs.write(tmp_path)
-    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
-    assert " bits/dim on 16 test images of mnist\n" in done("evaluate", directory, "--data", tmp_path, "--samples", 0)
-
-
 def test_an_evaluation_can_be_saved(data: Path, directory: Path) -> None:
     result = done("evaluate", directory, "--data", data, "--images", 4, "--save", "--samples", 0)
     assert f"{model_directory.tested_bits_per_dim(directory):.4f} +- " in result
@@ -92,16 +85,13 @@ def test_samples_are_compared_with_test_images(reported: tuple[dict[str, object]
     assert near["samples_median"] > near["test_images_median"]
 
 
-def test_the_samples_are_those_of_the_sample_command(folder: Path, reported: tuple[dict[str, object], str]) -> None:
+def test_the_whole_evaluation_is_saved(folder: Path, reported: tuple[dict[str, object], str]) -> None:
+    assert model_directory.read_evaluation(folder / "spotter") == reported[0]
+    assert model_directory.tested_bits_per_dim(folder / "spotter") == reported[0]["bits_per_dim"]
     painted = paint(load_model(folder / "spotter"), SAMPLES, seed=0)
     quality = reported[0]["quality"]
     assert isinstance(quality, dict)
     assert quality["sample_bits_per_dim"]["mean"] == painted.bits_per_dim.mean()
-
-
-def test_the_whole_evaluation_is_saved(folder: Path, reported: tuple[dict[str, object], str]) -> None:
-    assert model_directory.read_evaluation(folder / "spotter") == reported[0]
-    assert model_directory.tested_bits_per_dim(folder / "spotter") == reported[0]["bits_per_dim"]
 
 
 def test_the_report_needs_nothing_but_itself(reported: tuple[dict[str, object], str]) -> None:
@@ -166,20 +156,6 @@ def test_wrong_options_are_refused_before_any_work(
     assert not (directory / "report.html").exists()
 
 
-def test_a_negative_number_of_samples(data: Path, directory: Path) -> None:
-    ran = scanline("evaluate", directory, "--data", data, "--samples", -1)
-    assert ran.status == 2
-    assert "--samples" in ran.err
-
-
-def test_without_labels(tmp_path: Path, directory: Path) -> None:
-    blobs.write(tmp_path, {"train": 100, "t10k": 100})
-    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
-    ran = scanline("evaluate", directory, "--data", tmp_path, "--samples", SAMPLES)
-    assert ran.status == 2
-    assert ran.err == f"scanline: {tmp_path} has neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz\n"
-
-
 def test_without_matplotlib(data: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES)
@@ -212,3 +188,12 @@ def test_a_directory_that_cannot_be_written(data: Path, directory: Path, option:
     assert (ran.status, ran.out) == (2, "")
     assert f"{directory}" in ran.err
     assert said in ran.err
+
+
+def test_samples_need_labels_and_bits_alone_do_not(tmp_path: Path, directory: Path) -> None:
+    blobs.write(tmp_path, {"train": 100, "t10k": 100})
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+    ran = scanline("evaluate", directory, "--data", tmp_path, "--samples", SAMPLES)
+    assert ran.status == 2
+    assert ran.err == f"scanline: {tmp_path} has neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz\n"
+    assert " bits/dim on 100 test images of mnist\n" in done("evaluate", directory, "--data", tmp_path, "--samples", 0)

@@ -34,20 +34,20 @@ def test_a_picture_is_a_sheet_row_by_row(
     np.testing.assert_array_equal(grid, np.block([[*padded[:3]], [*padded[3:]]]))
 
 
-def test_an_array_has_all_bytes(tmp_path: Path, sample: tuple[object, ...], images: np.ndarray) -> None:
+def test_an_array_has_all_bytes_with_channels_last(
+    tmp_path: Path, sample: tuple[object, ...], images: np.ndarray, colour_directory: Path
+) -> None:
     done(*sample, tmp_path / "digits.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "digits.npy"), images)
+    assert [file.name for file in tmp_path.iterdir()] == ["digits.npy"]
+    done("sample", "--model", colour_directory, "-n", 2, "--out", tmp_path / "colours.npy")
+    assert np.load(tmp_path / "colours.npy").shape == (2, 3, 4, 3)
 
 
 def test_a_folder_has_a_picture_for_each(tmp_path: Path, sample: tuple[object, ...], images: np.ndarray) -> None:
     done(*sample, f"{tmp_path / 'digits'}/")
     files = sorted((tmp_path / "digits").iterdir())
     np.testing.assert_array_equal([np.asarray(Image.open(file)) for file in files], images)
-
-
-def test_nothing_else_is_left_behind(tmp_path: Path, sample: tuple[object, ...]) -> None:
-    done(*sample, tmp_path / "digits.npy")
-    assert [file.name for file in tmp_path.iterdir()] == ["digits.npy"]
 
 
 def test_json_reports_the_images(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
@@ -66,8 +66,3 @@ def test_the_temperature_is_applied(tmp_path: Path, sample: tuple[object, ...], 
     done(*sample, tmp_path / "digits.npy", "--temperature", 0.5)
     cold = paint(grey, 5, seed=3, temperature=0.5).images
     np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), cold)
-
-
-def test_colour_has_channels_last(tmp_path: Path, colour_directory: Path) -> None:
-    done("sample", "--model", colour_directory, "-n", 2, "--out", tmp_path / "colours.npy")
-    assert np.load(tmp_path / "colours.npy").shape == (2, 3, 4, 3)

@@ -44,11 +44,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     return directory
 
 
-def test_training_writes_a_model(trained: Path) -> None:
+def test_training_writes_a_model_a_curve_and_a_sheet(trained: Path) -> None:
     assert load_model(trained).config == TINY.model
-
-
-def test_training_writes_a_curve_and_a_sheet(trained: Path) -> None:
     assert Image.open(trained / "samples.png").size == (28, 28)
     assert Image.open(trained / "loss.png").size[0] > 100
     with (trained / "loss.csv").open() as file:
@@ -68,18 +65,15 @@ def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, t
     assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
 
 
-def test_a_run_of_another_recipe_is_not_resumed(data: Path, trained: Path) -> None:
-    ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3)
-    assert ran.status == 2
-    assert ran.err == f"scanline: {trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here\n"
-
-
-def test_a_run_is_not_overwritten_without_resume(data: Path, trained: Path) -> None:
+def test_a_run_is_neither_overwritten_without_resume_nor_resumed_with_another_recipe(data: Path, trained: Path) -> None:
     before = (trained / "training.pt").read_bytes()
     ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained)
     assert ran.status == 2
     assert "already holds a training run; continue it with --resume, or name another directory" in ran.err
     assert (trained / "training.pt").read_bytes() == before
+    ran = scanline("train", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3)
+    assert ran.status == 2
+    assert ran.err == f"scanline: {trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here\n"
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:

@@ -19,10 +19,7 @@ def test_there_are_as_many_as_hold_the_images(images: int, replicas: int) -> Non
     assert replicas_for([images], 192) == replicas
 
 
-def test_the_largest_report_of_images_counts() -> None:
+def test_the_largest_report_counts_and_without_reports_the_number_stays() -> None:
     assert replicas_for([100, 400, 300], 200) == 2
-
-
-def test_without_reports_the_number_stays() -> None:
     context: Any = SimpleNamespace(aggregated_metrics={}, target_num_replicas=3)
     assert target_replicas(context)[0] == 3

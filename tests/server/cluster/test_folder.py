@@ -24,9 +24,6 @@ def painted(out: Path, *indices: int) -> FolderJob:
 def test_a_new_folder_has_its_recipe(tmp_path: Path) -> None:
     assert open_folder(tmp_path / "new", RECIPE, False) == RECIPE
     assert open_folder(tmp_path / "new", RECIPE, False) == RECIPE
-
-
-def test_a_random_seed_gives_way_to_the_earlier_runs(tmp_path: Path) -> None:
     open_folder(tmp_path, RECIPE, True)
     assert open_folder(tmp_path, Recipe("mnist-small", 12, 99, 1.0), True).seed == 7
 
@@ -40,13 +37,10 @@ def test_another_recipe_needs_another_folder(tmp_path: Path, other: Recipe) -> N
         open_folder(tmp_path, other, False)
 
 
-def test_a_folder_with_other_images_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "me.png").write_bytes(b"mine")
     with pytest.raises(ValueError, match=r"contains images but no recipe\.json"):
         open_folder(tmp_path, RECIPE, False)
-
-
-def test_a_broken_recipe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text("{")
     with pytest.raises(ValueError, match="is not a recipe of an earlier run"):
         open_folder(tmp_path, RECIPE, False)
@@ -57,21 +51,15 @@ def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
     assert (folder.images_left, folder.bits_per_dim) == (10, [2.5, 2.5])
     assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
-
-
-def test_an_image_that_finishes_twice_counts_once(tmp_path: Path) -> None:
     assert painted(tmp_path, 3, 3).bits_per_dim == [2.5]
+    (tmp_path / "00.png").touch()
+    assert 0 in missing_images(tmp_path, 12)
 
 
 def test_an_image_that_cannot_be_written_fails_the_job(tmp_path: Path) -> None:
     folder = painted(tmp_path / "gone", 3)
     assert folder.has_ended
     assert folder.failure == f"{tmp_path / 'gone'}: No such file or directory."
-
-
-def test_an_empty_file_counts_as_missing_images(tmp_path: Path) -> None:
-    (tmp_path / "00.png").touch()
-    assert 0 in missing_images(tmp_path, 12)
 
 
 def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:

@@ -21,12 +21,9 @@ def client(service: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_probes_need_no_key(service: Service) -> None:
+def test_only_probes_need_no_key(service: Service) -> None:
     assert httpx.get(f"{service.url}/healthz").json() == {"status": "ok"}
     assert httpx.get(f"{service.url}/readyz").json() == {"status": "ready", "models": {"mnist-small": "ready"}}
-
-
-def test_other_routes_need_a_key(service: Service) -> None:
     answer = httpx.get(f"{service.url}/v1/models")
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
@@ -35,6 +32,9 @@ def test_a_seed_gives_the_same_images_as_offline(client: httpx.Client) -> None:
     answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
     assert answer.status_code == 200, answer.text
     assert np.array_equal(painted(answer.json()), offline(3, 7))
+    events = post_for_events(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
+    assert np.array_equal(images(events), offline(2, 7))
+    assert len(events) == 2 * 3
 
 
 def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.Client) -> None:
@@ -60,12 +60,6 @@ def test_likelihoods_are_those_of_the_painted_images(client: httpx.Client) -> No
     assert [one["bits_per_dim"] for one in answer] == pytest.approx([one["bits_per_dim"] for one in bits], abs=1e-4)
 
 
-def test_events(client: httpx.Client) -> None:
-    events = post_for_events(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
-    assert np.array_equal(images(events), offline(2, 7))
-    assert len(events) == 2 * 3
-
-
 def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
         job = painter.paint(type="generate", n=40, seed=7, trace=[0, 0])
@@ -81,11 +75,20 @@ def test_the_official_client_works(service: Service) -> None:
             client.images.generate(prompt="", model="dalle")
 
 
-def test_errors_have_their_shape(client: httpx.Client) -> None:
+def test_errors_the_page_and_the_schema_have_their_shape(client: httpx.Client, service: Service) -> None:
     answer = client.post("/v1/images/generations", json={"n": 0})
     error = answer.json()["error"]
     assert (answer.status_code, error["type"], error["param"]) == (400, "invalid_request_error", "n")
     assert client.get("/nowhere").json()["error"]["message"]
+    assert "<title>Scanline</title>" in client.get("/").text
+    assert "/v1/images/generations" in client.get("/openapi.json").json()["paths"]
+    assert client.get("/v1/models").json()["data"][0]["id"] == "mnist-small"
+    assert client.get("/v1/models/mnist-small").json()["backend"]
+    client.post("/v1/images/generations", json={"n": 1})
+    metrics = client.get("/metrics").text
+    assert 'scanline_engine_up{model_name="mnist-small"} 1.0' in metrics
+    labels = 'finished_reason="finished",model_name="mnist-small",operation="paint"'
+    assert f"scanline_request_success_total{{{labels}}}" in metrics
 
 
 def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None:
@@ -95,23 +98,6 @@ def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None
         answer = client.post("/v1/images/generations", json={"n": 1_000})
     assert (answer.status_code, answer.json()["error"]["type"]) == (429, "rate_limit_error")
     assert int(answer.headers["retry-after"]) > 0
-
-
-def test_the_page_and_the_schema_are_served(client: httpx.Client) -> None:
-    assert "<title>Scanline</title>" in client.get("/").text
-    assert "/v1/images/generations" in client.get("/openapi.json").json()["paths"]
-    assert client.get("/v1/models").json()["data"][0]["id"] == "mnist-small"
-    assert client.get("/v1/models/mnist-small").json()["backend"]
-
-
-def test_metrics_cover_all_replicas(service: Service, client: httpx.Client) -> None:
-    client.post("/v1/images/generations", json={"n": 1})
-    metrics = client.get("/metrics").text
-    assert 'scanline_engine_up{model_name="mnist-small"} 1.0' in metrics
-    assert (
-        'scanline_request_success_total{finished_reason="finished",model_name="mnist-small",operation="paint"}'
-        in metrics
-    )
 
 
 def test_disconnected_clients_free_their_slots(service: Service, client: httpx.Client) -> None:

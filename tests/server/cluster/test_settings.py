@@ -8,9 +8,12 @@ from scanline.server.cluster import app
 from scanline.server.cluster.settings import ClusterSettings, cluster_settings
 
 
-def test_numbers_may_be_given_as_text() -> None:
+def test_numbers_and_older_names_may_be_given_and_all_have_defaults() -> None:
     settings = cluster_settings({"model": "mnist-small", "replicas": "2", "gpus": "0.5", "slots": "512"})
     assert (settings.models, settings.replicas, settings.gpus, settings.slots) == (("mnist-small",), 2, 0.5, 512)
+    settings = cluster_settings({"fronts": 3, "front_cpus": 0.5})
+    assert (settings.ingress_replicas, settings.ingress_cpus) == (3, 0.5)
+    assert cluster_settings({}) == ClusterSettings()
 
 
 @pytest.mark.parametrize("models", ["mnist-small,cifar10-small", ["mnist-small", "cifar10-small"]])
@@ -36,27 +39,15 @@ def test_a_wrong_argument_is_named(args: dict[str, Any], sentence: str) -> None:
         cluster_settings(args)
 
 
-def test_an_unknown_model_is_refused_before_anything_starts() -> None:
+def test_an_unknown_model_and_a_misspelt_variable_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="nowhere"):
         app({"model": "nowhere"})
+    monkeypatch.setenv("SCANLINE_REPLICSA", "2")
+    with pytest.raises(ValueError, match="did you mean SCANLINE_REPLICAS"):
+        cluster_settings({})
 
 
 def test_keys_come_from_the_environment_and_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANLINE_API_KEYS", "one,two")
     assert len(cluster_settings({}).api_keys) == 2
     assert "two" not in repr(cluster_settings({}))
-
-
-def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCANLINE_REPLICSA", "2")
-    with pytest.raises(ValueError, match="did you mean SCANLINE_REPLICAS"):
-        cluster_settings({})
-
-
-def test_the_older_names_of_ingress_arguments_are_accepted() -> None:
-    settings = cluster_settings({"fronts": 3, "front_cpus": 0.5})
-    assert (settings.ingress_replicas, settings.ingress_cpus) == (3, 0.5)
-
-
-def test_every_argument_has_a_default() -> None:
-    assert cluster_settings({}) == ClusterSettings()

@@ -23,6 +23,7 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.server.cluster.replica import RelayJob
+from tests.support.engine_ticks import run_until_idle
 from tests.support.waiting import PATIENCE
 
 IMAGE = bytes(range(100, 135))
@@ -33,12 +34,7 @@ MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
 def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[int, bytes]:
     """Run an engine on these commands; return its results by image."""
     generator = Generator(grey, 5, threads=1)
-    engine = Engine(generator)
-    for command in commands:
-        engine.accept(command)
-    events: list[Event] = []
-    while not engine.idle:
-        events += engine.tick()
+    events = run_until_idle(Engine(generator), *commands)
     generator.close()
     finished = {event.index: event.image for event in events if isinstance(event, Finished)}
     return finished | {event.index: event.bits for event in events if isinstance(event, Scored)}
@@ -59,10 +55,14 @@ def test_shards_together_are_the_whole_request(grey: Transformer, whole: Generat
     assert done(grey, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(grey, whole)
 
 
-def test_a_shard_carries_only_the_pictures_it_needs() -> None:
+def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
     assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
+    job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
+    assert job.remainder.only == (3, 5, 8)
+    job.receive(Finished(0, 5, IMAGE, 2.5))
+    assert job.remainder.only == (3, 8)
 
 
 def passed_on(job: RelayJob) -> list[list[Event]]:
@@ -72,15 +72,12 @@ def passed_on(job: RelayJob) -> list[list[Event]]:
     return asyncio.run(collect())
 
 
-def test_a_relay_job_passes_on_all_events() -> None:
+def test_a_relay_job_passes_on_all_events_and_its_failure() -> None:
     job = RelayJob(GenerateRequest(0, 2, seed=7).shard((1,)))
     events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
     for event in events:
         job.receive(event)
     assert (job.has_ended, job.images_left, passed_on(job)) == (True, 0, [events])
-
-
-def test_a_relay_job_ends_with_its_failure() -> None:
     job = RelayJob(GenerateRequest(0, 2, seed=7))
     job.receive(Failed(0, "It broke."))
     assert passed_on(job) == [[Failed(0, "It broke.")]]
@@ -103,13 +100,6 @@ def test_a_relay_job_that_is_over_does_not_pause() -> None:
     assert time.monotonic() - began < PATIENCE
 
 
-def test_the_rest_of_a_relay_job_is_what_its_shard_misses() -> None:
-    job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
-    assert job.remainder.only == (3, 5, 8)
-    job.receive(Finished(0, 5, IMAGE, 2.5))
-    assert job.remainder.only == (3, 8)
-
-
 def test_statistics_of_engines_are_added() -> None:
     one, other = Stats(images_running=2, steps=5), Stats(images_running=3, steps=7)
     one.queue.add(0.5)
@@ -117,8 +107,5 @@ def test_statistics_of_engines_are_added() -> None:
     both = one + other
     assert (both.images_running, both.steps, both.queue.sum) == (5, 12, 61.5)
     assert np.sum(both.queue.counts) == 3
-
-
-def test_histograms_of_different_bounds_cannot_be_added() -> None:
     with pytest.raises(AssertionError):
         Histogram((1.0,)) + Histogram((2.0,))

@@ -75,17 +75,16 @@ def responses(faulty_server: tuple[str, EngineClient]) -> Iterator[Responses]:
         yield Responses(posted, events, job, client.post(URL, json=FIELDS).json(), ready, metrics)
 
 
-def test_a_post_request_gets_the_same_bytes(responses: Responses) -> None:
+def test_a_post_request_gets_the_same_bytes_and_bits(responses: Responses) -> None:
     np.testing.assert_array_equal(painted(responses.posted), painted(responses.undisturbed))
-
-
-def test_bits_per_dim_are_the_same(responses: Responses) -> None:
     bits = [one["bits_per_dim"] for one in responses.undisturbed["data"]]
     assert [one["bits_per_dim"] for one in responses.posted["data"]] == bits
     assert [event["bits_per_dim"] for event in named(responses.events, "completed")] == bits
 
 
-def test_a_websocket_receives_every_byte_once(responses: Responses) -> None:
+def test_a_stream_and_a_websocket_receive_everything_once(responses: Responses) -> None:
+    np.testing.assert_array_equal(images(responses.events), painted(responses.undisturbed))
+    assert [event["index"] for event in named(responses.events, "completed")] == list(range(IMAGES))
     expected = painted(responses.undisturbed).reshape(IMAGES, 35)
     np.testing.assert_array_equal(responses.job.images(), expected)
     ends = [message["index"] for message in responses.job.messages if message["type"] == "image"]
@@ -93,17 +92,9 @@ def test_a_websocket_receives_every_byte_once(responses: Responses) -> None:
     assert responses.job.order[-1] == "done"
 
 
-def test_an_event_stream_has_every_image_once(responses: Responses) -> None:
-    np.testing.assert_array_equal(images(responses.events), painted(responses.undisturbed))
-    assert [event["index"] for event in named(responses.events, "completed")] == list(range(IMAGES))
-
-
-def test_the_server_is_not_ready_while_the_engine_starts(responses: Responses) -> None:
+def test_the_restart_is_exposed_by_readyz_and_metrics(responses: Responses) -> None:
     response = responses.while_it_starts
     assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
-
-
-def test_the_restart_is_counted(responses: Responses) -> None:
     assert 'scanline_engine_restarts_total{model_name="grey"} 1.0' in responses.metrics
     assert 'scanline_engine_heartbeat_age_seconds{model_name="grey"}' in responses.metrics
 

@@ -19,29 +19,21 @@ def engine() -> EngineClient:
     return engine
 
 
-def test_nothing_is_accepted_while_loading(engine: EngineClient) -> None:
+def test_nothing_is_accepted_by_an_engine_that_loads_or_is_given_up(engine: EngineClient) -> None:
+    engine.failed.set()
+    with pytest.raises(EngineUnavailableError), engine.reserve(1):
+        pass
+    engine.failed.clear()
     engine.ready = None
     with pytest.raises(EngineUnavailableError), engine.reserve(1):
         pass
 
 
-def test_nothing_is_accepted_when_the_engine_is_given_up(engine: EngineClient) -> None:
-    engine.failed.set()
-    with pytest.raises(EngineUnavailableError), engine.reserve(1):
-        pass
-
-
-def test_slots_and_queue_can_be_filled(engine: EngineClient) -> None:
+def test_slots_and_queue_can_be_filled_and_not_exceeded(engine: EngineClient) -> None:
     with engine.reserve(4), engine.reserve(6):
         assert engine.reserved_images == 10
-
-
-def test_one_image_more_is_refused(engine: EngineClient) -> None:
-    with engine.reserve(10), pytest.raises(QueueFullError), engine.reserve(1):
-        pass
-
-
-def test_a_refused_request_takes_no_room(engine: EngineClient) -> None:
+        with pytest.raises(QueueFullError), engine.reserve(1):
+            pass
     with pytest.raises(QueueFullError), engine.reserve(11):
         pass
     assert engine.reserved_images == 0

@@ -51,12 +51,9 @@ def test_a_frame_begins_where_the_last_one_ended() -> None:
     assert asyncio.run(frames()) == [(0, 0, IMAGE[:10]), (0, 10, IMAGE[10:])]
 
 
-def test_a_failure_ends_the_updates() -> None:
+def test_a_failure_ends_the_updates_and_the_wait() -> None:
     with pytest.raises(EngineFailedError, match="It broke"):
         news(after(Failed(0, "It broke.")))
-
-
-def test_a_failure_ends_the_wait() -> None:
     with pytest.raises(EngineFailedError, match="It broke"):
         asyncio.run(after(Failed(0, "It broke.")).wait())
 
@@ -70,7 +67,4 @@ def test_a_finished_job_has_its_images_and_bits() -> None:
 def test_frames_that_are_not_taken_yet_are_counted_as_coalesced() -> None:
     first = [Pixels(0, [(0, position, b"a")]) for position in (0, 1, 2)]
     assert after(*first, Pixels(0, [(1, 0, b"a")]), images=2).coalesced == 2
-
-
-def test_the_end_of_an_image_is_not_counted_as_coalesced() -> None:
     assert after(Pixels(0, [(0, 0, IMAGE)]), Finished(0, 0, IMAGE, np.pi)).coalesced == 0

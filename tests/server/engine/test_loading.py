@@ -50,23 +50,18 @@ def assert_not_ready(response: httpx.Response) -> None:
     assert int(response.headers["retry-after"]) > 0
 
 
-def test_the_process_is_alive(client: httpx.Client) -> None:
+def test_the_server_is_alive_and_not_ready(client: httpx.Client) -> None:
     assert client.get("/healthz").status_code == 200
-
-
-def test_the_server_is_not_ready(client: httpx.Client) -> None:
     assert_not_ready(client.get("/readyz"))
-
-
-def test_the_model_is_listed_as_loading(client: httpx.Client) -> None:
     (card,) = client.get("/v1/models").json()["data"]
     assert card == client.get("/v1/models/slow").json()
     assert (card["state"], card["failure"], card["height"]) == ("loading", None, 7)
     assert card["parameters"] is card["state_bytes_per_image"] is card["backend"] is None
 
 
-def test_images_are_refused(client: httpx.Client) -> None:
+def test_images_are_refused_and_invalid_requests_as_invalid(client: httpx.Client) -> None:
     assert_not_ready(client.post("/v1/images/generations", json={}))
+    assert client.post("/v1/images/generations", json={"n": 0}).status_code == 400
 
 
 @pytest.mark.parametrize("path", ["/v1/images/edits", "/v1/images/likelihoods"])
@@ -74,15 +69,12 @@ def test_pictures_are_refused_without_being_decoded(client: httpx.Client, path: 
     assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
 
 
-def test_the_official_client_raises_not_ready(loading: Server) -> None:
+def test_websocket_jobs_and_the_official_client_are_refused(loading: Server) -> None:
+    with connected(loading.url) as websocket:
+        assert websocket.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
     with official(loading.url) as client, pytest.raises(openai.InternalServerError) as caught:
         client.images.generate(prompt="")
     assert (caught.value.status_code, caught.value.code, caught.value.type) == (503, "not_ready", "server_error")
-
-
-def test_websocket_jobs_are_refused(loading: Server) -> None:
-    with connected(loading.url) as websocket:
-        assert websocket.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
 
 
 def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
@@ -90,10 +82,6 @@ def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
     client.post("/v1/images/generations", json={}, headers={"x-request-id": "behind"})
     wait_for(lambda: any("request_id=behind" in line for line in loading.log), "a log line")
     assert not [line for line in loading.log if "/readyz" in line]
-
-
-def test_an_invalid_request_is_refused_as_invalid(client: httpx.Client) -> None:
-    assert client.post("/v1/images/generations", json={"n": 0}).status_code == 400
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading: Server, directory: Path) -> None:

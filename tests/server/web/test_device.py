@@ -8,10 +8,9 @@ from playwright.sync_api import Route, expect
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
-from tests.support.page_visitor import Visitor
+from tests.support.page_visitor import Visit, Visitor
 from tests.support.running_server import Server, serve
 
-Visit = Callable[..., Visitor]
 IMAGES = 12
 EQUAL = re.compile(rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal")
 WITHOUT_START = small_models.config(**small_models.VARIANTS["authors"])

@@ -9,10 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from scanline.model.network.transformer import Transformer
-from tests.support.page_visitor import Visitor
+from tests.support.page_visitor import Visit, Visitor
 from tests.support.running_server import PATIENCE, Server
 
-Visit = Callable[..., Visitor]
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visitor
+from tests.support.page_visitor import Visit, Visitor
 from tests.support.running_server import Server
 
-Visit = Callable[..., Visitor]
 SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 LIGHT, DARK = "rgb(251, 250, 247)", "rgb(20, 21, 23)"

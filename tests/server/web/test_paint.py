@@ -12,10 +12,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visitor
+from tests.support.page_visitor import Visit, Visitor
 from tests.support.running_server import Server
 
-Visit = Callable[..., Visitor]
 LARGEST = 2**63 - 1
 
 

@@ -2,7 +2,6 @@
 
 import re
 import signal
-from collections.abc import Callable
 from os import kill
 
 import httpx
@@ -10,13 +9,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.server.web.conftest import KEY
-from tests.server.web.test_paint import painted
 from tests.support.page_proxy import proxy_to
-from tests.support.page_visitor import Visitor
+from tests.support.page_visitor import Visit, painted
 from tests.support.running_server import PATIENCE, Server
 
-Visit = Callable[..., Visitor]
 INVALID = {  # label: field, value, message
     "no images": ("#count", "0", "The number of images must be an integer from 1 to 256."),
     "too many": ("#count", "257", "The number of images must be an integer from 1 to 256."),
