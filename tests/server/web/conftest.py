@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.support.page_visitor import Visitor
+from tests.support.page_visitor import KEY, Visitor
 from tests.support.running_server import PATIENCE, Server, serve
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # as root in a container there is no sandbox, and shared memory may be too small
 OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-
-KEY = "sk-page?>~"
 
 expect.set_options(timeout=1000 * PATIENCE)
 

@@ -1,16 +1,12 @@
 """Complete, in a real browser: drawn and uploaded images, hidden pixels, and the same completions as the API's."""
 
-import base64
-from collections.abc import Callable
-from io import BytesIO
-
 import httpx
 import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visit, Visitor
+from tests.support.page_visitor import Visit, Visitor, painted
+from tests.support.pictures import encode, text
 from tests.support.running_server import Server
 
 HEIGHT, WIDTH = 7, 5
@@ -19,12 +15,6 @@ HEIGHT, WIDTH = 7, 5
 def picture(height: int = HEIGHT, width: int = WIDTH, channels: int = 1) -> np.ndarray:
     image = np.random.default_rng(0).integers(0, 256, (height, width, channels), np.uint8)
     return image[..., 0] if channels == 1 else image
-
-
-def png(image: np.ndarray) -> bytes:
-    out = BytesIO()
-    Image.fromarray(image).save(out, "PNG")
-    return out.getvalue()
 
 
 def upload(visitor: Visitor, data: bytes) -> None:
@@ -47,10 +37,7 @@ def shown(visitor: Visitor) -> list[np.ndarray]:
 
 def completed(client: httpx.Client, image: np.ndarray, **fields: object) -> np.ndarray:
     """The completions that the API returns, [n, ...]."""
-    body = {"image": base64.b64encode(png(image)).decode(), **fields}
-    answer = client.post("/v1/images/edits", json=body, headers={"accept": "application/x-npy"})
-    assert answer.status_code == 200, answer.text
-    return np.load(BytesIO(answer.content))
+    return painted(client, "edits", image=text(encode(image)), **fields)
 
 
 def stroke(visitor: Visitor, *points: tuple[float, float]) -> None:
@@ -79,22 +66,15 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     complete(drawing, 3, seed=5)
     original, given, *completions = shown(drawing)
     drawn = original[..., 0]
-    assert drawn.any()
     assert not drawn.all()
+    assert ((drawn > 0) & (drawn < 255)).any()  # strokes are anti-aliased
     assert (np.array(completions)[..., 0] == completed(client, drawn, n=3, seed=5, keep_rows=3)).all()
     assert (given[:3] == original[:3]).all()
     assert (given[3:, :, 3] == 0).all()
 
 
-def test_strokes_are_anti_aliased(drawing: Visitor) -> None:
-    stroke(drawing, (0.3, 0.25), (0.65, 0.7))
-    complete(drawing, 1, seed=5)
-    drawn = shown(drawing)[0][..., 0]
-    assert ((drawn > 0) & (drawn < 255)).any()
-
-
 def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: httpx.Client) -> None:
-    upload(drawing, png(picture()))
+    upload(drawing, encode(picture()))
     drawing.see("#rows").fill("5")
     complete(drawing, 2, seed=5)
     original, _, *completions = shown(drawing)
@@ -104,13 +84,13 @@ def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: 
 
 def test_a_larger_image_is_scaled(drawing: Visitor) -> None:
     large = np.kron(picture(), np.ones((20, 20), np.uint8))
-    upload(drawing, png(large))
+    upload(drawing, encode(large))
     complete(drawing, 1, seed=5)
     assert np.abs(shown(drawing)[0][..., 0].astype(int) - picture()).mean() < 16
 
 
 def test_pixels_hidden_with_the_brush_are_painted(drawing: Visitor, client: httpx.Client) -> None:
-    upload(drawing, png(picture()))
+    upload(drawing, encode(picture()))
     drawing.see("#rows").fill(str(HEIGHT))
     drawing.page.get_by_text("Hide", exact=True).click()
     stroke(drawing, (0.5, 0.5), (0.5, 0.5))
@@ -118,28 +98,23 @@ def test_pixels_hidden_with_the_brush_are_painted(drawing: Visitor, client: http
     _, given, *completions = shown(drawing)
     known = given[..., 3] == 255
     assert 0 < (~known).sum() < known.size
-    mask = base64.b64encode(png(np.where(known, 255, 0).astype(np.uint8))).decode()
+    mask = text(encode(np.where(known, 255, 0).astype(np.uint8)))
     images = np.array(completions)[..., 0]
     assert (images == completed(client, picture(), n=2, seed=5, mask=mask)).all()
     assert (images[:, known] == picture()[known]).all()
 
 
-def test_the_overlay_marks_known_pixels(drawing: Visitor) -> None:
-    upload(drawing, png(picture()))
+def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: Visitor, client: httpx.Client) -> None:
+    upload(drawing, encode(picture()))
     complete(drawing, 2, seed=5)
     drawing.see("text=Known pixels").click()
     over = drawing.pixels(drawing.see("#results .over").nth(2))
     assert (over[:3, :, 3] > 0).all()
     assert (over[3:, :, 3] == 0).all()
-
-
-def test_the_overlay_shows_the_likelihood_of_every_pixel(drawing: Visitor, client: httpx.Client) -> None:
-    upload(drawing, png(picture()))
-    complete(drawing, 2, seed=5)
     with drawing.page.expect_response("**/v1/images/likelihoods") as response:
         drawing.see("text=Likelihood").click()
     expect(drawing.see("#legend")).to_be_visible()
-    body = {"image": base64.b64encode(png(picture())).decode(), "per_pixel": True}
+    body = {"image": text(encode(picture())), "per_pixel": True}
     bits = client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
     assert response.value.json()["data"][0]["per_pixel"] == bits
     expect(drawing.see("#results")).to_have_attribute("data-over", "likelihood")
@@ -166,19 +141,16 @@ def test_colour_images_are_completed(visit: Visit, colour_server: Server, colour
     visitor = visit(f"{colour_server.url}/#complete")
     expect(visitor.see("#colour-field")).to_be_visible()
     image = picture(3, 4, 3)
-    upload(visitor, png(image))
+    upload(visitor, encode(image))
     complete(visitor, 2, seed=5)
     images = np.array(shown(visitor)[2:])[..., :3]
     assert (images == completed(colour_client, image, n=2, seed=5, keep_rows=1)).all()
 
 
-def test_an_image_without_hidden_pixels_is_an_error(drawing: Visitor) -> None:
+def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(drawing: Visitor) -> None:
     drawing.see("#rows").fill(str(HEIGHT))
     drawing.see("#complete-form .primary").click()
     drawing.expect_notice("No pixel is hidden. Keep fewer rows, or hide some pixels.")
     expect(drawing.see("#rows")).to_be_focused()
-
-
-def test_a_file_that_is_not_an_image_is_an_error(drawing: Visitor) -> None:
     drawing.see("#upload").set_input_files({"name": "one.txt", "mimeType": "text/plain", "buffer": b"text"})
     drawing.expect_notice("The browser cannot read one.txt as an image.")

@@ -2,7 +2,6 @@
 
 import itertools
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from playwright.sync_api import expect
 from scanline.model.network.transformer import Transformer
 from tests.support.page_visitor import Visit, Visitor
 from tests.support.running_server import PATIENCE, Server
-
 
 
 @pytest.fixture

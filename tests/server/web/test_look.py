@@ -1,7 +1,5 @@
 """Layout, themes, keyboard and accessibility of the page."""
 
-from collections.abc import Callable
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect

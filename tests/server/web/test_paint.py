@@ -2,7 +2,6 @@
 
 import re
 import signal
-from collections.abc import Callable
 from io import BytesIO
 from os import kill
 
@@ -12,25 +11,21 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visit, Visitor
+from tests.support.page_visitor import Visit, painted
 from tests.support.running_server import Server
 
 LARGEST = 2**63 - 1
 
 
-def painted(client: httpx.Client, **fields: object) -> np.ndarray:
-    """The images that the API returns, [n, H, W] or [n, H, W, 3]."""
-    answer = client.post("/v1/images/generations", json=fields, headers={"accept": "application/x-npy"})
-    assert answer.status_code == 200, answer.text
-    return np.load(BytesIO(answer.content))
-
-
-def test_the_page_paints_when_it_is_opened(visit: Visit, server: Server) -> None:
+def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(visit: Visit, server: Server) -> None:
     visitor = visit(server.url)
     visitor.expect_done(32)
     expect(visitor.see(".tile.done")).to_have_count(32)
     expect(visitor.see("#facts")).to_contain_text(" 7 grey ")
     assert re.fullmatch(r".*/\?model=grey&seed=\d+&temperature=1&n=32#paint", visitor.page.url)
+    second = visit(visitor.page.url)
+    second.expect_done(32)
+    assert (np.load(visitor.saved("#save-array")) == np.load(second.saved("#save-array"))).all()
 
 
 def test_a_link_paints_what_the_api_paints(visit: Visit, server: Server, client: httpx.Client) -> None:
@@ -43,14 +38,6 @@ def test_a_link_paints_what_the_api_paints(visit: Visit, server: Server, client:
         assert (shown == np.stack((image, image, image, np.full_like(image, 255)), -1)).all()
 
 
-def test_the_url_paints_the_same_images_again(visit: Visit, server: Server) -> None:
-    first = visit(server.url)
-    first.expect_done(32)
-    second = visit(first.page.url)
-    second.expect_done(32)
-    assert (np.load(first.saved("#save-array")) == np.load(second.saved("#save-array"))).all()
-
-
 def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
     visitor = visit(f"{colour_server.url}/?seed=3&n=4")
     visitor.expect_done(4)
@@ -59,15 +46,7 @@ def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_c
     assert (visitor.pixels(visitor.see(".tile canvas").nth(3))[..., :3] == images[3]).all()
 
 
-def test_the_saved_sheet_is_the_apis(visit: Visit, server: Server, client: httpx.Client) -> None:
-    visitor = visit(f"{server.url}/?seed=3&n=5")
-    visitor.expect_done(5)
-    sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
-    answer = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/png"})
-    assert (sheet == np.asarray(Image.open(BytesIO(answer.content)))).all()
-
-
-def test_one_image_is_enlarged_and_saved(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_one_image_is_enlarged_and_saved_and_the_sheet_too(visit: Visit, server: Server, client: httpx.Client) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=5")
     visitor.expect_done(5)
     visitor.see(".tile").nth(2).click()
@@ -76,6 +55,9 @@ def test_one_image_is_enlarged_and_saved(visit: Visit, server: Server, client: h
     assert (image == painted(client, n=5, seed=3)[2]).all()
     visitor.page.keyboard.press("Escape")
     expect(visitor.see(".tile").nth(2)).to_be_focused()
+    sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
+    answer = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/png"})
+    assert (sheet == np.asarray(Image.open(BytesIO(answer.content)))).all()
 
 
 def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server: Server) -> None:

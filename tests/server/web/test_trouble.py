@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.page_proxy import proxy_to
-from tests.support.page_visitor import Visit, painted
+from tests.support.page_visitor import KEY, Visit, painted
 from tests.support.running_server import PATIENCE, Server
 
 INVALID = {  # label: field, value, message
