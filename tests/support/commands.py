@@ -48,6 +48,14 @@ def done(*arguments: object) -> str:
     return ran.out
 
 
+def refused(*arguments: object) -> str:
+    """Return the one sentence with which `scanline ARGUMENTS` ends; assert status 2 and no other output."""
+    ran = scanline(*arguments)
+    assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+    assert ran.err.startswith("scanline: ")
+    return ran.err.removeprefix("scanline: ").removesuffix("\n")
+
+
 def without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every import of onnx fail, as on a machine without the extra."""
     monkeypatch.setitem(sys.modules, "onnx", None)

@@ -1,6 +1,5 @@
 """What a user gets wrong on the command line: one sentence, exit status 2, never a traceback."""
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +7,8 @@ import pytest
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import blobs, small_models
-from tests.support.commands import scanline
+from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise
-from tests.support.running_server import SCANLINE
 from tests.support.tiny import GREY
 
 TRAIN = "train --preset mnist-small --data data --out new"
@@ -83,11 +81,7 @@ def test_a_wrong_command_is_refused_in_one_sentence(folder: Path, label: str, mo
     command, said = CASES[label]
     monkeypatch.chdir(folder)
     paints = command.split()[0] in ("sample", "complete", "score") and "--model" not in command
-    ran = scanline(*command.split(), *(("--model", "grey") if paints else ()))
-    assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("scanline: ")
-    assert said in ran.err
-    assert ran.err.count("\n") == 1
+    assert said in refused(*command.split(), *(("--model", "grey") if paints else ()))
 
 
 @pytest.mark.parametrize("label", USAGE)
@@ -107,8 +101,7 @@ def test_a_refused_command_leaves_nothing_behind(folder: Path, monkeypatch: pyte
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_console_script_prints_the_same(folder: Path) -> None:
-    ran = subprocess.run([SCANLINE, "sample", "--model", "white"], cwd=folder, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("scanline: there is no model 'white'")
-    assert ran.stderr.count("\n") == 1
+def test_the_console_script_prints_the_same() -> None:
+    ran = in_a_process("sample", "--model", "white")
+    assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert ran.err.startswith("scanline: there is no model 'white'")

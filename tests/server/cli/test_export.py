@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.support.commands import done, scanline, without_onnx
+from tests.support.commands import done, refused, without_onnx
 
 
 def test_the_option_or_the_name_of_the_file_asks_for_onnx(grey_directory: Path, tmp_path: Path) -> None:
@@ -26,8 +26,7 @@ def test_the_option_or_the_name_of_the_file_asks_for_onnx(grey_directory: Path, 
 def test_a_wrong_choice_of_weights_is_refused(
     arguments: tuple[str, ...], said: str, grey_directory: Path, tmp_path: Path
 ) -> None:
-    ran = scanline("export", grey_directory, tmp_path / arguments[0], *arguments[1:])
-    assert (ran.status, ran.out, ran.err) == (2, "", f"scanline: {said}\n")
+    assert refused("export", grey_directory, tmp_path / arguments[0], *arguments[1:]) == said
     assert not (tmp_path / arguments[0]).exists()
 
 
@@ -35,7 +34,6 @@ def test_without_the_extra_onnx_it_says_what_to_install(
     grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_onnx(monkeypatch)
-    ran = scanline("export", grey_directory, tmp_path / "step.onnx")
-    assert (ran.status, ran.out) == (2, "")
-    assert ran.err == "scanline: ONNX export needs the extra onnx: pip install 'scanline[onnx]'\n"
+    sentence = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'"
+    assert refused("export", grey_directory, tmp_path / "step.onnx") == sentence
     done("export", "--help")

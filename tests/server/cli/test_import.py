@@ -7,15 +7,7 @@ import pytest
 import torch
 
 from tests.model.formats.test_fast_transformers import written
-from tests.support.commands import done, scanline
-
-
-def refused(*arguments: object) -> str:
-    """The one sentence with which a command ends."""
-    ran = scanline(*arguments)
-    assert (ran.status, ran.out) == (2, "")
-    assert len(ran.err.splitlines()) == 1
-    return ran.err
+from tests.support.commands import done, refused
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import threading
 from collections import Counter
@@ -161,8 +162,7 @@ def test_an_engine_that_cannot_be_restarted_is_given_up(
 ) -> None:
     """Its model is deleted after the first load."""
     monkeypatch.setattr("scanline.server.engine.client.engine_client.RESTART_DELAYS", (0.0, 0.0))
-    for file in grey_directory.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(grey_directory, tmp_path, dirs_exist_ok=True)
 
     async def given_up() -> EngineClient:
         engine = await RecordingClient(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()

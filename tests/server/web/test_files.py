@@ -38,14 +38,13 @@ def files_of(page: httpx.Response) -> list[str]:
     return re.findall(r'(?:src|href)="\./([^"]+)"', page.text)
 
 
-def test_the_page_is_revalidated_each_time(page: httpx.Response) -> None:
+def test_the_page_is_revalidated_and_its_assets_are_cached_for_good(
+    page: httpx.Response, page_client: httpx.Client
+) -> None:
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["cache-control"] == "no-cache"
     assert "<h1>Scanline</h1>" in page.text
-
-
-def test_assets_are_cached_for_good(page: httpx.Response, page_client: httpx.Client) -> None:
     named = files_of(page)
     assert {Path(name).suffix for name in named} == {".js", ".css", ".svg"}
     for name in named:

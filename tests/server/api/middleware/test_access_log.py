@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.commands import scanline
+from tests.support.commands import refused
 from tests.support.metrics_reader import wait_for_metrics
 from tests.support.running_server import PATIENCE, Server
 from tests.support.shared_servers import GUARDED_SLOTS, KEY, LONG, bearer
@@ -138,6 +138,4 @@ def test_the_console_format_is_plain_text(server: Server) -> None:
 
 @pytest.mark.parametrize("option", ["--log-format", "--log-level"])
 def test_an_unknown_choice_is_refused(option: str) -> None:
-    ran = scanline("serve", option, "loud")
-    assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith(f"scanline: {option}: ")
+    assert refused("serve", option, "loud").startswith(f"{option}: ")

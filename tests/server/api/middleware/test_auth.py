@@ -16,7 +16,7 @@ from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.app import build
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.commands import scanline
+from tests.support.commands import refused
 from tests.support.error_answers import answer_of, assert_refused
 from tests.support.running_server import PATIENCE, Server, serve
 from tests.support.shared_servers import KEY, SECOND_KEY, bearer
@@ -194,17 +194,15 @@ def test_settings_show_no_key() -> None:
 @pytest.mark.parametrize("label", BAD)
 def test_an_invalid_key_option_is_refused(label: str) -> None:
     key, said = BAD[label]
-    ran = scanline("serve", "--api-key", KEY, "--api-key", key)
-    assert KEY not in ran.err
-    assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("scanline: --api-key: a key must")
-    assert said in ran.err
-    assert ran.err.count("\n") == 1
+    sentence = refused("serve", "--api-key", KEY, "--api-key", key)
+    assert sentence.startswith("--api-key: a key must")
+    assert said in sentence
+    assert KEY not in sentence
 
 
 @pytest.mark.parametrize("keys", ["", ",", f"{KEY},", f"{KEY}, {SECOND_KEY}"])
 def test_an_invalid_key_variable_is_refused(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANLINE_API_KEYS", keys)
-    ran = scanline("serve")
-    assert (ran.status, KEY in ran.err) == (2, False)
-    assert ran.err.startswith("scanline: --api-key: a key must")
+    sentence = refused("serve")
+    assert sentence.startswith("--api-key: a key must")
+    assert KEY not in sentence

@@ -1,5 +1,6 @@
 """Several models in one server: each paints its own bytes, and one that cannot load affects no other."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,10 +137,7 @@ def test_the_official_client_does_not_retry_a_failed_model(several: Server) -> N
 
 
 def test_a_server_without_a_loadable_model_exits_with_one_sentence(broken_directory: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    for file in broken_directory.iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
+    other = shutil.copytree(broken_directory, tmp_path / "other")
     server = Server(broken_directory, "--model", str(other))
     assert server.wait_until_exited() == 2
     assert server.log[-1].startswith("scanline: ")

@@ -52,6 +52,7 @@ def test_one_websocket_too_many_is_refused_before_it_opens(limited_server: Serve
         assert (error["code"], error["type"]) == ("too_many_websockets", "server_error")
         assert ONE_SENTENCE.fullmatch(error["message"])
         assert client.post("/v1/images/generations", json={}).status_code == 200
+    wait_until_free(client)
     log = "".join(limited_server.log)
     assert "[error" not in log, log
     assert "Traceback" not in log, log
