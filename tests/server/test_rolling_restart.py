@@ -30,25 +30,17 @@ class Client:
     addresses: list[str]
     stop: threading.Event
     answers: dict[int, np.ndarray] = field(default_factory=dict)  # by seed
-    of_the_first: int = 0  # answers
-    of_the_second: int = 0
+    answered: list[int] = field(default_factory=lambda: [0, 0])  # by each server
 
     def run(self) -> None:
-        with (
-            httpx.Client(base_url=self.addresses[0], timeout=PATIENCE) as first,
-            httpx.Client(base_url=self.addresses[1], timeout=PATIENCE) as second,
-        ):
-            seed = self.number
-            while not self.stop.is_set() and (images := self.request(first, seed)) is not None:
-                self.answers[seed] = images
-                self.of_the_first += 1
-                seed += CLIENTS
-            while not self.stop.is_set():
-                images = self.request(second, seed)
-                assert images is not None
-                self.answers[seed] = images
-                self.of_the_second += 1
-                seed += CLIENTS
+        seed = self.number
+        for position, address in enumerate(self.addresses):
+            with httpx.Client(base_url=address, timeout=PATIENCE) as client:
+                while not self.stop.is_set() and (images := self.request(client, seed)) is not None:
+                    self.answers[seed] = images
+                    self.answered[position] += 1
+                    seed += CLIENTS
+        assert self.stop.is_set(), "the second server has refused a request"
 
     def request(self, client: httpx.Client, seed: int) -> np.ndarray | None:
         """The images, or None if the server is shutting down or has exited and has accepted nothing."""
@@ -82,12 +74,12 @@ def test_every_request_is_answered_during_a_replacement(grey_directory: Path, gr
         clients = [Client(number, [old.url, new.url], stop) for number in range(CLIENTS)]
         running = [pool.submit(client.run) for client in clients]
         try:
-            wait_for_clients(lambda: all(client.of_the_first >= 3 for client in clients), running)
+            wait_for_clients(lambda: all(client.answered[0] >= 3 for client in clients), running)
             with connected(old.url) as websocket:
                 websocket.send(type="generate", id="long", n=LONG, seed=7)
                 websocket.receive()
                 old.process.send_signal(signal.SIGTERM)
-                wait_for_clients(lambda: all(client.of_the_second >= 3 for client in clients), running)
+                wait_for_clients(lambda: all(client.answered[1] >= 3 for client in clients), running)
                 long = websocket.receive_until_finished(1)["long"]
         finally:
             stop.set()

@@ -56,6 +56,7 @@ def part(name: bytes, data: bytes, more: bytes = b"") -> bytes:
 KEPT = part(b"keep_rows", b"3")
 UPLOAD = part(b"image", FILE, b'; filename="a"')
 X = "multipart/form-data; boundary=x"
+FILENAME = b'; filename="a"\r\n'
 FORMS = {  # label: content type, body; each must be refused
     "no boundary": ("multipart/form-data", UPLOAD + KEPT + END),
     "a long boundary": (f"multipart/form-data; boundary={'x' * 10_000}", UPLOAD + KEPT + END),
@@ -67,14 +68,8 @@ FORMS = {  # label: content type, body; each must be refused
     "a text that is no UTF-8": (X, UPLOAD + KEPT + part(b"model", b"\xff\xfe") + END),
     "a charset that is none": (f"{X}; charset=seven", UPLOAD + part(b"model", b"\xe9") + END),
     "a count twice": (X, UPLOAD + KEPT + part(b"n", b"1") * 2 + END),
-    "a form in the form": (
-        X,
-        part(b"image", UPLOAD, b'; filename="a"\r\ncontent-type: multipart/mixed; boundary=x') + END,
-    ),
-    "base64 in the form": (
-        X,
-        part(b"image", IMAGE.encode(), b'; filename="a"\r\ncontent-transfer-encoding: base64') + END,
-    ),
+    "a form in the form": (X, part(b"image", UPLOAD, FILENAME + b"content-type: multipart/mixed; boundary=x") + END),
+    "base64 in the form": (X, part(b"image", IMAGE.encode(), FILENAME + b"content-transfer-encoding: base64") + END),
     "very many texts": (X, UPLOAD + b"".join(part(b"f%d" % i, b"1") for i in range(1500)) + END),
     "a part with a long head": (X, part(b"image", FILE, b'; filename="a"\r\nx-remark: ' + b"a" * 90_000) + END),
     "a part with many heads": (X, part(b"image", FILE, b'; filename="a"' + b"\r\na: b" * 9000) + END),

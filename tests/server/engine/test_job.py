@@ -28,12 +28,9 @@ def after(*events: Event, images: int = 1) -> Job:
     return job
 
 
-def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
+def test_bytes_that_were_not_taken_are_merged_into_one_frame_of_their_image() -> None:
     pieces = [Pixels(0, [(0, first, IMAGE[first : first + 6])]) for first in range(0, 35, 6)]
     assert news(after(*pieces, Finished(0, 0, IMAGE, 2.5))) == [Update([(0, 0, IMAGE)], [(0, 2.5)])]
-
-
-def test_every_image_has_frames_of_its_own() -> None:
     job = after(Finished(0, 1, IMAGE, 2.0), Finished(0, 0, IMAGE[::-1], 3.0), images=2)
     assert news(job) == [Update([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [(1, 2.0), (0, 3.0)])]
 

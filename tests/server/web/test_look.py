@@ -12,14 +12,11 @@ BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 LIGHT, DARK = "rgb(251, 250, 247)", "rgb(20, 21, 23)"
 
 
-def assert_accessible(visitor: Visitor) -> None:
+def assert_fits_and_is_accessible(visitor: Visitor) -> None:
+    """Nothing is wider than the window, and axe finds no violation."""
+    assert visitor.page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth") == 0
     found = Axe().run(visitor.page)
     assert found.violations_count == 0, found.generate_report()
-
-
-def assert_fits(visitor: Visitor) -> None:
-    """Nothing is wider than the window."""
-    assert visitor.page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth") == 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -31,18 +28,15 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: st
     for tab in visitor.see("[role=tab]").all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
-        assert_fits(visitor)
-        assert_accessible(visitor)
+        assert_fits_and_is_accessible(visitor)
     visitor.see("#tab-complete").click()
     visitor.see("#complete-form .primary").click()
     visitor.expect_done(8, "#complete-meter")
-    assert_fits(visitor)
-    assert_accessible(visitor)
+    assert_fits_and_is_accessible(visitor)
     visitor.see("#tab-paint").click()
     visitor.see(".tile").first.click()
     expect(visitor.see("#viewer")).to_be_visible()
-    assert_fits(visitor)
-    assert_accessible(visitor)
+    assert_fits_and_is_accessible(visitor)
 
 
 def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:

@@ -63,9 +63,13 @@ def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, clien
     assert (line["status"], line["images"], line["ended"]) == (200, 3, "answered")
 
 
-def test_a_full_queue_and_a_refusal_are_logged_with_their_code(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_disconnect_a_full_queue_and_a_refusal_are_logged_with_their_code(
+    guarded_server: Server, client: httpx.Client
+) -> None:
     with running(guarded_server, client, "crowd"):
         client.post(URL, json={"n": LONG}, headers={"x-request-id": "crowded"})
+    line = line_of(guarded_server, "crowd")
+    assert (line["ended"], line["images"], line["error"]) == ("disconnected", LONG, "client_gone")
     line = line_of(guarded_server, "crowded")
     assert (line["status"], line["model"], line["images"], line["error"]) == (429, "grey", LONG, "queue_full")
     client.post(URL, json={"n": 0}, headers={"x-request-id": "refused"})
@@ -79,13 +83,6 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, cl
     client.get("/sk-in-the-wrong-place?key=sk-in-the-wrong-place", headers={"x-request-id": "nowhere"})
     assert line_of(guarded_server, "nowhere")["path"] == "other"
     assert "wrong-place" not in "".join(guarded_server.log)
-
-
-def test_a_client_that_disconnects_is_logged_as_such(guarded_server: Server, client: httpx.Client) -> None:
-    with running(guarded_server, client, "left"):
-        pass
-    line = line_of(guarded_server, "left")
-    assert (line["ended"], line["images"], line["error"]) == ("disconnected", LONG, "client_gone")
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:

@@ -66,17 +66,13 @@ def test_a_span_contains_queueing_and_painting_in_that_order(traced: Traced, fie
     assert attributes(paint) == {"scanline.images": 9, "scanline.images_left": 0}
 
 
-def test_scoring_has_one_phase(traced: Traced) -> None:
+def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced: Traced) -> None:
     server, collector = traced
     headers = {"x-request-id": "scored"}
     fields = {"image": text(encode(noise(7, 5)))}
     httpx.post(f"{server.url}/v1/images/likelihoods", json=fields, headers=headers, timeout=PATIENCE)
     (span,) = spans_of(collector, "scored")
     assert set(children_of(collector, span, 1)) == {"score"}
-
-
-def test_each_websocket_job_has_its_own_span(traced: Traced) -> None:
-    server, collector = traced
     with connected(server.url, additional_headers={"x-request-id": "socket"}) as websocket:
         for seed in (5, 6):
             websocket.paint(type="generate", n=2, seed=seed)

@@ -89,7 +89,10 @@ def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
     full_queue_server: Server, client: httpx.Client, before: Metrics
 ) -> None:
     with busy(full_queue_server, client):
+        assert client.post(URL, json={}).status_code == 429
         now = Metrics(client)
+    rejected = "requests_rejected_total"
+    assert now.of(rejected, reason="queue_full") == before.of(rejected, reason="queue_full") + 1
     assert (now.of("num_requests_running"), now.of("batch_slot_usage_ratio")) == (1, 1)
     assert 0 < now.of("num_images_waiting") < LONG
     labels = {"operation": "paint", "finished_reason": "cancelled"}
@@ -97,13 +100,6 @@ def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
     wait_for_metrics(client, lambda now: now.of("request_success_total", **labels) == expected)
     names = [f"num_{what}_{where}" for what in ("requests", "images") for where in ("running", "waiting")]
     wait_for_metrics(client, lambda now: [now.of(name) for name in names] == [0, 0, 0, 0])
-
-
-def test_a_refusal_by_a_full_queue_is_counted(full_queue_server: Server, client: httpx.Client, before: Metrics) -> None:
-    with busy(full_queue_server, client):
-        assert client.post(URL, json={}).status_code == 429
-    rejected = Metrics(client).of("requests_rejected_total", reason="queue_full")
-    assert rejected == before.of("requests_rejected_total", reason="queue_full") + 1
 
 
 def increase(client: httpx.Client, name: str, act: Callable[[], object], **labels: str) -> float:
