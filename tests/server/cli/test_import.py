@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from tests.model.formats.test_fast_transformers import written
+from scanline.model.formats.fast_transformers import EXPRESSIBLE, State, to_state
+from tests.support import small_models
 from tests.support.commands import done, refused
+
+SIZES = {"height": 28, "width": 28, "layers": 1, "key_width": 32, "value_width": 32}
+
+
+def theirs() -> State:
+    """The tensors of a model that the authors' code can express."""
+    config = small_models.config(**SIZES, **EXPRESSIBLE, first_byte_histogram=small_models.HISTOGRAM)
+    return to_state(small_models.model(config))
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     file = tmp_path / "weights.pth"
-    torch.save({"model_state": written(layers=1), "optimizer_state": {}, "iteration": 7}, file)
+    torch.save({"model_state": theirs(), "optimizer_state": {}, "iteration": 7}, file)
     return file
 
 
@@ -37,7 +46,7 @@ def test_a_file_of_another_kind_is_refused_in_one_sentence(tmp_path: Path) -> No
 
 
 def test_a_misshapen_checkpoint_names_its_file_and_tensor(checkpoint: Path, tmp_path: Path) -> None:
-    torch.save({"model_state": written(layers=1) | {"predictor.weight": torch.zeros(4, 64)}}, checkpoint)
+    torch.save({"model_state": theirs() | {"predictor.weight": torch.zeros(4, 64)}}, checkpoint)
     assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused("import", checkpoint, tmp_path / "out")
 
 
