@@ -71,7 +71,7 @@ def test_the_official_client_works(service: Service) -> None:
     with official(service.url, api_key=KEY) as client:
         answer = client.images.generate(prompt="", n=2, extra_body={"seed": 7})
         assert np.array_equal(painted(answer.model_dump()), offline(2, 7))
-        with pytest.raises(openai.NotFoundError, match="There is no model 'dalle'"):
+        with pytest.raises(openai.NotFoundError, match="The model 'dalle' does not exist"):
             client.images.generate(prompt="", model="dalle")
 
 
