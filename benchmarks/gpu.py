@@ -26,10 +26,6 @@ import torch.nn.functional as F
 from rich.console import Console
 
 import scanline.kernels.step.fused_triton as step
-from scanline.kernels.attention import chunked
-from scanline.kernels.attention.triton import causal_linear_attention
-from scanline.kernels.mixture.triton import sample
-from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.linear import NARROW, WIDE, Halves, linear
 from scanline.model.backends.cuda import CudaBackend
 from scanline.model.backends.slots import SlotPool
@@ -64,8 +60,6 @@ def main() -> None:
         "ceilings": lambda: ceilings(copied, 32 if dry else 8192),
         "step": lambda: steps(config, 4 if dry else 4096, copied),
         "products": lambda: products(config, [4] if dry else [1, 1024, 4096]),
-        "embedding and sampling": lambda: ends(config, [4] if dry else [1, 4096]),
-        "attention": lambda: attention(config, *((1, 65) if dry else (64, 784))),
         "launching": lambda: launching(config, [1, 3] if dry else [1, 64, 4096]),
     }
     found: dict[str, list[Line]] = {}
@@ -170,49 +164,6 @@ def products(config: ModelConfig, batches: list[int]) -> Iterator[Line]:
                 time = microseconds(call)
                 rate = 2 * batch * inner * outer / time / 1e6
                 yield f"{name}, {batch} rows, {call_name}", time, f"us, {rate:.1f} TFLOP/s"
-
-
-def ends(config: ModelConfig, batches: list[int]) -> Iterator[Line]:
-    """The embedding before the layers and the sampling after them."""
-    for batch in batches:
-        slots = SlotPool.empty(config, batch, device())
-        slots.state.position.zero_()
-        rows = torch.arange(batch, device=device())
-        parameters = torch.randn(batch, 3 * config.components, device=device())
-
-        def draw(slots: SlotPool = slots, rows: torch.Tensor = rows, parameters: torch.Tensor = parameters) -> None:
-            sample(
-                parameters, rows, slots.images, slots.known, slots.bits, slots.temperature, slots.seed, slots.index,
-                slots.state.position, config.scale,
-            )  # fmt: skip
-
-        yield f"sampling, {batch} rows", microseconds(draw), "us"
-        slots.state.position.zero_()
-        values = torch.randn(len(config.offsets) * 257, config.model_width, device=device())
-        places = torch.randn(config.bytes, config.model_width, device=device())
-        x, live = torch.empty(batch, config.model_width, device=device()), torch.empty_like(rows)
-        offsets = torch.tensor(config.offsets, device=device())
-
-        def gather(slots=slots, rows=rows, offsets=offsets, values=values, places=places, x=x, live=live) -> None:
-            embed(rows, slots.images, slots.state.position, offsets, values, places, x, live)
-
-        yield f"embedding, {batch} rows", microseconds(gather), "us"
-
-
-def attention(config: ModelConfig, batch: int, length: int) -> Iterator[Line]:
-    """Forward + backward, by Triton and by torch's chunks."""
-    for dtype in (torch.bfloat16, torch.float32) if torch.cuda.is_available() else (torch.float32,):
-        shape = (batch, config.heads, length)
-        q, k = (torch.rand(*shape, config.key_width, device=device(), dtype=dtype) for _ in range(2))
-        leaves = [q, k, torch.randn(*shape, config.value_width, device=device(), dtype=dtype)]
-        for leaf in leaves:
-            leaf.requires_grad_()
-        for name, attend in (("Triton", causal_linear_attention), ("torch", chunked.causal_linear_attention)):
-
-            def both(attend=attend, leaves=leaves) -> None:
-                torch.autograd.grad(attend(*leaves)[0].sum(), leaves)
-
-            yield f"attention {batch} x {length}, {dtype}, {name}, forward + backward", microseconds(both, 3), "us"
 
 
 def launching(config: ModelConfig, batches: list[int]) -> Iterator[Line]:
