@@ -2,9 +2,9 @@
 
     python -m benchmarks.serving.many_websockets --websockets 2000 --slow 0.1 --pause 60
 
-All connect first and then request one image each. Slow readers request 16, have a small socket
-buffer, and read nothing (nor answer pings) for `--pause` seconds after their job has started. Reports the memory and
-descriptors of the server before, at the peak and after, and how many frames were merged.
+All connect first and then request one image each. Slow readers request 16, have a small socket buffer, and read nothing
+(nor answer pings) for `--pause` seconds after their job has started. Reports the memory and descriptors of the server
+before, at the peak and after, and how many frames were merged.
 """
 
 import argparse
@@ -41,8 +41,6 @@ class Websockets:
         self.handshakes = asyncio.Semaphore(HANDSHAKES)
         self.right = self.wrong = 0
         self.failed: Counter[str] = Counter()
-        self.first_pixel_seconds: list[float] = []
-        self.job_seconds: list[float] = []
 
     def is_slow(self, number: int) -> bool:
         return number < self.options.slow * self.options.websockets
@@ -67,13 +65,9 @@ class Websockets:
         """Runs one job to its last image and compares it."""
         slow, seed = self.is_slow(number), number % SEEDS
         n = SLOW_IMAGES if slow else 1
-        start = time.monotonic()
         try:
             pause = self.options.pause if slow else 0.0
             answer = await over_websocket(websocket, {"n": n, "seed": seed}, pause)
-            if not slow and answer.first is not None:
-                self.first_pixel_seconds.append(answer.first - start)
-                self.job_seconds.append(time.monotonic() - start)
             if np.array_equal(answer.images, self.expected.images[seed][:n]):
                 self.right += 1
             else:
@@ -114,8 +108,6 @@ async def measure(server: Server, expected: Expected, options: argparse.Namespac
         "wrong": websockets.wrong,
         "failed": dict(websockets.failed),
         "seconds": seconds,
-        "first_pixel_seconds": np.quantile(websockets.first_pixel_seconds or [np.nan], [0.5, 0.99]).tolist(),
-        "job_seconds": np.quantile(websockets.job_seconds or [np.nan], [0.5, 0.99]).tolist(),
         "before": before,
         "peak": peak,
         "after": size_of(server),

@@ -102,23 +102,12 @@ def p95(cluster: Cluster, first: float, stop: float, *sizes: int) -> float:
 
 
 def routing(sizes: Sequence[int], seed: int) -> list[Row]:
-    """Routers at 70 % of capacity."""
+    """Routers of CPU replicas at 70 % of capacity."""
     return [
-        {"machine": machine.name, "replicas": replicas, "router": router}
-        | steady(machine, replicas, seed, router=router)
-        for machine in MACHINES
+        {"replicas": replicas, "router": router} | steady(CPU, replicas, seed, router=router)
         for replicas in sizes
-        for router in routers(machine, replicas)
+        for router in (ROUTERS if replicas > 1 else ["random"])
     ]
-
-
-def routers(machine: Machine, replicas: int) -> list[str]:
-    """One replica needs no router; a thousand GPUs get 400,000 requests a second, too many to simulate."""
-    if replicas == 1:
-        return ["random"]
-    if machine is GPU and replicas > 10:
-        return ["random", "two, by shards", "Serve", "two, by images"] if replicas <= 100 else []
-    return list(ROUTERS)
 
 
 MANY = {CPU: 100, GPU: 10}  # replicas of the cases below
