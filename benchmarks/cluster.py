@@ -17,10 +17,9 @@ import ray
 import torch
 from ray import serve as ray_serve
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.serving.expected import Expected
-from benchmarks.serving.load import Case, Load, offline_rate, summary
+from benchmarks.serving.load import Case, Load, offline_rate, summary, table
 from benchmarks.serving.server import Server, raise_descriptor_limit, serve, wait_until_ready
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
@@ -63,7 +62,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--slots", type=int, default=256, help="of each replica, and of the stand-alone server")
-    parser.add_argument("--json", action="store_true", help="only the last line")
     options = parser.parse_args()
     raise_descriptor_limit()
     torch.set_num_threads(1)
@@ -89,21 +87,10 @@ def main() -> None:
                     outcome.ratio = outcome.images / outcome.seconds / outcome.offline
                     found[kind][case.name].append(outcome)
     results = {kind: {name: summary(outcomes) for name, outcomes in cases.items()} for kind, cases in found.items()}
-    if not options.json:
-        Console(width=130).print(table(results))
+    for kind, cases in results.items():
+        print(kind)
+        Console(width=130).print(table(cases, options.rounds))
     print_json("cluster", {"slots": options.slots, "rounds": options.rounds}, cases=results)
-
-
-def table(results: dict[str, dict[str, dict]]) -> Table:
-    shown = Table("case", *(f"{kind}: images/s, p50 / p99 s, wrong" for kind in results))
-    for case in CASES:
-        cells = [
-            f"{found['images_per_second']:.1f}   {' / '.join(f'{s:.2f}' for s in found['request_seconds'])}   "
-            f"{found['wrong'] + sum(found['failed'].values())}"
-            for found in (results[kind][case.name] for kind in results)
-        ]
-        shown.add_row(case.name, *cells)
-    return shown
 
 
 if __name__ == "__main__":

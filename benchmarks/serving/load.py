@@ -1,14 +1,12 @@
 """A server under load: latencies, its rate relative to the offline generator's, and whether every byte is right.
 
-    python -m benchmarks.serving.load                                      the four standard cases
-    python -m benchmarks.serving.load --clients 64 --n 4 --requests 3      closed loop: each client waits for its answer
-    python -m benchmarks.serving.load --rate 5 --seconds 60 --kind mixed   open loop: Poisson arrivals
+    python -m benchmarks.serving.load [--model MODEL] [--rounds 3]
 
-Starts a server, or takes the --url of one with the same model, precision and threads. In every round each case runs
-between two runs of the offline generator while the server idles; `served/offline` is the median of their ratios over
-the rounds, so that whatever else the machine does affects both. Every answer is compared with the offline generator's
-bytes of its seed. Latencies of an open loop count from when a request was due, not from when it was sent. "queue" and
-"first pixel" of POSTs come from the server's own histograms; websockets time their first pixel themselves.
+In every round each case runs between two runs of the offline generator while the server idles; `served/offline` is the
+median of their ratios over the rounds, so that whatever else the machine does affects both. Every answer is compared
+with the offline generator's bytes of its seed. Latencies of Poisson arrivals count from when a request was due, not
+from when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets time their
+first pixel themselves.
 """
 
 import argparse
@@ -17,8 +15,6 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -41,7 +37,7 @@ from benchmarks.serving.client import (
     post_npy,
 )
 from benchmarks.serving.expected import Expected
-from benchmarks.serving.server import Sample, Server, quantiles, raise_descriptor_limit, serve, wait_until_ready
+from benchmarks.serving.server import Sample, Server, quantiles, raise_descriptor_limit, serve
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
@@ -54,15 +50,14 @@ KINDS = ("json", "npy", "websocket")
 
 @dataclass(frozen=True)
 class Case:
-    """What is requested: by a number of clients in a closed loop, or at a rate in an open loop."""
+    """What is requested: by a number of clients in a closed loop, or by Poisson arrivals."""
 
     name: str
     n: int  # images of a request
     kind: str  # of KINDS, or mixed
     clients: int = 0
     requests: int = 1  # of each client
-    rate: float = 0.0  # requests a second
-    share: float = 0.0  # of the offline rate, if `rate` is not given
+    share: float = 0.0  # Poisson arrivals: of the offline rate, for so many seconds
     seconds: float = 0.0
 
 
@@ -105,7 +100,7 @@ class Load:
             if case.clients:
                 await asyncio.gather(*(self._closed_loop(case, client, outcome) for _ in range(case.clients)))
             else:
-                await self._open_loop(case, client, outcome, case.rate or case.share * offline / case.n)
+                await self._open_loop(case, client, outcome, case.share * offline / case.n)
             outcome.seconds = time.monotonic() - start
         outcome.after = await asyncio.to_thread(self.server.metrics)
         return outcome
@@ -154,14 +149,14 @@ def offline_rate(expected: Expected) -> float:
     return OFFLINE_IMAGES / (time.monotonic() - start)
 
 
-def measure(server: Server, expected: Expected, cases: list[Case], rounds: int) -> dict[str, list[Outcome]]:
-    """All cases, round by round, each between two runs of the offline generator."""
+def measure(server: Server, expected: Expected, rounds: int) -> dict[str, list[Outcome]]:
+    """The standard cases, round by round, each between two runs of the offline generator."""
     load = Load(server, expected)
-    found: dict[str, list[Outcome]] = {case.name: [] for case in cases}
+    found: dict[str, list[Outcome]] = {case.name: [] for case in STANDARD}
     offline_rate(expected)  # warms up
     before = offline_rate(expected)
     for _ in range(rounds):
-        for case in cases:
+        for case in STANDARD:
             outcome = asyncio.run(load.run(case, before))
             after = offline_rate(expected)
             outcome.offline = (before + after) / 2
@@ -212,49 +207,22 @@ def table(results: dict[str, dict[str, Any]], rounds: int) -> Table:
     return shown
 
 
-@contextmanager
-def server_of(options: argparse.Namespace, cases: list[Case]) -> Iterator[Server]:
-    """The server at --url, or one started here."""
-    if options.url:
-        yield Server(wait_until_ready(options.url))
-        return
-    limits = ["--threads", str(options.threads), "--precision", options.precision]
-    limits += ["--slots", str(options.slots), "--max-images-per-request", str(max(case.n for case in cases))]
-    with serve(options.model, *limits) as server:
-        yield server
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--url", help="of a running server; started here otherwise")
     parser.add_argument("--model", default=zoo.DEFAULT)
     parser.add_argument("--precision", choices=PRECISIONS, default=DEFAULT)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--slots", type=int, default=256, help="of the server that is started")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--n", type=int, default=4, help="images of a request")
-    parser.add_argument("--kind", choices=(*KINDS, "mixed"), default="json", help="form of the answers")
-    parser.add_argument("--clients", type=int, help="closed loop of this many clients")
-    parser.add_argument("--requests", type=int, default=3, help="of each client")
-    parser.add_argument("--rate", type=float, help="open loop of this many requests a second")
-    parser.add_argument("--seconds", type=float, default=60, help="of an open loop")
-    parser.add_argument("--json", action="store_true", help="print only the JSON line")
     options = parser.parse_args()
-    cases = list(STANDARD)
-    if options.clients:
-        name = f"{options.clients} clients of {options.n}, {options.kind}"
-        cases = [Case(name, options.n, options.kind, options.clients, options.requests)]
-    elif options.rate:
-        name = f"{options.rate:g} requests/s of {options.n}, {options.kind}"
-        cases = [Case(name, options.n, options.kind, rate=options.rate, seconds=options.seconds)]
     raise_descriptor_limit()
     torch.set_num_threads(options.threads)
-    expected = Expected(options.model, options.precision, SEEDS, max(case.n for case in cases))
-    with server_of(options, cases) as server:
-        found = measure(server, expected, cases, options.rounds)
+    most = max(case.n for case in STANDARD)
+    expected = Expected(options.model, options.precision, SEEDS, most)
+    limits = ["--threads", str(options.threads), "--precision", options.precision, "--slots", str(most)]
+    with serve(options.model, *limits, "--max-images-per-request", str(most)) as server:
+        found = measure(server, expected, options.rounds)
     results = {name: summary(outcomes) for name, outcomes in found.items()}
-    if not options.json:
-        Console(width=130).print(table(results, options.rounds))
+    Console(width=130).print(table(results, options.rounds))
     print_json("load", vars(options), cases=results)
     sys.exit(any(result["wrong"] or result["failed"] for result in results.values()))
 

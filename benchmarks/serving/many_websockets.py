@@ -2,9 +2,9 @@
 
     python -m benchmarks.serving.many_websockets --websockets 2000 --slow 0.1 --pause 60
 
-All connect first and then request `--n` images each. Slow readers request `--slow-n` images, have a small socket
-buffer, and read nothing (nor answer pings) for `--pause` seconds after their job has started. Reports the memory and
-descriptors of the server before, at the peak and after, and how many frames were merged.
+All connect first and then request one image each. Slow readers request 16, have a small socket buffer, and read nothing
+(nor answer pings) for `--pause` seconds after their job has started. Reports the memory and descriptors of the server
+before, at the peak and after, and how many frames were merged.
 """
 
 import argparse
@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
@@ -31,6 +29,7 @@ from scanline.model.bench.machine import print_json
 
 SEEDS = 16
 HANDSHAKES = 64  # at once
+SLOW_IMAGES = 16  # of a slow reader's job
 METRICS = ("stream_frames_coalesced_total", "num_images_reserved", "websocket_connections")
 
 
@@ -42,8 +41,6 @@ class Websockets:
         self.handshakes = asyncio.Semaphore(HANDSHAKES)
         self.right = self.wrong = 0
         self.failed: Counter[str] = Counter()
-        self.first_pixel_seconds: list[float] = []
-        self.job_seconds: list[float] = []
 
     def is_slow(self, number: int) -> bool:
         return number < self.options.slow * self.options.websockets
@@ -67,14 +64,10 @@ class Websockets:
     async def paint(self, number: int, websocket: ClientConnection) -> None:
         """Runs one job to its last image and compares it."""
         slow, seed = self.is_slow(number), number % SEEDS
-        n = self.options.slow_n if slow else self.options.n
-        start = time.monotonic()
+        n = SLOW_IMAGES if slow else 1
         try:
             pause = self.options.pause if slow else 0.0
             answer = await over_websocket(websocket, {"n": n, "seed": seed}, pause)
-            if not slow and answer.first is not None:
-                self.first_pixel_seconds.append(answer.first - start)
-                self.job_seconds.append(time.monotonic() - start)
             if np.array_equal(answer.images, self.expected.images[seed][:n]):
                 self.right += 1
             else:
@@ -115,8 +108,6 @@ async def measure(server: Server, expected: Expected, options: argparse.Namespac
         "wrong": websockets.wrong,
         "failed": dict(websockets.failed),
         "seconds": seconds,
-        "first_pixel_seconds": np.quantile(websockets.first_pixel_seconds or [np.nan], [0.5, 0.99]).tolist(),
-        "job_seconds": np.quantile(websockets.job_seconds or [np.nan], [0.5, 0.99]).tolist(),
         "before": before,
         "peak": peak,
         "after": size_of(server),
@@ -128,24 +119,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", default=zoo.DEFAULT)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--slots", type=int, default=1024)
     parser.add_argument("--websockets", type=int, default=2000)
-    parser.add_argument("--n", type=int, default=1, help="images of each")
     parser.add_argument("--slow", type=float, default=0.1, help="share of slow readers")
-    parser.add_argument("--slow-n", type=int, default=16, help="images of each slow reader")
     parser.add_argument("--pause", type=float, default=60, help="seconds that slow readers do not read")
-    parser.add_argument("--json", action="store_true", help="print only the JSON line")
     options = parser.parse_args()
     raise_descriptor_limit()
     torch.set_num_threads(options.threads)
-    expected = Expected(options.model, "exact", SEEDS, max(options.n, options.slow_n))
-    with serve(options.model, "--threads", str(options.threads), "--slots", str(options.slots)) as server:
+    expected = Expected(options.model, "exact", SEEDS, SLOW_IMAGES)
+    with serve(options.model, "--threads", str(options.threads), "--slots", "1024") as server:
         result = asyncio.run(measure(server, expected, options))
-    if not options.json:
-        table = Table("", "", title=f"{options.websockets} websockets, {options.slow:.0%} of them slow readers")
-        for name, value in result.items():
-            table.add_row(name, str(value))
-        Console().print(table)
+    for name, value in result.items():
+        print(f"{name}: {value}")
     print_json("many_websockets", vars(options), **result)
     sys.exit(result["right"] != options.websockets)
 

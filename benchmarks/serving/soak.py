@@ -24,8 +24,6 @@ from typing import Any
 import httpx
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.serving.client import TIMEOUT, RefusedError, http_client
@@ -79,8 +77,7 @@ class Soak:
         self.start = time.monotonic()
         self.end = self.start + 60 * self.options.minutes
         background = [asyncio.create_task(self._sample_sizes()), asyncio.create_task(self._kill_engines())]
-        users = [item for item in self.users.kinds().items() for _ in range(self.options.each)]
-        await asyncio.gather(*(self._repeat(name, user) for name, user in users))
+        await asyncio.gather(*(self._repeat(name, user) for name, user in self.users.kinds().items()))
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
@@ -108,7 +105,7 @@ class Soak:
             except (RefusedError, ValueError, KeyError, OSError, httpx.HTTPError, ConnectionClosed) as error:
                 self.lost[f"{name}: {type(error).__name__} {error}"] += 1
                 await asyncio.sleep(1)
-            await asyncio.sleep(self.users.random.random() * self.options.idle)
+            await asyncio.sleep(self.users.random.random())  # seconds
 
     async def _kill_engines(self) -> None:
         while self.options.kill_every:
@@ -202,23 +199,17 @@ def main() -> None:
     parser.add_argument(
         "--kill-every", type=float, default=120, help="seconds between two kills of the engine; 0: none"
     )
-    parser.add_argument("--each", type=int, default=1, help="users of each kind")
-    parser.add_argument("--idle", type=float, default=1, help="most seconds between two requests of a user")
     parser.add_argument("--pause", type=float, default=30, help="most seconds that a slow reader does not read")
     parser.add_argument("--log", type=Path, help="file for the server's log; a temporary one otherwise")
-    parser.add_argument("--json", action="store_true", help="print only the JSON line")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     expected = Expected(options.model, "exact", SEEDS, MOST, completions=True)
     options.log = options.log or Path(tempfile.mkstemp(prefix="scanline-soak-", suffix=".log")[1])
     with serve(options.model, "--threads", str(options.threads), "--slots", str(SLOTS), log=options.log) as server:
         soak, result = asyncio.run(measure(server, expected, options))
-    if not options.json:
-        title = f"{options.minutes:g} minutes, {soak.kills} engines killed; server log: {options.log}"
-        table = Table("", "", title=title)
-        for name, value in result.items():
-            table.add_row(name, "\n".join(value) or "none" if name == "violations" else str(value))
-        Console().print(table)
+    print(f"server log: {options.log}")
+    for name, value in result.items():
+        print(f"{name}: {value}")
     sizes = [asdict(size) for size in soak.sizes[:: max(1, len(soak.sizes) // 60)]]
     print_json("soak", vars(options), **result, sizes=sizes)
     sys.exit(bool(result["violations"]))

@@ -1,7 +1,7 @@
 """One simulated replica: slots whose images advance together, one byte a step.
 
 So each replica has a clock that counts steps: an image that starts at step k is finished at step k + its bytes,
-whatever joins or leaves meanwhile; the number of images only sets the clock's speed. Two approximations: images join at
+whatever joins meanwhile; the number of images only sets the clock's speed. Two approximations: images join at
 any time, where an engine admits them between ticks (25 ms), and a fraction of a step counts as a fraction of a byte.
 """
 
@@ -58,7 +58,7 @@ class Ingress:
 
 @dataclass(eq=False)
 class Shard:
-    """Images of a request on one replica. Those lost with the replica are painted again elsewhere."""
+    """Images of a request on one replica."""
 
     request: Request
     images: int
@@ -83,8 +83,7 @@ class Replica:
         self.shards: dict[Shard, None] = {}
         self.order = 0
         self.version = 0  # of the plan for this replica; events of an older version are ignored
-        self.is_leaving = self.is_over = False
-        self.painted = self.lost = 0.0  # bytes; lost ones are included in painted
+        self.painted = 0.0  # bytes
         self.image_seconds = 0.0  # integral of images over time
 
     def add(self, now: float, shard: Shard) -> None:
@@ -92,8 +91,7 @@ class Replica:
         self.images += shard.left
         self.shards[shard] = None
         self.turns.append(shard)
-        if not self.is_over:
-            self._fill_slots()
+        self._fill_slots()
 
     def finish(self, now: float) -> dict[Shard, int]:
         """Finish the images that are due; return how many of which shard."""
@@ -113,31 +111,14 @@ class Replica:
         return ended
 
     def next_end(self) -> float:
-        """Return when the next image is finished if none joins; inf where none is running."""
-        if not self.ends:
-            return inf
+        """Return when the next image is finished if none joins; at least one must be running."""
         return self.at + max(0.0, self.ends[0][0] - self.clock) * self.machine.step_seconds(self.running)
-
-    def die(self, now: float) -> None:
-        """Stop painting. Unfinished images stay here, to be routed elsewhere and painted from their first byte."""
-        self.end(now)
-        self.lost = sum(images * (self.clock - end + shard.steps) for end, _, images, shard in self.ends)
-        self.ends.clear()
-        self.running = 0
-        for shard in self.shards:
-            shard.unstarted = shard.left
-
-    def end(self, now: float) -> None:
-        """Stop painting."""
-        self.advance(now)
-        self.is_over = True
-        self.version += 1
 
     def advance(self, now: float) -> None:
         """Advance the clock to `now`."""
         passed, self.at = now - self.at, now
         self.image_seconds += self.images * passed
-        if self.running and not self.is_over:
+        if self.running:
             steps = passed / self.machine.step_seconds(self.running)
             self.clock += steps
             self.painted += steps * self.running

@@ -1,7 +1,6 @@
 """Routers: each chooses a replica for a shard from the present replicas and the shard's ingress."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import attrgetter
 from random import Random
 
@@ -43,9 +42,10 @@ class Serve:
     replica's word when it takes a shard, less one when the ingress's own shard comes back (ray 2.60, router.py and
     pow_2_router.py). Asking takes no time here."""
 
-    def __init__(self, draws: Random, seconds: float = 10.0) -> None:
-        """seconds: Serve's RAY_SERVE_QUEUE_LENGTH_CACHE_TIMEOUT_S, with its default."""
-        self.draws, self.seconds = draws, seconds
+    seconds = 10.0  # Serve's RAY_SERVE_QUEUE_LENGTH_CACHE_TIMEOUT_S, with its default
+
+    def __init__(self, draws: Random) -> None:
+        self.draws = draws
         self.known: dict[tuple[Ingress, Replica], tuple[int, float]] = {}
 
     def __call__(self, replicas: Sequence[Replica], shard: Shard, now: float) -> Replica:
@@ -70,7 +70,6 @@ ROUTERS: dict[str, Callable[[Random], Router]] = {
     "random": at_random,
     "two, by shards": two_by_shards,
     "Serve": Serve,
-    "Serve, counts of 0.1 s": partial(Serve, seconds=0.1),
     "two, by images": two_by_images,
     "all, by images": fewest_images,
 }

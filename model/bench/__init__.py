@@ -2,5 +2,5 @@
 
 `run.bench` first checks the model (`correctness`), then measures the machine's ceilings and Scanline (`measure`), two
 other programs on the same work (`baselines`), and memory (`memory_over_position`). `result` documents the JSON object
-and shows it as tables and a plot; `machine` has the facts that go with every number.
+and shows it as tables; `machine` has the facts that go with every number.
 """

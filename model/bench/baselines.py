@@ -104,18 +104,16 @@ class FastTransformers:
 class SoftmaxCache:
     """`batch` images; the step at a position reads the cache of all positions before it and extends it."""
 
-    def __init__(self, model: Transformer, batch: int, positions: int | None = None) -> None:
-        """positions: length of the cache, by default all N. It is filled, as if so many bytes had been painted."""
+    def __init__(self, model: Transformer, batch: int) -> None:
         config = model.config
         self.model, self.batch, self.device = model, batch, model.device.type
-        self.positions = config.bytes if positions is None else positions
-        shape = (config.layers, batch, config.heads, self.positions)
+        shape = (config.layers, batch, config.heads, config.bytes)
         self.keys = torch.empty(*shape, config.key_width, device=model.device)
         self.values = torch.empty(*shape, config.value_width, device=model.device)
         for cache in (self.keys, self.values):
             cache.copy_(torch.randn(cache.shape[2:], device=model.device))  # untouched pages would take no memory
         self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
-        timed = np.linspace(config.first, self.positions - 1, POSITIONS).astype(int)
+        timed = np.linspace(config.first, config.bytes - 1, POSITIONS).astype(int)
         self.times: dict[int, list[float]] = {position: [] for position in sorted(set(timed.tolist()))}
 
     @torch.inference_mode()
@@ -147,11 +145,7 @@ class SoftmaxCache:
         length = self.model.config.bytes
         median, p99 = (self._mean_over_positions(q) for q in (50, 99))
         calls = sum(len(times) for times in self.times.values())
-        positions = [
-            {"position": position, "step_ms_median": 1e3 * float(np.median(times))}
-            for position, times in self.times.items()
-        ]
-        return Rate(1e3 * median, 1e3 * p99, self.batch / (length * median), calls, positions)
+        return Rate(1e3 * median, 1e3 * p99, self.batch / (length * median), calls)
 
     def close(self) -> None:
         del self.keys, self.values
@@ -174,14 +168,14 @@ def project(layer: Layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
     return q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
 
 
-def cache_bytes(config: ModelConfig, positions: int) -> int:
-    """Bytes of the keys and values of one image, float32, all layers."""
-    return 4 * config.layers * config.heads * (config.key_width + config.value_width) * positions
+def cache_bytes(config: ModelConfig) -> int:
+    """Bytes of the keys and values of one whole image, float32, all layers."""
+    return 4 * config.layers * config.heads * (config.key_width + config.value_width) * config.bytes
 
 
 def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
     """Why the caches of `batch` whole images cannot be held in memory; None where they can."""
-    needed, available = batch * cache_bytes(config, config.bytes), _available_memory(device)
+    needed, available = batch * cache_bytes(config), _available_memory(device)
     if available is None or needed < ROOM * available:
         return None
     return f"the softmax cache of {batch} images needs {needed / 1e9:.1f} GB and {available / 1e9:.1f} GB are available"

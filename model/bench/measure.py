@@ -143,7 +143,6 @@ class Rate:
     step_ms_p99: float
     images_per_second: float
     calls: int  # timed
-    positions: list[dict[str, float]] | None = None  # only where a step's time depends on the position
 
     @classmethod
     def from_steps(cls, batch: int, length: int, steps: list[float]) -> "Rate":

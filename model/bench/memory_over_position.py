@@ -1,4 +1,4 @@
-"""Memory and time of an image in flight from its first byte to its last: constant in Scanline, growing with softmax.
+"""Memory and time of an image in flight from its first byte to its last, which are constant.
 
 `tensor_bytes` counts all tensors that the program holds for an image. `process_bytes` is what the operating system
 counts for it: the growth of resident memory from a generator of one image to one of many, without the weights and
@@ -9,15 +9,13 @@ import ctypes
 import os
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from scanline.model.bench.baselines import SoftmaxCache, cache_bytes, too_large
 from scanline.model.bench.correctness import STEPS, Reference
-from scanline.model.bench.measure import durations, place_all, synchronize
+from scanline.model.bench.measure import place_all, synchronize
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
@@ -73,28 +71,6 @@ def sample_scanline(
     finally:
         generator.close()
     return found
-
-
-def sample_softmax(model: Transformer, seconds: float, images: int, samples: int = SAMPLES) -> list[Sample]:
-    """At each position a cache of just that many positions, which favours softmax, and the step that fills the last."""
-    device, found = model.device.type, []
-    for position in _positions(model.config, samples):
-        before = _settled_memory(device)
-        program = SoftmaxCache(model, images, positions=position)
-        times = durations(partial(program.paint_byte, position - 1), seconds / samples, device)
-        now = resident_memory(device)
-        process = None if now is None else (now - before) / images
-        tensors = float(cache_bytes(model.config, position) + model.config.bytes)
-        found.append(Sample(position, 1e3 * float(np.median(times)), tensors, process))
-        program.close()
-    return found
-
-
-def images_that_fit(config: ModelConfig, images: int, device: str) -> int:
-    """`images`, halved until the softmax caches of that many images fit into memory."""
-    while images > 1 and too_large(config, images, device):
-        images //= 2
-    return images
 
 
 def owned_bytes(owner: object) -> int:

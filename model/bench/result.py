@@ -1,4 +1,4 @@
-"""The result of a run: the JSON object, schema 1, and how people see it, as tables and as a plot.
+"""The result of a run: the JSON object, schema 1, and how people see it, as tables.
 
 A part that was skipped is null; rates are per second; "ours" is Scanline, "authors" is pytorch-fast-transformers.
 
@@ -13,29 +13,23 @@ one_image       {ours: {seconds_median, seconds_p99, calls}, authors: seconds, s
 bulk            [{batch, ours: RATE, authors: RATE, softmax: RATE}], a baseline null where it could not be measured
                 RATE {step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}; of_matrix_rate is relative
                 to torch doing only the model's matrix products, and exceeds 1 where our products are faster;
-                softmax: means over an image, and positions: [{position, step_ms_median}]
+                softmax: means over an image
 prefill         {images, bytes_of_each, seconds_median, calls, bytes_per_second, of_matrix_rate}
 scoring         the same, and images_per_second
-over_position   {ours: SAMPLES, softmax: SAMPLES}
+over_position   {ours: SAMPLES}
                 SAMPLES {images, looks: [{position, step_ms_median, tensor_bytes, process_bytes}]}: ms of all images
                 together, bytes of one image
 left_out        [sentence]: why a baseline that was asked for is null
 """
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from scanline.model.atomic import write_atomically
 from scanline.model.bench.machine import busy_warning
-
-COLOURS = {"ours": "tab:blue", "authors": "tab:orange", "softmax": "tab:red"}
-NAMES = {"ours": "Scanline", "authors": "authors", "softmax": "softmax"}
 
 
 def print_report(result: dict[str, Any], console: Console) -> None:
@@ -65,7 +59,7 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
     if result["prefill"]:
         yield from _known_bytes(result["prefill"], result["scoring"])
     if result["over_position"]:
-        yield _over_position(result["over_position"], result["state_bytes_per_image"])
+        yield _over_position(result["over_position"]["ours"], result["state_bytes_per_image"])
     yield from result["left_out"]
     if warning := busy_warning(result):
         yield warning
@@ -133,81 +127,20 @@ def _known_bytes(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[s
     )
 
 
-def _over_position(programs: dict[str, Any], state_bytes: int) -> Table:
-    """Scanline beside softmax, at the same positions."""
-    in_flight = ", ".join(f"{NAMES[name]} {program['images']} in flight" for name, program in programs.items())
-    table = _table(f"over position ({in_flight}); bytes of one image, (s, z) {state_bytes:,}")
-    table.add_column("byte", justify="right")
-    for name in programs:
-        for column in ("ms a step", "tensors", "process"):
-            table.add_column(f"{NAMES[name]}\n{column}", justify="right", style="" if name == "ours" else "dim")
-    for samples in zip(*(program["looks"] for program in programs.values()), strict=True):
-        cells = [str(samples[0]["position"])]
-        for sample in samples:
-            process = sample["process_bytes"]
-            cells += [f"{sample['step_ms_median']:.2f}", f"{sample['tensor_bytes']:,.0f}"]
-            cells += ["" if process is None else f"{process:,.0f}"]
-        table.add_row(*cells)
+def _over_position(program: dict[str, Any], state_bytes: int) -> Table:
+    table = _table(f"over position, {program['images']} in flight; bytes of one image, (s, z) {state_bytes:,}")
+    for column in ("byte", "ms a step", "tensors", "process"):
+        table.add_column(column, justify="right")
+    for sample in program["looks"]:
+        process = sample["process_bytes"]
+        table.add_row(
+            str(sample["position"]),
+            f"{sample['step_ms_median']:.2f}",
+            f"{sample['tensor_bytes']:,.0f}",
+            "" if process is None else f"{process:,.0f}",
+        )
     return table
 
 
 def _table(title: str) -> Table:
     return Table(title=title, title_style="", title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False)
-
-
-def check_plot(path: Path) -> None:
-    """Raises ValueError if no PNG can be written to `path`; called before the work, not after it."""
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"--plot {path}: must end in .png")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"--plot {path}: there is no directory {path.parent}")
-    if find_spec("matplotlib") is None:
-        raise ValueError("--plot needs matplotlib, which is not installed: pip install matplotlib")
-
-
-def save_plot(result: dict[str, Any], path: Path) -> None:
-    """Draws images/s over batch size with the ceilings, and time and memory over position; skipped parts stay empty."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(15, 4.5), layout="constrained")
-    bulk, time, memory = figure.subplots(1, 3)
-    _draw_bulk(bulk, result["bulk"] or [], result["ceilings"])
-    for name, program in (result["over_position"] or {}).items():
-        samples, images = program["looks"], program["images"]
-        positions = [sample["position"] for sample in samples]
-        style = {"color": COLOURS[name], "label": f"{NAMES[name]}, {images} in flight"}
-        time.plot(positions, [sample["step_ms_median"] / images for sample in samples], "o-", **style)
-        memory.plot(positions, [sample["tensor_bytes"] / 1e6 for sample in samples], "o-", **style)
-        if samples[0]["process_bytes"] is not None:
-            process = [sample["process_bytes"] / 1e6 for sample in samples]
-            memory.plot(positions, process, ":", color=COLOURS[name], label=f"{NAMES[name]}, process")
-    time.set(xlabel="byte", ylabel="ms a step of one image", title="time over position")
-    memory.set(xlabel="byte", ylabel="MB of one image", title="memory over position")
-    for axes in (time, memory):
-        axes.set_ylim(bottom=0)
-    for axes in (bulk, time, memory):
-        axes.grid(alpha=0.3, which="both")
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize="small")
-    configuration, machine = result["configuration"], result["machine"]
-    where = machine["gpu"] if configuration["device"] == "cuda" else machine["cpu"]
-    title = f"scanline bench: {configuration['model']} ({configuration['precision']}) on {where}, {result['date'][:10]}"
-    warning = busy_warning(result)
-    figure.suptitle(f"{title}\n{warning}" if warning else title)
-    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
-
-
-def _draw_bulk(axes: Any, rows: list[dict[str, Any]], ceilings: dict[str, Any]) -> None:
-    for name, colour in COLOURS.items():
-        points = [(row["batch"], row[name]["images_per_second"]) for row in rows if row[name]]
-        if points:
-            axes.plot(*zip(*points, strict=True), "o-", color=colour, label=NAMES[name])
-    for key, style, label in (
-        ("images_by_products", "--", "torch matmul, float32"),
-        ("images_by_state_traffic", "-.", "memory copy of all states"),
-    ):
-        axes.axhline(ceilings[key], ls=style, color="grey", lw=1, label=label)
-    axes.set(xlabel="images in flight", ylabel="images/s", xscale="log", yscale="log", title="painting")
-    batches = [row["batch"] for row in rows]
-    axes.set_xticks(batches, [str(batch) for batch in batches])
-    axes.minorticks_off()

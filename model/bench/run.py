@@ -155,19 +155,11 @@ def _programs(
 def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, length: int) -> dict[str, Any]:
     row: dict[str, Any] = {"batch": batch, "ours": None, "authors": None, "softmax": None}
     for program, rate in rates.items():
-        numbers = {key: value for key, value in asdict(rate).items() if value is not None}
-        row[program] = numbers | {"of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * length)}
+        row[program] = asdict(rate) | {"of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * length)}
     return row
 
 
 def _over_position(model: Transformer, plan: Plan, reference: Reference) -> dict[str, Any]:
-    """Scanline, and softmax with as many images as its caches have room for."""
-    device = model.device.type
-    images = memory_over_position.IMAGES[device]
+    images = memory_over_position.IMAGES[model.device.type]
     scanline = memory_over_position.sample_scanline(model, reference, images, precision=plan.precision)
-    found = {"ours": {"images": images, "looks": [asdict(sample) for sample in scanline]}}
-    if plan.includes("softmax"):
-        fit = memory_over_position.images_that_fit(model.config, images, device)
-        softmax = memory_over_position.sample_softmax(model, plan.seconds, fit)
-        found["softmax"] = {"images": fit, "looks": [asdict(sample) for sample in softmax]}
-    return found
+    return {"ours": {"images": images, "looks": [asdict(sample) for sample in scanline]}}

@@ -20,63 +20,49 @@ from scanline.model.sampling.histogram import Histogram
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
 from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
+from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.registry import ModelRegistry, ServedModel
 
 PREFIX = "scanline_"
-Value = Callable[[ServedModel], float]
+Value = Callable[[EngineHandle], float]
 
 GAUGES: dict[str, tuple[str, Value]] = {
-    "num_requests_running": ("Requests with at least one image scheduled.", lambda m: m.engine.stats.requests_running),
-    "num_requests_waiting": ("Requests waiting for their first slot.", lambda m: m.engine.stats.requests_waiting),
-    "num_images_running": ("Images in flight.", lambda m: m.engine.stats.images_running),
-    "num_images_waiting": ("Accepted images waiting for a slot.", lambda m: m.engine.stats.images_waiting),
-    "num_images_reserved": ("Images of requests that are not answered yet.", lambda m: m.engine.reserved_images),
-    "num_jobs": ("Requests in progress, waiting ones included.", lambda m: len(m.engine.jobs)),
-    "max_waiting_images": (
-        "Limit of waiting images; requests beyond it are rejected.",
-        lambda m: m.engine.max_waiting_images,
-    ),
-    "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda m: m.engine.is_ready),
-    "engine_heartbeat_age_seconds": ("Seconds since the engine's last message.", lambda m: m.engine.heartbeat_age),
+    "num_requests_running": ("Requests with at least one image scheduled.", lambda e: e.stats.requests_running),
+    "num_requests_waiting": ("Requests waiting for their first slot.", lambda e: e.stats.requests_waiting),
+    "num_images_running": ("Images in flight.", lambda e: e.stats.images_running),
+    "num_images_waiting": ("Accepted images waiting for a slot.", lambda e: e.stats.images_waiting),
+    "num_images_reserved": ("Images of requests that are not answered yet.", lambda e: e.reserved_images),
+    "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
+    "max_waiting_images": ("Limit of waiting images; requests beyond it are rejected.", lambda e: e.max_waiting_images),
+    "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
+    "engine_heartbeat_age_seconds": ("Seconds since the engine's last message.", lambda e: e.heartbeat_age),
 }
 LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been loaded
-    "batch_slots": ("Slots: images that can be in flight at once.", lambda m: m.engine.slots),
-    "batch_slot_usage_ratio": (
-        "Fraction of the slots in use.",
-        lambda m: m.engine.stats.images_running / m.engine.slots,
-    ),
-    "model_load_duration_seconds": (
-        "Seconds from the engine's start until it was ready.",
-        lambda m: m.engine.load_seconds,
-    ),
+    "batch_slots": ("Slots: images that can be in flight at once.", lambda e: e.slots),
+    "batch_slot_usage_ratio": ("Fraction of the slots in use.", lambda e: e.stats.images_running / e.slots),
+    "model_load_duration_seconds": ("Seconds from the engine's start until it was ready.", lambda e: e.load_seconds),
 }
 COUNTERS: dict[str, tuple[str, Value]] = {
     "generation_tokens": (
         "Bytes painted, including known bytes that the engine stepped over.",
-        lambda m: m.engine.stats.painted_bytes,
+        lambda e: e.stats.painted_bytes,
     ),
-    "prompt_tokens": (
-        "Known bytes at the start of images, processed by prefill.",
-        lambda m: m.engine.stats.known_bytes,
-    ),
-    "engine_steps": ("Engine steps; each paints one byte of every image in flight.", lambda m: m.engine.stats.steps),
-    "engine_restarts": ("Engine restarts after a crash or a hang.", lambda m: m.engine.restarts),
+    "prompt_tokens": ("Known bytes at the start of images, processed by prefill.", lambda e: e.stats.known_bytes),
+    "engine_steps": ("Engine steps; each paints one byte of every image in flight.", lambda e: e.stats.steps),
+    "engine_restarts": ("Engine restarts after a crash or a hang.", lambda e: e.restarts),
     "stream_frames_coalesced": (
         "Updates of streamed images that were merged because the client was behind.",
-        lambda m: m.engine.coalesced,
+        lambda e: e.coalesced,
     ),
 }
-HISTOGRAMS: dict[str, tuple[str, Callable[[ServedModel], Histogram]]] = {
-    "request_queue_time_seconds": (
-        "Seconds from acceptance to the first image's slot.",
-        lambda m: m.engine.stats.queue,
-    ),
+HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
+    "request_queue_time_seconds": ("Seconds from acceptance to the first image's slot.", lambda e: e.stats.queue),
     "time_to_first_token_seconds": (
         "Seconds from acceptance to the first painted byte.",
-        lambda m: m.engine.stats.first_pixel,
+        lambda e: e.stats.first_pixel,
     ),
-    "engine_step_duration_seconds": ("Seconds of one step of the whole batch.", lambda m: m.engine.stats.step_seconds),
-    "engine_step_batch_size": ("Images in flight during a step.", lambda m: m.engine.stats.step_images),
+    "engine_step_duration_seconds": ("Seconds of one step of the whole batch.", lambda e: e.stats.step_seconds),
+    "engine_step_batch_size": ("Images in flight during a step.", lambda e: e.stats.step_images),
 }
 
 
@@ -112,10 +98,10 @@ class _ModelCollector(Collector):
         for name, (about, value) in COUNTERS.items():
             counter = CounterMetricFamily(PREFIX + name, about, labels=["model_name"])
             for model in models:
-                counter.add_metric([model.id], value(model))
+                counter.add_metric([model.id], value(model.engine))
             yield counter
         for name, (about, histogram) in HISTOGRAMS.items():
-            yield _histograms(name, about, {(model.id,): histogram(model) for model in models})
+            yield _histograms(name, about, {(model.id,): histogram(model.engine) for model in models})
         yield from _request_counters(models)
 
 
@@ -161,7 +147,7 @@ def _gauges(gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel])
     for name, (about, value) in gauges.items():
         gauge = GaugeMetricFamily(PREFIX + name, about, labels=["model_name"])
         for model in models:
-            gauge.add_metric([model.id], value(model))
+            gauge.add_metric([model.id], value(model.engine))
         yield gauge
 
 

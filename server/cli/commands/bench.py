@@ -1,7 +1,6 @@
 """scanline bench: how fast Scanline is on this machine, beside the machine's ceilings and two other programs."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,7 +23,6 @@ def bench(
         str,
         typer.Option(help="Parts to skip, separated by commas: latency, bulk, reading, position, authors, softmax."),
     ] = "",
-    plot: Annotated[Path | None, typer.Option(help="Also draw the result to this .png file.")] = None,
     device: Device = "auto",
     precision: Precision = DEFAULT,
     as_json: Json = False,
@@ -35,23 +33,19 @@ def bench(
     """
     from rich.console import Console
 
-    from scanline.model.bench.result import check_plot, print_report, save_plot
+    from scanline.model.bench.result import print_report
     from scanline.model.bench.run import Plan, load
     from scanline.model.bench.run import bench as run
     from scanline.model.device import resolve_device
     from scanline.server.cli.progress import progress_bar
 
     plan = Plan(_whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision)
-    if plot is not None:
-        check_plot(plot)
     network = load(model, random, resolve_device(device))
     name = f"{random}, random weights" if random else model or zoo.DEFAULT
     with progress_bar() as bar:
         task = bar.add_task("measuring", total=plan.stages, note="")
         stages = iter(range(plan.stages))
         result = run(network, name, plan, lambda stage: bar.update(task, completed=next(stages), note=stage))
-    if plot is not None:
-        save_plot(result, plot)
     if as_json:
         print(json.dumps(result))
     else:
