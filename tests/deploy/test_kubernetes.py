@@ -62,14 +62,13 @@ def test_it_is_valid_by_kubernetes_schemas(rendered: dict[str, Any], version: st
         kubernetes_validate.validate(document, version, strict=True)
 
 
-def test_the_grace_period_is_longer_than_the_drain(pod: dict[str, Any], container: dict[str, Any]) -> None:
+def test_the_grace_period_exceeds_the_drain_and_a_rollouts_deadline_the_loading_of_a_model(
+    rendered: dict[str, Any], pod: dict[str, Any], container: dict[str, Any]
+) -> None:
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     drain = float(variables.get("SCANLINE_DRAIN_SECONDS", Settings.model_fields["drain_seconds"].default))
     before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pod["terminationGracePeriodSeconds"] > before + drain + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
-
-
-def test_a_rollout_waits_longer_than_a_model_may_load(rendered: dict[str, Any]) -> None:
     deadline = rendered["Deployment"]["spec"]["progressDeadlineSeconds"]
     assert deadline > Settings.model_fields["load_timeout"].default
 
@@ -102,8 +101,11 @@ def test_service_and_budget_select_the_pods(rendered: dict[str, Any]) -> None:
     assert rendered["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
 
 
-def test_its_variables_are_settings(container: dict[str, Any]) -> None:
+def test_its_variables_are_settings_and_its_image_has_the_version_of_the_project(container: dict[str, Any]) -> None:
     check({variable["name"]: variable.get("value", "") for variable in container["env"]}, ())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    with_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
+    assert container["image"] == f"scanline:{version}{'-cuda' if with_gpu else ''}"
 
 
 def test_it_runs_as_the_images_user_and_only_tmp_is_writable(pod: dict[str, Any], container: dict[str, Any]) -> None:
@@ -112,9 +114,3 @@ def test_it_runs_as_the_images_user_and_only_tmp_is_writable(pod: dict[str, Any]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     (mount,) = container["volumeMounts"]
     assert mount == {"name": pod["volumes"][0]["name"], "mountPath": "/tmp"}
-
-
-def test_its_image_has_the_version_of_the_project(container: dict[str, Any]) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    with_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
-    assert container["image"] == f"scanline:{version}{'-cuda' if with_gpu else ''}"

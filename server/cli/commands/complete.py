@@ -19,8 +19,7 @@ def complete(
     picture: Annotated[Path, typer.Argument(help="A picture of the model's image size.")],
     keep_rows: Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")] = None,
     mask: Annotated[
-        Path | None,
-        typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere."),
+        Path | None, typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
     out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(

@@ -5,15 +5,8 @@ import torch
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from tests.support.close import assert_close
+from tests.support.gradients import gradients
 from tests.support.heads import SIZES, sequence, state
-
-
-def gradients(attention, inputs, given, weights) -> torch.Tensor:
-    """Of sum(y * weights) with respect to phi(q), phi(k) and v, in one vector: a query alone with its key
-    has the gradient zero, so that there is no size but the others' to measure its rounding by."""
-    leaves = [x.clone().requires_grad_() for x in inputs]
-    y, _, _ = attention(*leaves, *given)
-    return torch.cat([x.flatten() for x in torch.autograd.grad((y * weights).sum(), leaves)])
 
 
 @pytest.mark.parametrize("continued", [False, True])

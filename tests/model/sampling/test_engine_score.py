@@ -36,4 +36,4 @@ def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Tran
 def test_a_cancelled_score_has_no_further_events(engine: Engine) -> None:
     engine.accept(SCORE)
     engine.tick()
-    assert run_until_idle(engine, Cancel(SCORE.request)) == []
+    assert run_until_idle(engine, Cancel(SCORE.id)) == []
