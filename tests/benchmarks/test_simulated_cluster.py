@@ -19,9 +19,8 @@ def sizes(number: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("router", sorted(ROUTERS))
 def test_every_request_is_answered_once_though_replicas_die(router: str) -> None:
-    cluster = Cluster(
-        BATCHING, 6, seed=1, router=router, ingresses=3, start_seconds=2.0, faults=Faults(mean_lifetime=20.0)
-    )
+    faults = Faults(mean_lifetime=20.0)
+    cluster = Cluster(BATCHING, 6, seed=1, router=router, ingresses=3, start_seconds=2.0, faults=faults)
     sizes_sent = sizes(2_000)
     cluster.run(arrivals(10, 2_000), sizes_sent)
     assert cluster.deaths > 10
@@ -44,17 +43,8 @@ def test_each_request_ends_once_under_any_events(
     seed: int, replicas: int, shard: int, bound: int, router: str, scales: bool
 ) -> None:
     scaling = Scaling(8.0, most=9, up_delay=3.0, down_delay=5.0, look_back=4.0, metrics_interval=2.0)
-    cluster = Cluster(
-        BATCHING,
-        replicas,
-        seed,
-        router,
-        shard,
-        bound=bound,
-        start_seconds=1.0,
-        scaling=scaling if scales else None,
-        faults=Faults(mean_lifetime=15.0),
-    )
+    options = {"bound": bound, "start_seconds": 1.0, "faults": Faults(mean_lifetime=15.0)}
+    cluster = Cluster(BATCHING, replicas, seed, router, shard, scaling=scaling if scales else None, **options)
     cluster.at(10.0, cluster.restart_all, 2)
     sizes_sent = sizes(200, seed)
     cluster.run(arrivals(8, 200, seed), sizes_sent)
@@ -76,14 +66,11 @@ def test_the_same_seed_gives_the_same_answers() -> None:
     assert answers(1) != answers(2)
 
 
-def test_requests_beyond_the_bound_are_refused_whole() -> None:
+def test_requests_beyond_the_bound_are_refused_whole_and_shards_wait_for_a_ready_replica() -> None:
     cluster = Cluster(BATCHING, 2, seed=1, bound=50)
     cluster.run(np.arange(4.0) / 1000, np.array([64, 64, 37, 36]))
     assert [request.images for request in cluster.refused] == [64, 37]
     assert [request.images for request in cluster.requests] == [64, 36]
-
-
-def test_shards_wait_while_no_replica_is_ready() -> None:
     cluster = Cluster(BATCHING, 1, seed=1, start_seconds=5.0)
     cluster.at(1.0, cluster.restart_all, 1)
     cluster.run(np.array([2.0]), np.array([1]))

@@ -16,20 +16,13 @@ from scanline.server.cluster.settings import ClusterSettings
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_shards_are_handed_out_as_the_server_does() -> None:
+def test_constants_are_those_of_the_server_and_of_the_papers_mnist_model() -> None:
     for name in ("OVERCOMMIT", "SHARDS_PER_REPLICA", "MIN_SHARD", "MAX_SHARD"):
         assert getattr(cluster, name) == getattr(replica_pool, name)
-
-
-def test_replicas_are_scaled_as_the_server_does() -> None:
-    settings = ClusterSettings()
+    settings, config = ClusterSettings(), PRESETS["mnist"].model
     scaling = Scaling(cases.TARGET, most=1)
     assert settings.target_share * cases.CPU.slots == cases.TARGET
     assert (scaling.up_delay, scaling.down_delay) == (settings.upscale_seconds, settings.downscale_seconds)
-
-
-def test_images_are_those_of_the_papers_mnist_model() -> None:
-    config = PRESETS["mnist"].model
     assert (config.bytes, config.state_bytes_per_image) == (cases.BYTES, cases.STATE_BYTES)
 
 

@@ -104,16 +104,15 @@ def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, t
     assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
 
 
-def test_the_file_is_named_after_the_data(tmp_path: Path) -> None:
+def test_the_file_is_named_after_the_data_and_the_cache_is_where_xdg_cache_home_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images, labels = TRAINING
     other_labels, other_images = labels.copy(), images.copy()
     other_labels[0] ^= 1
     other_images[0] ^= 1
     data = (TRAINING, (images, other_labels), (other_images, labels))
     assert len({cache_path(tmp_path, name, *arrays) for arrays in data for name in ("mnist", "cifar10")}) == 6
-
-
-def test_the_cache_is_where_xdg_cache_home_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_directory() == tmp_path / "scanline"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the specification says to ignore
