@@ -97,7 +97,7 @@ def train(
                 raise FloatingPointError(
                     f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
                 )
-            curve.add(row)
+            curve.rows.append(row)
             report(row)
         if at_checkpoint:
             save_model(average.model, directory)

@@ -71,7 +71,7 @@ def test_of_other_files_only_those_at_the_root_are_in_the_build_context() -> Non
 
 
 def test_the_build_requires_files_that_the_wheel_has() -> None:
-    (library,) = re.findall(r'Extension\("([\w.]+)"', (ROOT / "setup.py").read_text())
+    (library,) = re.findall(r'Extension\(\s*"([\w.]+)"', (ROOT / "setup.py").read_text())
     required = re.findall(r"grep (\S+) contents", DOCKERFILE)
     assert required == [library.replace(".", "/"), "scanline/server/web/dist/index.html"]
     assert (ROOT / required[1].removeprefix("scanline/")).is_file()

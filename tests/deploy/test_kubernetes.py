@@ -84,21 +84,19 @@ def test_probes_and_prometheus_use_paths_that_the_server_answers(
     assert statuses == [200, 503, 200, 200]  # no engine has been started
 
 
-def test_service_probes_and_image_use_one_port(rendered: dict[str, Any], container: dict[str, Any]) -> None:
+def test_service_probes_and_image_use_one_port_and_service_and_budget_select_the_pods(
+    rendered: dict[str, Any], container: dict[str, Any]
+) -> None:
     (port,) = container["ports"]
     (service,) = rendered["Service"]["spec"]["ports"]
     probes = [container[f"{name}Probe"]["httpGet"]["port"] for name in ("startup", "readiness", "liveness")]
     assert {service["targetPort"], *probes} == {port["name"]}
-    notes = rendered["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    metadata = rendered["Deployment"]["spec"]["template"]["metadata"]
     (listening,) = re.findall(r"SCANLINE_PORT=(\d+)", DOCKERFILE)
-    assert {str(port["containerPort"]), notes["prometheus.io/port"]} == {listening}
-
-
-def test_service_and_budget_select_the_pods(rendered: dict[str, Any]) -> None:
-    labels = rendered["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert labels
-    assert rendered["Service"]["spec"]["selector"] == labels
-    assert rendered["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    assert {str(port["containerPort"]), metadata["annotations"]["prometheus.io/port"]} == {listening}
+    assert metadata["labels"]
+    assert rendered["Service"]["spec"]["selector"] == metadata["labels"]
+    assert rendered["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == metadata["labels"]
 
 
 def test_its_variables_are_settings_and_its_image_has_the_version_of_the_project(container: dict[str, Any]) -> None:

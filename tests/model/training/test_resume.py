@@ -85,15 +85,11 @@ def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
 
 
-def test_a_finished_run_has_nothing_left_to_do(whole: Path, tmp_path: Path) -> None:
-    run(tmp_path)
-    before = (tmp_path / "training.pt").read_bytes()
-    run(tmp_path, resume=True)
-    assert (tmp_path / "training.pt").read_bytes() == before
-
-
-def test_a_new_run_begins_a_new_curve(tmp_path: Path) -> None:
+def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(tmp_path: Path) -> None:
     run(tmp_path, updates=60)
+    before = (tmp_path / "training.pt").read_bytes()
+    run(tmp_path, updates=60, resume=True)
+    assert (tmp_path / "training.pt").read_bytes() == before
     run(tmp_path, updates=20)
     assert [row.update for row in Curve(tmp_path, until=1000).rows] == [20]
 
