@@ -16,13 +16,12 @@ from scanline.model.device import resolve_device
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
 from scanline.model.network.transformer import Transformer
+from scanline.model.pictures import Picture
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.model.sampling.offline import loaded_engine, paint_request, run
-
-Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ class Model:
         Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
         is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
         """
-        known, mask_ = self._known(image, keep_rows, mask)
-        return self._paint(self._request(n, seed, temperature, known, mask_))
+        given = pictures.read_completion(image, keep_rows, mask, self.config)
+        return self._paint(self._request(n, seed, temperature, *given))
 
     def score(self, images: np.ndarray, *, per_pixel: bool = False) -> np.ndarray:
         """Bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
@@ -91,9 +90,8 @@ class Model:
         if images.shape == self.config.image_shape:
             images = images[None]
         if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
-            raise InvalidInput(
-                f"images must be uint8 {self._shape()}, not {images.dtype} {list(images.shape)}.", "images"
-            )
+            expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
+            raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
         generator = Generator(self.network, 1, self.threads, self.precision)
         try:
             bits = generator.score(images.reshape(len(images), -1))
@@ -115,7 +113,7 @@ class Model:
 
         The last step holds what `sample` or `complete` returns for the seed.
         """
-        given = () if image is None else self._known(image, keep_rows, mask)
+        given = () if image is None else pictures.read_completion(image, keep_rows, mask, self.config)
         request = self._request(n, seed, temperature, *given, stream=True)
         array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
         with loaded_engine(self.network, n, threads=self.threads, precision=self.precision) as engine:
@@ -139,36 +137,6 @@ class Model:
     def _paint(self, request: GenerateRequest) -> Images:
         painted = paint_request(self.network, request, threads=self.threads, precision=self.precision)
         return Images(painted.images.reshape(-1, *self.config.image_shape), painted.bits_per_dim, request.seed)
-
-    def _known(self, image: Picture, keep_rows: int | None, mask: Picture | None) -> tuple[np.ndarray, np.ndarray]:
-        """The image's bytes [N] uint8 and which of them are kept [N] bool."""
-        config = self.config
-        if keep_rows is not None and mask is not None:
-            raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
-        opened = None
-        if isinstance(image, str | Path):
-            opened = pictures.open_picture(Path(image).read_bytes(), config, "image")
-            known = pictures.pixels(opened, config)
-        else:
-            known = np.asarray(image)
-            if known.dtype != np.uint8 or known.shape != config.image_shape:
-                expected = list(config.image_shape)
-                raise InvalidInput(f"image must be uint8 {expected}, not {known.dtype} {list(known.shape)}.", "image")
-        if keep_rows is not None:
-            kept = pictures.known_rows(keep_rows, config)
-        elif isinstance(mask, str | Path):
-            picture = pictures.open_picture(Path(mask).read_bytes(), config, "mask")
-            kept = pictures.known_by_picture(picture, config, "mask")
-        elif mask is not None:
-            kept = pictures.known_by_array(np.asarray(mask), config)
-        elif opened is not None:
-            kept = pictures.known_by_alpha(opened, config)
-        else:
-            raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
-        return known.reshape(-1), kept
-
-    def _shape(self) -> str:
-        return f"[n, {', '.join(map(str, self.config.image_shape))}]"
 
 
 def load(

@@ -26,6 +26,8 @@ PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
 SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
+Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
+
 
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
     """The decoded upload, of the model's size; a InvalidInput that names `param` otherwise."""
@@ -76,18 +78,6 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
     return np.repeat(values.reshape(-1) == 255, config.channels)
 
 
-def known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
-    """Mask [N] bool from one of pixels, bool [H, W], True where a pixel is kept."""
-    if mask.dtype != np.bool_ or mask.shape != (config.height, config.width):
-        expected = [config.height, config.width]
-        raise InvalidInput(
-            f"mask must be bool {expected}, not {mask.dtype} {list(mask.shape)}.", "mask", "invalid_mask"
-        )
-    if mask.all():
-        raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")
-    return np.repeat(mask.reshape(-1), config.channels)
-
-
 def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
     """Mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
     if not 0 <= rows < config.height:
@@ -102,6 +92,49 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
         reason = "Send mask or keep_rows, or an image whose alpha is 0 where it is to be painted."
         raise InvalidInput(reason, "mask", "missing_parameter")
     return known_by_picture(picture, config, "image")
+
+
+def read_completion(
+    image: Picture, keep_rows: int | None, mask: Picture | None, config: ModelConfig
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool.
+
+    The mask is that of keep_rows, of `mask` (bool [H, W] or a file) or, without both, of the alpha of a picture file.
+    """
+    if keep_rows is not None and mask is not None:
+        raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
+    opened = None
+    if isinstance(image, str | Path):
+        opened = open_picture(Path(image).read_bytes(), config, str(image))
+        known = pixels(opened, config)
+    else:
+        known = np.asarray(image)
+        if known.dtype != np.uint8 or known.shape != config.image_shape:
+            expected = list(config.image_shape)
+            raise InvalidInput(f"image must be uint8 {expected}, not {known.dtype} {list(known.shape)}.", "image")
+    if keep_rows is not None:
+        kept = known_rows(keep_rows, config)
+    elif isinstance(mask, str | Path):
+        kept = known_by_picture(open_picture(Path(mask).read_bytes(), config, str(mask)), config, str(mask))
+    elif mask is not None:
+        kept = _known_by_array(np.asarray(mask), config)
+    elif opened is not None:
+        kept = known_by_alpha(opened, config)
+    else:
+        raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
+    return known.reshape(-1), kept
+
+
+def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
+    """Mask [N] bool from one of pixels, bool [H, W], True where a pixel is kept."""
+    if mask.dtype != np.bool_ or mask.shape != (config.height, config.width):
+        expected = [config.height, config.width]
+        raise InvalidInput(
+            f"mask must be bool {expected}, not {mask.dtype} {list(mask.shape)}.", "mask", "invalid_mask"
+        )
+    if mask.all():
+        raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")
+    return np.repeat(mask.reshape(-1), config.channels)
 
 
 def from_base64(text: str, param: str) -> bytes:

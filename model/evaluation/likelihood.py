@@ -1,14 +1,9 @@
 """Likelihoods of given images: how many bits a model needs for each of their bytes."""
 
-from math import log
-
 import torch
 
 from scanline.kernels import mixture
-from scanline.model.config import ModelConfig
-from scanline.model.network.transformer import Transformer
-
-LN2 = log(2)
+from scanline.model.network.transformer import Transformer, with_first_byte
 
 
 @torch.inference_mode()
@@ -19,18 +14,5 @@ def bits(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     paints; this function is what it is held to.
     """
     config = model.config
-    predicted = -mixture.log_prob(model.parallel(images), images[:, config.first :], config.scale).double() / LN2
+    predicted = mixture.bits(model.parallel(images), images[:, config.first :], config.scale)
     return with_first_byte(config, images, predicted)
-
-
-def first_byte_bits(config: ModelConfig, values: torch.Tensor) -> torch.Tensor:
-    """Return the bits [B] float64 of first bytes `values` [B] under the histogram of a model without start token."""
-    histogram = torch.tensor(config.first_byte_histogram, dtype=torch.float64, device=values.device)
-    return -histogram[values.long()].log2()
-
-
-def with_first_byte(config: ModelConfig, images: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
-    """Return the bits [B, N] of all bytes, given those [B, N - first] that the network predicts."""
-    if not config.first:
-        return predicted
-    return torch.cat((first_byte_bits(config, images[:, 0]).unsqueeze(1), predicted), dim=1)

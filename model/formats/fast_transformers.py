@@ -5,6 +5,7 @@ post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), flo
 """
 
 import pickle
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,7 @@ def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None
         raise ForeignCheckpointError(f"{heads} heads do not divide a width of {width} and keys of {keys}")
     if outputs % 3:
         raise ForeignCheckpointError(f"tensor 'predictor.weight' has {outputs} rows, no multiple of three")
-    numbers = [int(name.split(".")[2]) for name in state if name.startswith("transformer.layers.") if _numbered(name)]
+    layers = [re.match(r"transformer\.layers\.(\d+)\.", name) for name in state]
     height, image_width, channels = SIZES[length]
     if histogram is None:
         if channels != 1:
@@ -156,7 +157,7 @@ def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None
         height,
         image_width,
         channels,
-        layers=max(numbers) + 1,
+        layers=1 + max(int(found[1]) for found in layers if found),
         heads=heads,
         key_width=keys // heads,
         value_width=width // heads,
@@ -184,11 +185,6 @@ def _names(layers: int) -> dict[str, str]:
             for theirs, ours in PARTS.items():
                 names[f"transformer.layers.{layer}.{theirs}.{kind}"] = f"layers.{layer}.{ours}.{kind}"
     return names
-
-
-def _numbered(name: str) -> bool:
-    parts = name.split(".")
-    return len(parts) > 3 and parts[2].isdigit()
 
 
 def _shape(state: State, name: str, dimensions: int) -> tuple[int, ...]:

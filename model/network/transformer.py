@@ -154,3 +154,16 @@ class Transformer(nn.Module):
             reach, scale = (0.1, -3.0) if self.config.anchors else (1.0, -2.0)
             self.head.bias[components : 2 * components] = torch.linspace(-reach, reach, components)
             self.head.bias[2 * components : 3 * components] = scale
+
+
+def first_byte_bits(config: ModelConfig, values: torch.Tensor) -> torch.Tensor:
+    """Return the bits [B] float64 of first bytes `values` [B] under the histogram of a model without start token."""
+    histogram = torch.tensor(config.first_byte_histogram, dtype=torch.float64, device=values.device)
+    return -histogram[values.long()].log2()
+
+
+def with_first_byte(config: ModelConfig, images: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
+    """Return the bits [B, N] of all bytes, given those [B, N - first] that the network predicts."""
+    if not config.first:
+        return predicted
+    return torch.cat((first_byte_bits(config, images[:, 0]).unsqueeze(1), predicted), dim=1)

@@ -12,8 +12,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import choose
 from scanline.model.backends.slots import SlotPool
-from scanline.model.evaluation.likelihood import first_byte_bits, with_first_byte
-from scanline.model.network.transformer import Transformer
+from scanline.model.network.transformer import Transformer, first_byte_bits, with_first_byte
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
@@ -59,16 +58,13 @@ class Generator:
             bits += self.backend.read(images, state, stop).sum().item()
         return Prefix(state, bits)
 
+    @torch.inference_mode()
     def score(self, images: np.ndarray) -> np.ndarray:
         """Bits [B, N] float64 of every byte of images [B, N] uint8, without using a slot."""
-        found: np.ndarray = self.bits(torch.tensor(images, device=self.model.device)).cpu().numpy()
+        given = torch.tensor(images, device=self.model.device)
+        predicted = self.backend.read(given, self._fresh(len(given)), self.config.bytes)
+        found: np.ndarray = with_first_byte(self.config, given, predicted).cpu().numpy()
         return found
-
-    @torch.inference_mode()
-    def bits(self, images: torch.Tensor) -> torch.Tensor:
-        """As `score`, on tensors."""
-        state = self._fresh(len(images))
-        return with_first_byte(self.config, images, self.backend.read(images, state, self.config.bytes))
 
     @torch.inference_mode()
     def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:

@@ -73,12 +73,7 @@ def paint_request(
 
 @contextmanager
 def loaded_engine(
-    model: Transformer,
-    images: int,
-    *,
-    threads: int | None = None,
-    precision: str = DEFAULT,
-    backend: str | None = None,
+    model: Transformer, images: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
 ) -> Iterator[Engine]:
     """An engine in this process with enough slots for so many images, or as many as still make painting faster."""
     most = 128 * (threads or torch.get_num_threads()) if model.device.type == "cpu" else 4096

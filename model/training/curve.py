@@ -26,9 +26,6 @@ class Curve:
         self.directory = directory
         self.rows = [row for row in _read(directory / "loss.csv") if row.update <= until] if until else []
 
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
-
     def save(self) -> None:
         """Write both files, atomically."""
         write_atomically(self.directory / "loss.csv", self._write_csv)

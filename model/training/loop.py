@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from scanline.kernels import mixture
+from scanline.kernels.mixture.reference import LN2
 from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.evaluate import bits_per_dim
-from scanline.model.evaluation.likelihood import LN2
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
@@ -97,7 +97,7 @@ def train(
                 raise FloatingPointError(
                     f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
                 )
-            curve.add(row)
+            curve.rows.append(row)
             report(row)
         if at_checkpoint:
             save_model(average.model, directory)

@@ -1,23 +1,14 @@
-"""Helpers of `sample`, `complete` and `score`: read a picture, paint under a progress bar, print a summary."""
+"""Helpers of `sample` and `complete`: paint under a progress bar, print a summary."""
 
 import json
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
-from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import open_picture, pixels
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.offline import Painted, paint
 from scanline.server.cli.progress import add_stage, progress_bar
-
-
-def read_picture(path: Path, config: ModelConfig) -> tuple[Image.Image, np.ndarray]:
-    """Return a picture of the model's size and its bytes [N] uint8; InvalidInput for any other."""
-    picture = open_picture(path.read_bytes(), config, str(path))
-    return picture, pixels(picture, config)
 
 
 def paint_with_bar(

@@ -18,8 +18,11 @@ def erlang_c(servers: int, load: float) -> float:
 
 @pytest.mark.parametrize(("slots", "load"), [(1, 0.6), (4, 3.2), (16, 13.6)])
 def test_slots_that_do_not_slow_each_other_are_erlangs_servers(slots: int, load: float) -> None:
-    cluster = ran(ExponentialCluster(machine(slots), 1, seed=1), load, MANY)
-    assert mean_time(cluster) == pytest.approx(1 + erlang_c(slots, load) / (slots - load), rel=0.05)
+    """Nor do replicas of one slot that get no more than they have room for: the ingress has the queue of M/M/c."""
+    replicas = ExponentialCluster(machine(), slots, seed=1, router="all, by images", overcommit=1.0)
+    for cluster in (ExponentialCluster(machine(slots), 1, seed=1), replicas):
+        mean = mean_time(ran(cluster, load, MANY))
+        assert mean == pytest.approx(1 + erlang_c(slots, load) / (slots - load), rel=0.05)
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8])
@@ -45,12 +48,6 @@ def test_two_choices_shorten_queues_as_mitzenmacher_says(router: str, mean: floa
     """Exponential images on very many one-slot replicas: sum over i of load^(2^i - 2), against 1 / (1 - load)."""
     cluster = ran(ExponentialCluster(machine(), 300, seed=1, router=router, overcommit=inf), 0.8 * 300, 2 * MANY)
     assert mean_time(cluster) == pytest.approx(mean, rel=0.05)
-
-
-def test_replicas_that_get_no_more_than_they_have_room_for_share_one_queue() -> None:
-    """The queue at the ingress is the queue of M/M/c."""
-    cluster = ran(ExponentialCluster(machine(), 4, seed=1, router="all, by images", overcommit=1.0), 3.2, MANY)
-    assert mean_time(cluster) == pytest.approx(1 + erlang_c(4, 3.2) / 0.8, rel=0.05)
 
 
 def test_littles_law() -> None:

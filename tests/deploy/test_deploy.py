@@ -42,19 +42,13 @@ def test_it_is_valid_by_the_schema_of_compose(path: Path) -> None:
     assert result.returncode == 0, result.stdout
 
 
-def test_the_overlay_changes_existing_services() -> None:
+def test_variables_are_settings_and_the_overlay_changes_existing_services_and_build_arguments() -> None:
+    check(dict.fromkeys(services(COMPOSE)["scanline"]["environment"], ""), ())
     assert services(CUDA).keys() <= services(COMPOSE).keys()
-
-
-def test_build_arguments_are_those_of_the_dockerfile() -> None:
     arguments = services(CUDA)["scanline"]["build"]["args"]
     known = re.findall(r"^ARG (\w+)", (DEPLOY.parent / "Dockerfile").read_text(), re.MULTILINE)
     assert arguments
     assert arguments.keys() <= set(known)
-
-
-def test_the_servers_variables_are_settings() -> None:
-    check(dict.fromkeys(services(COMPOSE)["scanline"]["environment"], ""), ())
 
 
 def test_the_grace_period_is_longer_than_the_drain() -> None:
@@ -86,15 +80,12 @@ def test_mounted_files_exist() -> None:
     assert all(file.exists() for file in files)
 
 
-def test_prometheus_scrapes_the_server_of_the_compose_file() -> None:
-    (job,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+def test_prometheus_scrapes_the_server_of_the_compose_file_and_has_the_rules_mounted() -> None:
+    configuration = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+    (job,) = configuration["scrape_configs"]
     (target,) = job["static_configs"][0]["targets"]
     host, port = target.split(":")
     assert services(COMPOSE)[host]["ports"] == [f"127.0.0.1:{port}:{port}"]
-
-
-def test_the_rules_are_mounted_for_prometheus() -> None:
-    rules = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["rule_files"]
     mounts = services(COMPOSE)["prometheus"]["volumes"]
-    assert rules
-    assert all(f"./{name}:/etc/prometheus/{name}:ro" in mounts for name in rules)
+    assert configuration["rule_files"]
+    assert all(f"./{name}:/etc/prometheus/{name}:ro" in mounts for name in configuration["rule_files"])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from scanline.kernels.cpu.bindings import LIBRARY
 from scanline.server.environment import check
 
 ROOT = Path(__file__).parents[2]
@@ -44,15 +43,15 @@ def test_hadolint_finds_nothing() -> None:
     assert (result.stdout, result.returncode) == ("", 0)
 
 
-def test_torch_is_the_version_of_the_project() -> None:
+def test_torch_python_and_variables_are_those_of_the_project() -> None:
     (torch,) = re.findall(r'"(torch[^"]*)"', DOCKERFILE)
     assert torch in PROJECT["dependencies"]
-
-
-def test_the_project_supports_its_python() -> None:
     (version,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
     least = PROJECT["requires-python"].removeprefix(">=")
     assert [int(part) for part in version.split(".")] >= [int(part) for part in least.split(".")]
+    variables = dict(re.findall(r"\b(SCANLINE_\w+)=(\S+)", DOCKERFILE))
+    assert variables
+    check(variables, ())
 
 
 @pytest.mark.parametrize("folder", ["kernels", "model", "server/api", "server/cluster", "server/web/dist"])
@@ -63,28 +62,16 @@ def test_every_file_of_the_package_is_in_the_build_context(folder: str) -> None:
     assert [path for path in files if not in_build_context(str(path.relative_to(ROOT)))] == []
 
 
-@pytest.mark.parametrize(
-    "path", ["__init__.py", "py.typed", "pyproject.toml", "setup.py", PROJECT["readme"], *PROJECT["license-files"]]
-)
-def test_the_files_at_the_root_are_in_the_build_context(path: str) -> None:
-    assert (ROOT / path).is_file()
-    assert in_build_context(path)
-
-
-@pytest.mark.parametrize(
-    "path", ["tests/conftest.py", ".git/HEAD", "server/web/node_modules/a/b.js", "kernels/cpu/_step.so"]
-)
-def test_other_files_are_not_in_the_build_context(path: str) -> None:
-    assert not in_build_context(path)
+def test_of_other_files_only_those_at_the_root_are_in_the_build_context() -> None:
+    needed = ["__init__.py", "py.typed", "pyproject.toml", "setup.py", PROJECT["readme"], *PROJECT["license-files"]]
+    assert all((ROOT / path).is_file() for path in needed)
+    assert [path for path in needed if not in_build_context(path)] == []
+    others = ["tests/conftest.py", ".git/HEAD", "server/web/node_modules/a/b.js", "kernels/cpu/_step.so"]
+    assert [path for path in others if in_build_context(path)] == []
 
 
 def test_the_build_requires_files_that_the_wheel_has() -> None:
-    library, page = re.findall(r"grep (\S+) contents", DOCKERFILE)
-    assert f"scanline/kernels/cpu/{LIBRARY.name}".startswith(library)
-    assert (ROOT / page.removeprefix("scanline/")).is_file()
-
-
-def test_its_variables_are_settings() -> None:
-    variables = dict(re.findall(r"\b(SCANLINE_\w+)=(\S+)", DOCKERFILE))
-    assert variables
-    check(variables, ())
+    (library,) = re.findall(r'Extension\(\s*"([\w.]+)"', (ROOT / "setup.py").read_text())
+    required = re.findall(r"grep (\S+) contents", DOCKERFILE)
+    assert required == [library.replace(".", "/"), "scanline/server/web/dist/index.html"]
+    assert (ROOT / required[1].removeprefix("scanline/")).is_file()

@@ -62,14 +62,13 @@ def test_it_is_valid_by_kubernetes_schemas(rendered: dict[str, Any], version: st
         kubernetes_validate.validate(document, version, strict=True)
 
 
-def test_the_grace_period_is_longer_than_the_drain(pod: dict[str, Any], container: dict[str, Any]) -> None:
+def test_the_grace_period_exceeds_the_drain_and_a_rollouts_deadline_the_loading_of_a_model(
+    rendered: dict[str, Any], pod: dict[str, Any], container: dict[str, Any]
+) -> None:
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     drain = float(variables.get("SCANLINE_DRAIN_SECONDS", Settings.model_fields["drain_seconds"].default))
     before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pod["terminationGracePeriodSeconds"] > before + drain + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
-
-
-def test_a_rollout_waits_longer_than_a_model_may_load(rendered: dict[str, Any]) -> None:
     deadline = rendered["Deployment"]["spec"]["progressDeadlineSeconds"]
     assert deadline > Settings.model_fields["load_timeout"].default
 
@@ -85,25 +84,26 @@ def test_probes_and_prometheus_use_paths_that_the_server_answers(
     assert statuses == [200, 503, 200, 200]  # no engine has been started
 
 
-def test_service_probes_and_image_use_one_port(rendered: dict[str, Any], container: dict[str, Any]) -> None:
+def test_service_probes_and_image_use_one_port_and_service_and_budget_select_the_pods(
+    rendered: dict[str, Any], container: dict[str, Any]
+) -> None:
     (port,) = container["ports"]
     (service,) = rendered["Service"]["spec"]["ports"]
     probes = [container[f"{name}Probe"]["httpGet"]["port"] for name in ("startup", "readiness", "liveness")]
     assert {service["targetPort"], *probes} == {port["name"]}
-    notes = rendered["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    metadata = rendered["Deployment"]["spec"]["template"]["metadata"]
     (listening,) = re.findall(r"SCANLINE_PORT=(\d+)", DOCKERFILE)
-    assert {str(port["containerPort"]), notes["prometheus.io/port"]} == {listening}
+    assert {str(port["containerPort"]), metadata["annotations"]["prometheus.io/port"]} == {listening}
+    assert metadata["labels"]
+    assert rendered["Service"]["spec"]["selector"] == metadata["labels"]
+    assert rendered["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == metadata["labels"]
 
 
-def test_service_and_budget_select_the_pods(rendered: dict[str, Any]) -> None:
-    labels = rendered["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert labels
-    assert rendered["Service"]["spec"]["selector"] == labels
-    assert rendered["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
-
-
-def test_its_variables_are_settings(container: dict[str, Any]) -> None:
+def test_its_variables_are_settings_and_its_image_has_the_version_of_the_project(container: dict[str, Any]) -> None:
     check({variable["name"]: variable.get("value", "") for variable in container["env"]}, ())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    with_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
+    assert container["image"] == f"scanline:{version}{'-cuda' if with_gpu else ''}"
 
 
 def test_it_runs_as_the_images_user_and_only_tmp_is_writable(pod: dict[str, Any], container: dict[str, Any]) -> None:
@@ -112,9 +112,3 @@ def test_it_runs_as_the_images_user_and_only_tmp_is_writable(pod: dict[str, Any]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     (mount,) = container["volumeMounts"]
     assert mount == {"name": pod["volumes"][0]["name"], "mountPath": "/tmp"}
-
-
-def test_its_image_has_the_version_of_the_project(container: dict[str, Any]) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    with_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
-    assert container["image"] == f"scanline:{version}{'-cuda' if with_gpu else ''}"

@@ -22,44 +22,25 @@ HEAD = CLUSTER["headGroupSpec"]
 SETTINGS = cluster_settings(SERVE["applications"][0]["args"])
 
 # fields of RayServiceSpec, RayClusterSpec, HeadGroupSpec and WorkerGroupSpec of ray.io/v1 in KubeRay 1.5
-FIELDS: dict[str, dict[str, type]] = {
+FIELDS: dict[str, dict[type, str]] = {
     "service": {
-        "rayClusterDeletionDelaySeconds": int,
-        "serveService": dict,
-        "upgradeStrategy": dict,
-        "serveConfigV2": str,
-        "rayClusterConfig": dict,
-        "excludeHeadPodFromServeSvc": bool,
+        int: "rayClusterDeletionDelaySeconds",
+        dict: "serveService upgradeStrategy rayClusterConfig",
+        str: "serveConfigV2",
+        bool: "excludeHeadPodFromServeSvc",
     },
     "cluster": {
-        "rayVersion": str,
-        "enableInTreeAutoscaling": bool,
-        "autoscalerOptions": dict,
-        "gcsFaultToleranceOptions": dict,
-        "headServiceAnnotations": dict,
-        "managedBy": str,
-        "suspend": bool,
-        "headGroupSpec": dict,
-        "workerGroupSpecs": list,
+        str: "rayVersion managedBy",
+        bool: "enableInTreeAutoscaling suspend",
+        dict: "autoscalerOptions gcsFaultToleranceOptions headServiceAnnotations headGroupSpec",
+        list: "workerGroupSpecs",
     },
-    "head": {
-        "rayStartParams": dict,
-        "template": dict,
-        "serviceType": str,
-        "headService": dict,
-        "enableIngress": bool,
-    },
+    "head": {dict: "rayStartParams template headService", str: "serviceType", bool: "enableIngress"},
     "workers": {
-        "groupName": str,
-        "replicas": int,
-        "minReplicas": int,
-        "maxReplicas": int,
-        "numOfHosts": int,
-        "idleTimeoutSeconds": int,
-        "suspend": bool,
-        "rayStartParams": dict,
-        "scaleStrategy": dict,
-        "template": dict,
+        str: "groupName",
+        int: "replicas minReplicas maxReplicas numOfHosts idleTimeoutSeconds",
+        bool: "suspend",
+        dict: "rayStartParams scaleStrategy template",
     },
 }
 PARTS = {"service": SPEC, "cluster": CLUSTER, "head": HEAD, "workers": WORKERS}
@@ -76,7 +57,7 @@ def test_its_fields_are_kuberays(part: str) -> None:
     assert SERVICE.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert (SERVICE["apiVersion"], SERVICE["kind"]) == ("ray.io/v1", "RayService")
     for name, value in PARTS[part].items():
-        assert type(value) is FIELDS[part].get(name), f"{name}: {value!r}"
+        assert name in FIELDS[part].get(type(value), "").split(), f"{name}: {value!r}"
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])

@@ -28,53 +28,41 @@ def picture(grey_model: "scanline.Model") -> np.ndarray:
     return grey_model.sample(1, seed=3).array[0]
 
 
-def test_samples_are_those_of_offline_painting(grey_model: "scanline.Model", grey: Transformer) -> None:
+def test_samples_are_those_of_offline_painting_and_a_drawn_seed_gives_them_again(
+    grey_model: "scanline.Model", grey: Transformer
+) -> None:
     images = grey_model.sample(5, seed=7, temperature=0.8)
     law = paint(grey, 5, seed=7, temperature=0.8)
     np.testing.assert_array_equal(images.array, law.images.reshape(5, 7, 5))
     np.testing.assert_array_equal(images.bits_per_dim, law.bits_per_dim)
     assert (len(images), images.seed) == (5, 7)
+    drawn = grey_model.sample(2)
+    np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
-def test_colour_images_have_three_channels(colour_model: "scanline.Model") -> None:
-    assert colour_model.sample(2, seed=1).array.shape == (2, 3, 4, 3)
-
-
-def test_a_drawn_seed_is_returned_and_gives_the_same_images(grey_model: "scanline.Model") -> None:
-    first = grey_model.sample(2)
-    np.testing.assert_array_equal(grey_model.sample(2, seed=first.seed).array, first.array)
-
-
-def test_kept_rows_come_back_and_the_others_are_painted(grey_model: "scanline.Model", picture: np.ndarray) -> None:
+def test_kept_rows_and_masked_pixels_come_back_and_the_others_are_painted(
+    grey_model: "scanline.Model", colour_model: "scanline.Model", picture: np.ndarray
+) -> None:
     completed = grey_model.complete(picture, keep_rows=3, n=20, seed=2).array
     assert (completed[:, :3] == picture[:3]).all()
     assert len(np.unique(completed[:, 3:], axis=0)) > 1
-
-
-def test_a_mask_is_of_pixels(colour_model: "scanline.Model") -> None:
     original = colour_model.sample(1, seed=5).array[0]
     mask = np.arange(12).reshape(3, 4) % 3 > 0
     completed = colour_model.complete(original, mask=mask, n=4, seed=2).array
+    assert completed.shape == (4, 3, 4, 3)
     assert (completed[:, mask] == original[mask]).all()
 
 
-def test_picture_files_are_read_as_arrays_are(
+def test_picture_files_are_read_as_arrays_are_with_a_mask_or_their_own_alpha(
     grey_model: "scanline.Model", picture: np.ndarray, tmp_path: Path
 ) -> None:
-    Image.fromarray(picture).save(tmp_path / "picture.png")
-    Image.fromarray(np.full((7, 5), 255, np.uint8) * (np.arange(7)[:, None] < 3).astype(np.uint8)).save(
-        tmp_path / "mask.png"
-    )
+    kept = np.repeat(np.uint8([[255], [255], [255], [0], [0], [0], [0]]), 5, axis=1)
+    for name, pixels in (("picture", picture), ("mask", kept), ("both", np.dstack((picture, kept)))):
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
     law = grey_model.complete(picture, keep_rows=3, n=3, seed=2).array
     masked = grey_model.complete(tmp_path / "picture.png", mask=tmp_path / "mask.png", n=3, seed=2).array
     np.testing.assert_array_equal(masked, law)
-
-
-def test_a_pictures_own_alpha_is_its_mask(grey_model: "scanline.Model", picture: np.ndarray, tmp_path: Path) -> None:
-    alpha = np.where(np.arange(7)[:, None] < 3, 255, 0).astype(np.uint8) * np.ones((1, 5), np.uint8)
-    Image.fromarray(np.dstack((picture, alpha)), "LA").save(tmp_path / "picture.png")
-    completed = grey_model.complete(tmp_path / "picture.png", n=3, seed=2).array
-    np.testing.assert_array_equal(completed, grey_model.complete(picture, keep_rows=3, n=3, seed=2).array)
+    np.testing.assert_array_equal(grey_model.complete(tmp_path / "both.png", n=3, seed=2).array, law)
 
 
 def test_scores_are_the_bits_that_painting_counted(grey_model: "scanline.Model") -> None:

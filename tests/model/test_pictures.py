@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import known_by_picture, open_picture, pixels
 from tests.support.pictures import encode, noise
@@ -28,53 +29,39 @@ def saved(picture: Image.Image, **options: object) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["png", "webp", "bmp"])
-def test_lossless_files_are_read_byte_for_byte(kind: str) -> None:
-    np.testing.assert_array_equal(pixels(open_picture(FILES[kind], GREY, "image"), GREY), IMAGE.reshape(-1))
+def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder() -> None:
+    for kind in ("png", "webp", "bmp"):
+        np.testing.assert_array_equal(read(FILES[kind]), IMAGE.reshape(-1), err_msg=kind)
+    assert np.abs(read(FILES["jpeg"]).astype(int) - IMAGE.reshape(-1)).max() < 4
 
 
-def test_a_jpeg_is_decoded_by_its_decoder() -> None:
-    read = pixels(open_picture(FILES["jpeg"], GREY, "image"), GREY).astype(int)
-    assert np.abs(read - IMAGE.reshape(-1)).max() < 4
-
-
-def test_colour_becomes_grey_by_luma() -> None:
-    colours = noise(7, 5, 3)
+def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels() -> None:
+    colours, greys = noise(7, 5, 3), noise(3, 4)
     luma = (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)
-    assert np.abs(pixels(open_picture(encode(colours), GREY, "image"), GREY) - luma).max() <= 1
-
-
-def test_grey_becomes_colour_in_three_equal_channels() -> None:
-    greys = noise(3, 4)
-    read = pixels(open_picture(encode(greys), COLOUR, "image"), COLOUR)
-    np.testing.assert_array_equal(read.reshape(3, 4, 3), np.repeat(greys[..., None], 3, axis=2))
+    assert np.abs(read(encode(colours)) - luma).max() <= 1
+    np.testing.assert_array_equal(read(encode(greys), COLOUR), np.repeat(greys.reshape(-1), 3))
 
 
 def test_colours_below_alpha_zero_are_kept_as_they_are() -> None:
     colours = noise(3, 4, 4)
     colours[..., 3] = 0
-    read = pixels(open_picture(encode(colours), COLOUR, "image"), COLOUR)
-    np.testing.assert_array_equal(read.reshape(3, 4, 3), colours[..., :3])
+    np.testing.assert_array_equal(read(encode(colours), COLOUR), colours[..., :3].reshape(-1))
 
 
-@pytest.mark.parametrize("mode", ["1", "P"])
-def test_few_colours_are_read_too(mode: str) -> None:
-    black_and_white = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
-    file = saved(Image.fromarray(black_and_white).convert(mode))
-    np.testing.assert_array_equal(pixels(open_picture(file, GREY, "image"), GREY), black_and_white.reshape(-1))
-
-
-def test_a_transparent_palette_colour_is_alpha() -> None:
-    picture = Image.fromarray(np.where(IMAGE > 127, 1, 0).astype(np.uint8), "P")
+def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:
+    bright = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
+    for mode in ("1", "P"):
+        np.testing.assert_array_equal(read(saved(Image.fromarray(bright).convert(mode))), bright.reshape(-1))
+    picture = Image.fromarray(bright // 255, "P")
     picture.putpalette([9, 9, 9, 200, 200, 200])
     opened = open_picture(saved(picture, transparency=0), GREY, "mask")
     np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
 
 
-def read(file: bytes) -> np.ndarray | InvalidInput:
-    """The bytes of a grey picture, or why there are none."""
+def read(file: bytes, config: ModelConfig = GREY) -> np.ndarray | InvalidInput:
+    """The bytes of a picture, or why there are none."""
     try:
-        return pixels(open_picture(file, GREY, "image"), GREY)
+        return pixels(open_picture(file, config, "image"), config)
     except InvalidInput as refusal:
         return refusal
 

@@ -16,17 +16,18 @@ def test_state_bytes_are_those_of_a_state(name: str) -> None:
     assert precision(name).state_bytes(CONFIG) == state.s.nbytes + state.z.nbytes
 
 
-def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="unknown precision 'int4'; known: exact, int8, float16-state"):
-        precision("int4")
-
-
-@pytest.mark.parametrize("backend", [None, "cpu", "eager"])
-def test_states_in_float16_need_a_gpu(backend: str | None) -> None:
-    with pytest.raises(ValueError, match="precision 'float16-state' needs a GPU"):
-        choose(small_models.model(CONFIG), precision_name="float16-state", backend=backend)
-
-
-def test_int8_needs_the_native_step() -> None:
-    with pytest.raises(ValueError, match="precision 'int8' needs the native step, on a CPU"):
-        choose(small_models.model(CONFIG), precision_name="int8", backend="eager")
+@pytest.mark.parametrize(
+    ("name", "backend", "sentence"),
+    [
+        ("int4", None, "unknown precision 'int4'; known: exact, int8, float16-state"),
+        ("float16-state", None, "precision 'float16-state' needs a GPU"),
+        ("float16-state", "cpu", "precision 'float16-state' needs a GPU"),
+        ("float16-state", "eager", "precision 'float16-state' needs a GPU"),
+        ("int8", "eager", "precision 'int8' needs the native step, on a CPU"),
+    ],
+)
+def test_a_precision_that_is_unknown_or_cannot_run_here_is_refused(
+    name: str, backend: str | None, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        choose(small_models.model(CONFIG), precision_name=name, backend=backend)

@@ -27,24 +27,13 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "zoo"
 
 
-def test_names_begin_with_the_default(shelf: Path) -> None:
+def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(shelf: Path, tmp_path: Path) -> None:
     assert zoo.names() == [zoo.DEFAULT, "another"]
-
-
-def test_a_shipped_model_by_its_name(shelf: Path) -> None:
     assert zoo.find("another") == shelf / "another"
-
-
-def test_a_directory_by_its_path(shelf: Path, tmp_path: Path) -> None:
-    save_model(small_models.model(small_models.config()), tmp_path / "mine")
+    (tmp_path / "mine").mkdir()
     assert zoo.find(str(tmp_path / "mine")) == tmp_path / "mine"
-
-
-def test_a_directory_without_a_model_is_for_its_loader_to_refuse(shelf: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    found = zoo.find(str(tmp_path / "empty"))
     with pytest.raises(ModelDirectoryError, match=r"config\.json is missing"):
-        load_model(found)
+        load_model(tmp_path / "mine")
 
 
 @pytest.mark.parametrize("name", ["mnits", "no/such/path", "/no/such/path"])
@@ -55,20 +44,19 @@ def test_an_unknown_name_lists_the_shipped_ones(shelf: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", zoo.names())
-def test_every_shipped_model_is_the_one_that_its_card_describes(name: str) -> None:
+def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_its_data(name: str) -> None:
+    """It needs about as many bits for the samples on its card as for test images; untrained weights need 8."""
     directory = zoo.find(name)
-    model, card = load_model(directory), (directory / "README.md").read_text()
+    model, card, tested = (
+        load_model(directory),
+        (directory / "README.md").read_text(),
+        model_dir.tested_bits_per_dim(directory),
+    )
     assert f"{model.parameter_count:,} parameters" in card
     assert f"state {model.config.state_bytes_per_image:,} bytes an image" in card
     assert f"float16, {model_dir.weight_bytes(directory) / 1e6:.1f} MB" in card
-    assert f"**{model_dir.tested_bits_per_dim(directory):.3f} +- " in card
-
-
-@pytest.mark.parametrize("name", zoo.names())
-def test_every_shipped_model_has_learned_its_data(name: str) -> None:
-    """It needs about as many bits for the samples on its card as for test images; untrained weights need 8."""
-    model, tested = load_model(zoo.find(name)), model_dir.tested_bits_per_dim(zoo.find(name))
+    assert f"**{tested:.3f} +- " in card
     height, width = model.config.height, model.config.width
-    row = np.asarray(Image.open(zoo.find(name) / "samples.png"))[:height]
+    row = np.asarray(Image.open(directory / "samples.png"))[:height]
     samples = np.stack([row[:, left : left + width].reshape(-1) for left in range(0, 4 * width, width)])
     assert bits(model, torch.from_numpy(samples)).mean().item() == pytest.approx(tested, abs=1)

@@ -1,26 +1,22 @@
 """scanline complete: several completions of an occluded picture."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.inputs import check_temperature, checked_seed
+from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
-
-if TYPE_CHECKING:
-    from scanline.model.config import ModelConfig
 
 
 def complete(
     picture: Annotated[Path, typer.Argument(help="A picture of the model's image size.")],
     keep_rows: Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")] = None,
     mask: Annotated[
-        Path | None,
-        typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere."),
+        Path | None, typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
     out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
@@ -37,15 +33,24 @@ def complete(
     from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
-    from scanline.model.pictures import SHEETS, check_out, save_images
+    from scanline.model.pictures import SHEETS, check_out, read_completion, save_images
     from scanline.server.cli.sampling import paint_with_bar, print_summary
 
+    if keep_rows is not None and mask is not None:
+        raise ValueError("--keep-rows and --mask exclude each other; give one of them")
     check_temperature(temperature)
     check_out(out)
     seed = checked_seed(seed)
     network = load_model(zoo.find(model), resolve_device(device))
     config = network.config
-    original, known = _read(picture, keep_rows, mask, config)
+    try:
+        original, known = read_completion(picture, keep_rows, mask, config)
+    except InvalidInput as error:
+        if error.code != "missing_parameter":
+            raise
+        raise ValueError(
+            "give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted"
+        ) from None
     painted = paint_with_bar(network, n, seed, temperature, original, known, precision)
     images = painted.images
     if out.suffix.lower() in SHEETS:
@@ -53,22 +58,3 @@ def complete(
         images = np.concatenate((occluded[None], images, original[None]))
     save_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json)
-
-
-def _read(
-    picture: Path, keep_rows: int | None, mask: Path | None, config: "ModelConfig"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the picture's bytes [N] uint8 and which of them are known, [N] bool."""
-    from scanline.model.pictures import known_by_picture, known_rows
-    from scanline.server.cli.sampling import read_picture
-
-    if keep_rows is not None and mask is not None:
-        raise ValueError("--keep-rows and --mask exclude each other; give one of them")
-    opened, original = read_picture(picture, config)
-    if keep_rows is not None:
-        return original, known_rows(keep_rows, config)
-    if mask is not None:
-        return original, known_by_picture(read_picture(mask, config)[0], config, str(mask))
-    if opened.has_transparency_data:
-        return original, known_by_picture(opened, config, str(picture))
-    raise ValueError("give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted")

@@ -20,11 +20,12 @@ def score(
     """Print the bits per dimension of each picture."""
     from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model
+    from scanline.model.pictures import open_picture, pixels
     from scanline.model.sampling.generator import Generator
-    from scanline.server.cli.sampling import read_picture
 
     network = load_model(zoo.find(model), resolve_device(device))
-    images = np.stack([read_picture(path, network.config)[1] for path in pictures])
+    config = network.config
+    images = np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
     generator = Generator(network, 1)
     each = generator.score(images).mean(axis=1).tolist()
     generator.close()

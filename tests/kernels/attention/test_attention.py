@@ -11,25 +11,14 @@ NAMES = ("y", "s", "z")
 WIDTHS = [(8, 5), (5, 8), (1, 1), (32, 32)]
 
 
-def doubled(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(tensor.double() for tensor in tensors)
-
-
 @pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("length", SIZES)
-def test_agrees_with_the_reference_from_zero(length: int, widths: tuple[int, int]) -> None:
-    inputs = sequence(length, *widths)
-    references = reference.causal_linear_attention(*doubled(inputs))
-    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
-        assert_close(name, expected, result)
-
-
-@pytest.mark.parametrize("length", SIZES)
-def test_agrees_with_the_reference_from_a_given_state(length: int) -> None:
-    inputs = *sequence(length), *state()
-    references = reference.causal_linear_attention(*doubled(inputs))
-    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
-        assert_close(name, expected, result)
+def test_agrees_with_the_reference_from_zero_and_from_a_given_state(length: int, widths: tuple[int, int]) -> None:
+    for given in ((), state(*widths)):
+        inputs = (*sequence(length, *widths), *given)
+        references = reference.causal_linear_attention(*(tensor.double() for tensor in inputs))
+        for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
+            assert_close(name, expected, result)
 
 
 @pytest.mark.parametrize("cut", [1, 63, 64, 65, 129])
@@ -43,19 +32,14 @@ def test_whole_is_split_and_resumed(cut: int) -> None:
         assert_close(name, expected, result)
 
 
-def test_later_positions_change_nothing_before_them() -> None:
-    q, k, v = sequence(130)
-    before, _, _ = causal_linear_attention(q, k, v)
-    k[:, :, 100:], v[:, :, 100:] = 9.0, -9.0
-    after, _, _ = causal_linear_attention(q, k, v)
-    assert torch.equal(before[:, :, :100], after[:, :, :100])
-
-
-def test_arguments_are_not_changed() -> None:
-    inputs = *sequence(65), *state()
+def test_arguments_are_not_changed_and_later_positions_change_nothing_before_them() -> None:
+    q, k, v, *given = inputs = *sequence(130), *state()
     copies = [x.clone() for x in inputs]
-    causal_linear_attention(*inputs)
+    before, _, _ = causal_linear_attention(*inputs)
     assert all(map(torch.equal, inputs, copies))
+    k[:, :, 100:], v[:, :, 100:] = 9.0, -9.0
+    after, _, _ = causal_linear_attention(q, k, v, *given)
+    assert torch.equal(before[:, :, :100], after[:, :, :100])
 
 
 def test_keys_of_zero_give_zeros_and_no_nan() -> None:

@@ -5,15 +5,8 @@ import torch
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from tests.support.close import assert_close
+from tests.support.gradients import gradients
 from tests.support.heads import SIZES, sequence, state
-
-
-def gradients(attention, inputs, given, weights) -> torch.Tensor:
-    """Of sum(y * weights) with respect to phi(q), phi(k) and v, in one vector: a query alone with its key
-    has the gradient zero, so that there is no size but the others' to measure its rounding by."""
-    leaves = [x.clone().requires_grad_() for x in inputs]
-    y, _, _ = attention(*leaves, *given)
-    return torch.cat([x.flatten() for x in torch.autograd.grad((y * weights).sum(), leaves)])
 
 
 @pytest.mark.parametrize("continued", [False, True])
@@ -29,13 +22,8 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, con
 
 
 @pytest.mark.parametrize("length", [3, 66])
-def test_gradients_agree_with_finite_differences(length: int) -> None:
+def test_gradients_agree_with_finite_differences_and_the_returned_state_carries_none(length: int) -> None:
     inputs = [x.requires_grad_() for x in sequence(length, 3, 2, torch.float64, batch=1)]
     given = state(3, 2, torch.float64, batch=1)
     assert torch.autograd.gradcheck(lambda *x: causal_linear_attention(*x, *given)[0], inputs, fast_mode=True)
-
-
-def test_the_returned_state_carries_no_gradient() -> None:
-    _, s, z = causal_linear_attention(*(x.requires_grad_() for x in sequence(65)))
-    assert not s.requires_grad
-    assert not z.requires_grad
+    assert not any(x.requires_grad for x in causal_linear_attention(*inputs)[1:])

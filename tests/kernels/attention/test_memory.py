@@ -36,13 +36,10 @@ def stored(length: int) -> dict[int, int]:
     return {address: storage.nbytes() for address, storage in storages.items()}
 
 
-def test_nothing_of_n_c_m_elements_is_stored() -> None:
-    assert max(stored(256).values()) < 4 * 256 * WIDTH * WIDTH
-
-
-def test_stored_bytes_grow_linearly() -> None:
-    short, middle, long = (sum(stored(length).values()) for length in (256, 512, 1024))
-    assert long - middle == 2 * (middle - short)
+def test_stored_bytes_grow_linearly_and_none_of_the_storages_has_n_c_m_elements() -> None:
+    short, middle, long = (stored(length) for length in (256, 512, 1024))
+    assert max(short.values()) < 4 * 256 * WIDTH * WIDTH
+    assert sum(long.values()) - sum(middle.values()) == 2 * (sum(middle.values()) - sum(short.values()))
 
 
 def test_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> None:

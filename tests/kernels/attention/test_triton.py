@@ -7,8 +7,8 @@ from tests.support.gpu import DEVICE, NARROW, there  # isort: skip
 
 from scanline.kernels.attention import reference
 from scanline.kernels.attention.triton import causal_linear_attention
-from tests.kernels.attention.test_gradients import gradients
 from tests.support.close import assert_close
+from tests.support.gradients import gradients
 from tests.support.heads import sequence, state
 
 NAMES = ("y", "s", "z")
@@ -21,37 +21,24 @@ def doubled(tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("continued", [False, True])
 @pytest.mark.parametrize(("length", "widths"), CASES)
-def test_agrees_with_the_reference(length: int, widths: tuple[int, int], continued: bool) -> None:
-    inputs = there(*sequence(length, *widths), *(state(*widths) if continued else ()))
-    references = reference.causal_linear_attention(*doubled(inputs))
-    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
-        assert_close(name, expected, result)
-
-
-@pytest.mark.parametrize("continued", [False, True])
-@pytest.mark.parametrize(("length", "widths"), CASES)
-def test_gradients_agree_with_float64_autograd_of_the_reference(
-    length: int, widths: tuple[int, int], continued: bool
-) -> None:
+def test_results_and_gradients_agree_with_the_reference(length: int, widths: tuple[int, int], continued: bool) -> None:
     inputs, given = there(*sequence(length, *widths)), there(*state(*widths)) if continued else ()
+    references = reference.causal_linear_attention(*doubled(inputs), *doubled(given))
+    for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs, *given), strict=True):
+        assert_close(name, expected, result)
     weights = torch.randn_like(inputs[2])
     expected = gradients(reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double())
     assert_close("phi_q, phi_k, v", expected, gradients(causal_linear_attention, inputs, given, weights))
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(dtype: torch.dtype) -> None:
+def test_narrow_inputs_give_narrow_outputs_and_gradients_and_a_float32_state(dtype: torch.dtype) -> None:
     inputs = there(*sequence(65, 32, 32, dtype))
     references = reference.causal_linear_attention(*doubled(inputs))
     results = causal_linear_attention(*inputs)
     assert [x.dtype for x in results] == [dtype, torch.float32, torch.float32]
     for name, expected, result in zip(NAMES, references, results, strict=True):
         assert_close(name, expected, result, 16 * torch.finfo(dtype).eps)
-
-
-@pytest.mark.parametrize("dtype", NARROW)
-def test_gradients_of_narrow_inputs(dtype: torch.dtype) -> None:
-    inputs = there(*sequence(65, 32, 32, dtype))
     weights = torch.randn_like(inputs[2])
     expected = gradients(reference.causal_linear_attention, doubled(inputs), (), weights.double())
     ours = gradients(causal_linear_attention, inputs, (), weights)

@@ -32,8 +32,8 @@ def test_candidates_are_left_above_plane_and_zero(channels: int) -> None:
             if channel:
                 expected = value(image, *at, channel - 1) - four(image, *at, channel - 1)
             one = torch.ones(1)  # so that four zeros have a size to differ by
-            assert_close(f"value of {place}", torch.cat((four(image, *at, channel), one)),
-                         torch.cat((values[b, place], one)))  # fmt: skip
+            found = torch.cat((values[b, place], one))
+            assert_close(f"value of {place}", torch.cat((four(image, *at, channel), one)), found)
             if errors is not None:
                 assert_close(f"errors by {place}", torch.cat((expected, one)), torch.cat((errors[b, place], one)))
 

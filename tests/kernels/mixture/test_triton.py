@@ -105,25 +105,21 @@ def test_rows_that_were_not_chosen_stay_as_they_are() -> None:
     assert all(torch.equal(before[name][idle], after[name][idle]) for name in before)
 
 
-def test_small_costs_of_wide_scales_are_not_lost() -> None:
-    """The middle of one very wide component, where the two ends of a bin differ in their last bits only."""
-    parameters = torch.tensor([[0.0, 0.0, 8.0]])
+@pytest.mark.parametrize(
+    ("byte", "mean", "raw", "cost"),
+    [
+        # the middle of one very wide component, where the two ends of a bin differ in their last bits only
+        (128, 0.0, 8.0, -math.log2(1 / 127.5 / math.e**8 / 4)),
+        # black where one component at white has the narrowest scale, floored at e^-7: its probability underflows, and
+        # log sigmoid(-x) is -x for an x as large
+        (0, 1.0, -60.0, (2 - 1 / 255) * math.e**7 / math.log(2)),
+    ],
+)
+def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, raw: float, cost: float) -> None:
     state = {name: tensor[:1].clone() for name, tensor in pool().items()}
-    state["known"][:], state["bits"][:] = True, 0
-    state["images"][:] = 128
-    sample(*there(parameters, torch.tensor([0])), **state, scale="exp")
-    edges = torch.sigmoid((torch.tensor([128.5, 127.5]).double() / 127.5 - 1) / math.e**8)
-    assert_close("bits", -(edges[0] - edges[1]).log2()[None], state["bits"].cpu())
-
-
-def test_the_cost_of_a_nearly_impossible_byte_is_exact_and_finite() -> None:
-    """Black where one component at white has the narrowest scale, floored at e^-7: its probability underflows."""
-    parameters = torch.tensor([[0.0, 1.0, -60.0]])
-    state = {name: tensor[:1].clone() for name, tensor in pool().items()}
-    state["known"][:], state["images"][:], state["bits"][:] = True, 0, 0
-    sample(*there(parameters, torch.tensor([0])), **state, scale="exp")
-    nats = (2 - 1 / 255) * math.e**7  # log sigmoid(-x) is -x for an x as large
-    assert_close("bits", torch.tensor([nats / math.log(2)]), state["bits"].cpu())
+    state["known"][:], state["images"][:], state["bits"][:] = True, byte, 0
+    sample(*there(torch.tensor([[0.0, mean, raw]]), torch.tensor([0])), **state, scale="exp")
+    assert_close("bits", torch.tensor([cost]), state["bits"].cpu())
 
 
 def test_an_unknown_scale_is_refused() -> None:

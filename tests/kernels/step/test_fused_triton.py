@@ -80,12 +80,9 @@ def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dty
     assert_close("s", expected_s, s[slots[live]], torch.finfo(state_dtype).eps * 4)
 
 
-def test_an_unknown_feature_map_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"unknown feature map 'relu'"):
-        fused_recurrent_step(*inputs(1, 8, 5), feature_map="relu")
-
-
-def test_shapes_that_do_not_fit_are_refused() -> None:
+def test_an_unknown_feature_map_and_shapes_that_do_not_fit_are_refused() -> None:
     projected, s, z, slots = inputs(5, 8, 5)
+    with pytest.raises(ValueError, match=r"unknown feature map 'relu'"):
+        fused_recurrent_step(projected, s, z, slots, feature_map="relu")
     with pytest.raises(ValueError, match="do not fit"):
         fused_recurrent_step(projected[:, 1:].contiguous(), s, z, slots)

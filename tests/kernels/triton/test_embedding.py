@@ -37,7 +37,7 @@ def test_vectors_are_rows_of_tables(concat: bool) -> None:
     assert_close("x", expected, x)
 
 
-def test_places_may_begin_after_the_first_byte() -> None:
+def test_places_may_begin_after_the_first_byte_and_other_shapes_are_refused() -> None:
     slots, images, position, offsets, values, places = inputs()
     position[0] = 1  # no image is at byte 0, which has no place below
     x, later = (torch.empty(5, WIDTH, device=DEVICE) for _ in range(2))
@@ -47,9 +47,5 @@ def test_places_may_begin_after_the_first_byte() -> None:
     live = active >= 0
     assert live.sum() == 3
     assert torch.equal(x[live], later[live])
-
-
-def test_shapes_that_do_not_fit_are_refused() -> None:
-    slots, images, position, offsets, values, places = inputs()
     with pytest.raises(ValueError, match="do not fit"):
-        embed(slots, images, position, offsets, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), slots.clone())
+        embed(slots, images, position, offsets, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), active)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -106,9 +107,12 @@ def test_prefilled_bytes_leave_the_state_of_forced_ones_bit_for_bit(variant: str
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_weights_in_float16_compute_what_those_in_float32_do(isa: str) -> None:
+def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float32_do(isa: str) -> None:
     config = small_models.config(**SIZES["the paper's heads"])
-    stored = small_models.model(config).half().float()
+    model = small_models.model(config)
+    assert "weights float32" in CpuBackend(model).name
+    stored = model.half().float()
+    assert "weights float16" in CpuBackend(stored).name
     images = torch.from_numpy(small_models.images(config, 2))
     results = []
     for weights in ("float16", "float32"):
@@ -117,12 +121,6 @@ def test_weights_in_float16_compute_what_those_in_float32_do(isa: str) -> None:
         results.append((*backend.read_parameters(images, state, config.bytes), state.s))
         backend.close()
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
-
-
-def test_weights_that_fit_float16_are_stored_so_and_others_in_float32() -> None:
-    model = small_models.model(small_models.config())
-    assert "weights float32" in CpuBackend(model).name
-    assert "weights float16" in CpuBackend(model.half().float()).name
 
 
 @pytest.mark.skipif(INT8, reason="this processor has AVX-512 VNNI")
@@ -143,12 +141,9 @@ def test_int8_costs_little() -> None:
 def test_it_draws_what_torch_draws(variant: str) -> None:
     """The same random numbers through the same mixture; rounding may tip a byte here and there."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
-    drawn = [
-        torch.from_numpy(paint(model, 60, seed=5, temperature=0.8, backend=name).images) for name in ("cpu", "eager")
-    ]
+    native, eager = (paint(model, 60, seed=5, temperature=0.8, backend=name).images for name in ("cpu", "eager"))
     first = model.config.first
-    same = (drawn[0][:, : first + 4] == drawn[1][:, : first + 4]).double().mean()
-    assert same > 0.99
+    assert (native[:, : first + 4] == eager[:, : first + 4]).mean() > 0.99
 
 
 @pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 6), (20, 5)])
@@ -160,14 +155,16 @@ def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
         backend.read(torch.zeros(1, length, dtype=torch.uint8), state, stop)
 
 
-def test_an_instruction_set_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot run 'avx9'; it can run .*portable"):
-        CpuBackend(small_models.model(small_models.config()), isa="avx9")
-
-
-def test_float16_states_are_refused() -> None:
-    with pytest.raises(ValueError, match="precision 'float16-state' needs a GPU"):
-        CpuBackend(small_models.model(small_models.config()), precision=PRECISIONS["float16-state"])
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"isa": "avx9"}, r"cannot run 'avx9'; it can run .*portable"),
+        ({"precision": PRECISIONS["float16-state"]}, "precision 'float16-state' needs a GPU"),
+    ],
+)
+def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        CpuBackend(small_models.model(small_models.config()), **options)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +177,7 @@ def test_float16_states_are_refused() -> None:
     ],
     ids=["one too few", "none", "one too many", "one too short"],
 )
-def test_tensors_that_do_not_fit_the_shape_are_refused(
-    change: Callable[[list[torch.Tensor]], list[torch.Tensor]],
-) -> None:
+def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
     model = small_models.model(small_models.config())
     with pytest.raises(ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"):
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))

@@ -142,23 +142,19 @@ def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
-def test_warming_up_prepares_every_size_that_the_slots_can_fill(slots: int, sizes: list[int]) -> None:
-    backend = CudaBackend(small_models.model(TINY).to(DEVICE), sizes=(1, 4, 8))
-    backend.warm_up(SlotPool.empty(TINY, slots, DEVICE))
-    assert sorted(backend.graphs) == sizes
-
-
-def test_warming_up_changes_no_byte() -> None:
+def test_warming_up_prepares_every_size_that_the_slots_can_fill_and_changes_no_byte(
+    slots: int, sizes: list[int]
+) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    cold, warm = (SlotPool.empty(TINY, 3, DEVICE) for _ in range(2))
-    for slots in (cold, warm):
-        backend = CudaBackend(model, sizes=(1, 4))
-        if slots is warm:
-            backend.warm_up(slots)
-        for slot in range(3):
-            place(slots, slot, 0, slot)
-        backend.advance(slots, TINY.bytes)
-    assert torch.equal(cold.images, warm.images)
+    cold, warm = (CudaBackend(model, sizes=(1, 4, 8)) for _ in range(2))
+    pools = [SlotPool.empty(TINY, slots, DEVICE) for _ in range(2)]
+    warm.warm_up(pools[1])
+    assert sorted(warm.graphs) == sizes
+    for backend, pool in zip((cold, warm), pools, strict=True):
+        for slot in range(slots):
+            place(pool, slot, 0, slot)
+        backend.advance(pool, TINY.bytes)
+    assert torch.equal(pools[0].images, pools[1].images)
 
 
 @pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")

@@ -25,8 +25,8 @@ def commit_of_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | No
     return machine.facts()["commit"]
 
 
-def test_the_commit_of_a_clone_is_named_and_marked_when_files_differ(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_commit_is_that_of_our_own_clone_and_marked_when_files_differ(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     head = subprocess.run(["git", "-C", str(repository), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     commit = commit_of_package(repository, monkeypatch)
@@ -34,14 +34,8 @@ def test_the_commit_of_a_clone_is_named_and_marked_when_files_differ(
     assert head.startswith(commit)
     (repository / "file").write_text("two")
     assert commit_of_package(repository, monkeypatch) == f"{commit}-dirty"
-
-
-def test_the_commit_of_another_repository_is_not_ours(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert commit_of_package(repository / "inside", monkeypatch) is None
-
-
-def test_there_is_no_commit_outside_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert commit_of_package(tmp_path, monkeypatch) is None
+    for elsewhere in (repository / "inside", tmp_path_factory.mktemp("outside")):
+        assert commit_of_package(elsewhere, monkeypatch) is None
 
 
 @pytest.mark.parametrize(("share", "warned"), [(None, False), (0.05, False), (0.2, True)])

@@ -11,19 +11,16 @@ from tests.support import small_models
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "anchored colour"])
-def test_products_are_those_of_the_network(variant: str) -> None:
+def test_products_are_those_of_the_network_and_their_flop_two_for_each_weight(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
+    monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     assert sorted(product_shapes(model.config)) == sorted((part.in_features, part.out_features) for part in linear)
-
-
-def test_the_flop_of_a_byte_are_two_for_each_weight_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
-    monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
-    model = small_models.model(small_models.config())
     ceilings = measure.measure_ceilings(model.config, [3], "cpu", seconds=0.0)
-    weights = sum(part.weight.numel() for part in model.modules() if isinstance(part, nn.Linear))
-    assert ceilings.flop_per_byte == 2 * weights
+    assert ceilings.flop_per_byte == 2 * sum(part.weight.numel() for part in linear)
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
 
 
@@ -34,30 +31,16 @@ def test_the_fastest_number_of_rows_is_the_matrix_rate() -> None:
     assert ceilings.against_torch_matmul(48) == pytest.approx(1.5)
 
 
-@pytest.fixture
-def ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock by which every call takes ten seconds."""
-    clock = itertools.count(step=10.0)
+def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which every call takes ten seconds."""
+    clock, calls = itertools.count(step=10.0), []
     monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
-
-
-@pytest.mark.usefixtures("ten_seconds")
-def test_rates_are_work_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "COPY_BYTES", 2**16)
     assert copy_rate(seconds=0.0) == 2 * 2**16 / 10.0  # read and written
     assert products_seconds([(3, 5), (5, 2)], 4, seconds=0.0) == 10.0
-
-
-@pytest.mark.usefixtures("ten_seconds")
-def test_the_first_call_and_preparation_are_not_timed() -> None:
-    calls: list[str] = []
     times = durations(lambda: calls.append("call"), 0.0, minimum_calls=2, prepare=lambda: calls.append("prepare"))
     assert times == [10.0, 10.0]
     assert calls == ["prepare", "call"] * 3
-
-
-@pytest.mark.usefixtures("ten_seconds")
-def test_calls_are_timed_until_the_seconds_are_spent() -> None:
     assert len(durations(lambda: None, 45.0)) == 5
 
 

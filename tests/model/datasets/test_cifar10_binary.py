@@ -24,10 +24,6 @@ def test_batches_in_order_with_channels_innermost(tmp_path: Path, folder: str) -
     write(tmp_path / folder)
     expected = np.concatenate([interleaved(planes(i)) for i in range(5)])
     np.testing.assert_array_equal(load("cifar10", tmp_path, "train"), expected)
-
-
-def test_the_test_split(tmp_path: Path) -> None:
-    write(tmp_path)
     np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
 
 
@@ -36,19 +32,14 @@ def test_gzipped(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9)))
 
 
+def third(data: bytes) -> Callable[[Path], object]:
+    return lambda directory: (directory / "data_batch_3.bin").write_bytes(data)
+
+
 WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a byte short": (
-        lambda d: (d / "data_batch_3.bin").write_bytes(binary(planes(2))[:-1]),
-        "data_batch_3.bin is truncated or wrong: 6145 bytes are not whole records of 3,073",
-    ),
-    "no bytes": (
-        lambda d: (d / "data_batch_3.bin").write_bytes(b""),
-        "data_batch_3.bin is truncated or wrong: 0 bytes",
-    ),
-    "wrong label": (
-        lambda d: (d / "data_batch_3.bin").write_bytes(binary(planes(2), label=10)),
-        "data_batch_3.bin is not CIFAR-10: a record has the label 10",
-    ),
+    "a byte short": (third(binary(planes(2))[:-1]), "data_batch_3.bin is truncated or wrong: 6145 bytes are not whole"),
+    "no bytes": (third(b""), "data_batch_3.bin is truncated or wrong: 0 bytes are not whole records of 3,073"),
+    "wrong label": (third(binary(planes(2), label=10)), "data_batch_3.bin is not CIFAR-10: a record has the label 10"),
     "missing batch": (lambda d: (d / "data_batch_3.bin").unlink(), "neither data_batch_3.bin nor data_batch_3.bin.gz"),
     "nothing": (lambda d: [path.unlink() for path in d.iterdir()], "has neither data_batch_1.bin nor"),
 }

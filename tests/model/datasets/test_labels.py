@@ -20,17 +20,15 @@ def idx(digits: np.ndarray = DIGITS, magic: int = 0x801, count: int | None = Non
     return struct.pack(">II", magic, len(digits) if count is None else count) + digits.tobytes()
 
 
-def test_mnist(tmp_path: Path) -> None:
+def test_mnist_plain_and_gzipped(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(idx())
-    np.testing.assert_array_equal(labels("mnist", tmp_path, "test", np.empty((5, 784))), DIGITS)
-
-
-def test_mnist_gzipped(tmp_path: Path) -> None:
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx()))
-    np.testing.assert_array_equal(labels("mnist", tmp_path, "train", np.empty((5, 784))), DIGITS)
+    for split in ("test", "train"):
+        np.testing.assert_array_equal(labels("mnist", tmp_path, split, np.empty((5, 784))), DIGITS)
 
 
-WRONG: dict[str, tuple[bytes, str]] = {
+WRONG: dict[str, tuple[bytes | None, str]] = {
+    "missing": (None, f"has neither {FILE} nor {FILE}.gz"),
     "no bytes": (b"", f"{FILE} is truncated: 0 bytes, less than an IDX header"),
     "images": (idx(magic=0x803), f"{FILE} is not an IDX file of labels: it begins with 00000803, not 00000801"),
     "a label short": (idx(count=6), f"{FILE} holds 5 labels, not the 6 that it announces"),
@@ -50,12 +48,9 @@ def refused(name: str, directory: Path, images: int, sentence: str) -> None:
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_file(tmp_path: Path, case: str) -> None:
     data, sentence = WRONG[case]
-    (tmp_path / FILE).write_bytes(data)
+    if data is not None:
+        (tmp_path / FILE).write_bytes(data)
     refused("mnist", tmp_path, 5, sentence)
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    refused("mnist", tmp_path, 5, f"has neither {FILE} nor {FILE}.gz")
 
 
 def test_cifar10_binary(tmp_path: Path) -> None:
@@ -66,17 +61,13 @@ def test_cifar10_binary(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("writer", [python_2, python_3])
-def test_cifar10_pickles(tmp_path: Path, writer: object) -> None:
-    assert callable(writer)
-    write_tar(tmp_path, {"test_batch": writer(planes(9, 3))})
+BYTES_KEYS = pickle.dumps({b"labels": [6, 6, 6], b"data": planes(9, 3)}, 2)
+
+
+@pytest.mark.parametrize("batch", [python_2(planes(9, 3)), python_3(planes(9, 3)), BYTES_KEYS], ids=["2", "3", "bytes"])
+def test_cifar10_pickles(tmp_path: Path, batch: bytes) -> None:
+    write_tar(tmp_path, {"test_batch": batch})
     np.testing.assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6])
-
-
-def test_cifar10_pickles_with_keys_of_bytes(tmp_path: Path) -> None:
-    batch = {b"labels": [1, 2], b"data": planes(9)}
-    write_tar(tmp_path, {"test_batch": pickle.dumps(batch, 2)})
-    np.testing.assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((2, 3072))), [1, 2])
 
 
 @pytest.mark.parametrize("wrong", [None, [1], [1, 10], [1, "2"], "12", [[1], [2]]])

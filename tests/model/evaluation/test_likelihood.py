@@ -13,21 +13,14 @@ from tests.support import small_models
 from tests.support.close import assert_close
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize("variant", small_models.VARIANTS)
-def test_bits_of_painted_images_are_the_generators(variant: str, temperature: float) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
-    painted = paint(model, 6, seed=2, temperature=temperature)
-    scored = bits(model, torch.from_numpy(painted.images)).mean(dim=1)
-    assert_close("bits per dimension", scored, torch.from_numpy(painted.bits_per_dim))
-
-
-def test_bits_of_a_completion_count_its_known_bytes_too() -> None:
-    config = small_models.config()
-    model, mask = small_models.model(config), np.arange(config.bytes) < 10
-    painted = paint(model, 4, seed=2, known=small_models.images(config, 1)[0], mask=mask)
-    scored = bits(model, torch.from_numpy(painted.images)).mean(dim=1)
-    assert_close("bits per dimension", scored, torch.from_numpy(painted.bits_per_dim))
+def test_bits_are_those_that_painting_counted_known_bytes_included(variant: str) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    model, known, mask = small_models.model(config), small_models.images(config, 1)[0], np.arange(config.bytes) < 10
+    for options in ({}, {"temperature": 0.6}, {"known": known, "mask": mask}):
+        painted = paint(model, 6, seed=2, **options)
+        scored = bits(model, torch.from_numpy(painted.images)).mean(dim=1)
+        assert_close("bits per dimension", scored, torch.from_numpy(painted.bits_per_dim))
 
 
 def test_first_byte_costs_what_the_histogram_says() -> None:
@@ -35,30 +28,19 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
     images = torch.from_numpy(small_models.images(model.config, 3))
     expected = [-np.log2(small_models.HISTOGRAM[value]) for value in images[:, 0].tolist()]
     assert_close("bits", torch.tensor(expected), bits(model, images)[:, 0])
+    certain = small_models.config(start_token=False, first_byte_histogram=(1.0,) + (0.0,) * 255)
+    assert bits(small_models.model(certain), torch.ones(1, 20, dtype=torch.uint8))[0, 0].isinf()
 
 
-def test_a_first_byte_that_the_histogram_rules_out_costs_infinitely_much() -> None:
-    certain = (1.0,) + (0.0,) * 255
-    model = small_models.model(small_models.config(start_token=False, first_byte_histogram=certain))
-    image = torch.ones(1, model.config.bytes, dtype=torch.uint8)
-    assert bits(model, image)[0, 0].isinf()
-
-
-def test_the_generator_scores_an_image_as_the_parallel_view_does() -> None:
-    model = small_models.model(small_models.config())
-    image = small_models.images(model.config, 1)
-    generator = Generator(model, 1)
-    result = generator.score(image)[0]
-    generator.close()
-    assert_close("bits", bits(model, torch.from_numpy(image))[0], torch.from_numpy(result))
-
-
-def test_bits_per_dim_are_those_of_the_parallel_view_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backend_scores_as_the_parallel_view_does_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "BATCH", 3)
     model, done = small_models.model(small_models.config()), []
     images = small_models.images(model.config, 7)
+    expected, generator = bits(model, torch.from_numpy(images)), Generator(model, 1)
+    assert_close("bits", expected, torch.from_numpy(generator.score(images)))
+    generator.close()
     found = evaluate.bits_per_dim(model, images, progress=done.append)
-    assert_close("bits per dimension", bits(model, torch.from_numpy(images)).mean(dim=1), torch.from_numpy(found))
+    assert_close("bits per dimension", expected.mean(dim=1), torch.from_numpy(found))
     assert done == [3, 6, 7]
 
 

@@ -11,20 +11,16 @@ def noise(count: int, seed: int, size: int = 30) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (count, size), np.uint8)
 
 
-def plain(images: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """[n, m] root mean square differences."""
-    found: np.ndarray = np.sqrt(np.square(images[:, None].astype(float) - pool[None]).mean(axis=2))
-    return found
-
-
 @pytest.mark.parametrize("block", [7, 64, 1000])
 def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(neighbours, "BLOCK", block)
-    images, pool = noise(20, 0), noise(100, 1)
-    found = nearest(images, pool, 4)
-    distances = plain(images, pool)
+    images, pool, seen = noise(20, 0), noise(100, 1), []
+    found = nearest(images, pool, 4, progress=seen.append)
+    distances = np.sqrt(np.square(images[:, None].astype(float) - pool[None]).mean(axis=2))
     np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :4])
     np.testing.assert_allclose(np.take_along_axis(distances, found.indices, axis=1), found.distances)
+    assert seen == [*range(block, 100, block), 100]
+    assert nearest(images, pool[:2], 5).indices.shape == (20, 2)
 
 
 def test_a_copy_is_at_distance_zero_and_first() -> None:
@@ -39,13 +35,3 @@ def test_neighbours_that_float32_cannot_distinguish_are_ordered_exactly() -> Non
     pool = np.zeros((4, 3072), np.uint8)
     pool[np.arange(4), 0] = [1, 3, 2, 0]  # squares near 2e8, apart by a few hundred
     assert nearest(image, pool, 4).indices.tolist() == [[1, 2, 0, 3]]
-
-
-def test_a_pool_smaller_than_what_is_asked_for_gives_what_it_has() -> None:
-    assert nearest(noise(3, 0), noise(2, 1), 5).indices.shape == (3, 2)
-
-
-def test_progress_ends_at_the_whole_pool() -> None:
-    seen: list[int] = []
-    nearest(noise(2, 0), noise(10, 1), 1, progress=seen.append)
-    assert seen[-1] == 10

@@ -78,16 +78,10 @@ def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparis
         ranks = np.arange(len(features))
         return Predictions(features, (ranks < wrong).astype(int), np.where(ranks < recognised, 0.91, 0.89))
 
-    samples = of(found.sample_predictions.features, 3, 0)
-    numbers = quality(
-        replace(found, sample_predictions=samples, test_predictions=of(found.test_predictions.features, 13, 4))
-    )
-    assert numbers["recognisable"] == {
-        "confidence": 0.9,
-        "samples": 3 / 60,
-        "test_images": 13 / 131,
-        "test_images_right": 9 / 13,
-    }
+    samples, tests = of(found.sample_predictions.features, 3, 0), of(found.test_predictions.features, 13, 4)
+    numbers = quality(replace(found, sample_predictions=samples, test_predictions=tests))
+    shares = {"samples": 3 / 60, "test_images": 13 / 131, "test_images_right": 9 / 13}
+    assert numbers["recognisable"] == {"confidence": 0.9, **shares}
     assert numbers["classes"]["test_images"][:2] == [127 / 131, 4 / 131]
 
 

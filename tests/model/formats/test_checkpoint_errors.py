@@ -52,10 +52,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda d: (d / "model.safetensors").unlink(), "model.safetensors is missing"),
     "broken JSON": (text("config.json", '{"format": 1,'), "config.json is not readable JSON"),
     "empty JSON": (text("config.json", ""), "config.json is not readable JSON"),
-    "JSON of another encoding": (
-        lambda d: (d / "config.json").write_bytes(b"\xff\xfe{"),
-        "config.json is not readable",
-    ),
+    "another encoding": (lambda d: (d / "config.json").write_bytes(b"\xff\xfe{"), "config.json is not readable"),
     "JSON nested too deep": (text("config.json", "[" * 100_000), "config.json is not readable JSON"),
     "a number too long": (text("config.json", '{"format": ' + "1" * 5000 + "}"), "config.json is not readable JSON"),
     "a list for an object": (text("config.json", "[1]"), "config.json must hold a JSON object"),
@@ -67,10 +64,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "newer format": (lambda d: config_file(d, format=2), "config.json: format 2 is newer than this program"),
     "wrong field": (lambda d: config_file(d, norm="mid"), "config.json: norm must be one of pre, post, not 'mid'"),
     "another size": (lambda d: config_file(d, feed_forward=21), "has shape [20], not [21] as config.json says"),
-    "more than any machine has": (
-        lambda d: config_file(d, feed_forward=10**12),
-        "config.json: feed_forward must be at",
-    ),
+    "more than any machine has": (lambda d: config_file(d, feed_forward=10**12), "feed_forward must be at most 65536"),
     "fewer layers": (lambda d: config_file(d, layers=1), "unexpected tensor 'layers.1."),
     "more layers": (lambda d: config_file(d, layers=3), "the weights lack the tensor 'layers.2."),
     "missing tensor": (weights(lambda w: w.pop("head.bias")), "the weights lack the tensor 'head.bias'"),
@@ -89,6 +83,10 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated data": (cut("model.safetensors", -1), "model.safetensors is not a readable safetensors file"),
     "no bytes": (cut("model.safetensors", 0), "model.safetensors is not a readable safetensors file"),
     "not safetensors": (text("model.safetensors", "hello " * 99), "model.safetensors is not a readable safetensors"),
+    "index of another configuration": (
+        index({"metadata": {"config": {"format": 1}}, "weight_map": {"head.bias": "model.safetensors"}}),
+        "missing key 'height'",
+    ),
     "index of nothing": (index({}), "index.json: it has no weight_map"),
     "index of a list": (index({"weight_map": ["a"]}), "index.json: it has no weight_map"),
     "broken index": (text("model.safetensors.index.json", "{"), "index.json is not readable JSON"),
@@ -145,11 +143,3 @@ def test_what_config_json_claims_takes_no_memory_before_the_weights_are_seen(goo
     with pytest.raises(ModelDirectoryError, match=r"has shape \[5, 12\], not \[5, 65536\]"):
         load_model(directory)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
-
-
-def test_an_index_that_carries_no_configuration_of_a_model_is_refused(good: Path, tmp_path: Path) -> None:
-    directory = tmp_path / "model"
-    shutil.copytree(good, directory)
-    index({"metadata": {"config": {"format": 1}}, "weight_map": {"head.bias": "model.safetensors"}})(directory)
-    with pytest.raises(ModelDirectoryError, match=r"missing key 'height'"):
-        load_model(directory)

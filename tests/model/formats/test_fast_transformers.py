@@ -121,15 +121,12 @@ def test_their_own_network_gives_the_same_parameters() -> None:
     assert_close("parameters", expected, from_state(state).parallel(images))
 
 
-def test_mnists_first_byte_is_zero_and_cifars_comes_from_the_data() -> None:
-    assert from_state(written()).config.first_byte_histogram == (1.0,) + (0.0,) * 255
+def test_mnists_first_byte_is_zero_cifars_comes_from_the_data_and_the_scale_is_recorded() -> None:
+    config = from_state(written()).config
+    assert (config.first_byte_histogram, config.scale) == ((1.0,) + (0.0,) * 255, "exp")
+    assert from_state(written(), scale="elu").config.scale == "elu"
     with pytest.raises(ForeignCheckpointError, match="give --data to count its histogram"):
         from_state(written(3072, layers=1))
-
-
-def test_the_scale_is_recorded() -> None:
-    assert from_state(written()).config.scale == "exp"
-    assert from_state(written(), scale="elu").config.scale == "elu"
 
 
 def test_there_and_back_is_exact(tmp_path: Path) -> None:

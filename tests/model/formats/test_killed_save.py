@@ -11,27 +11,24 @@ from pathlib import Path
 import pytest
 import torch
 
+from scanline.model.atomic import write_atomically
 from scanline.model.formats import checkpoint
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import weight_files
 from scanline.model.network.transformer import Transformer
-from tests.model.formats.test_checkpoint import assert_same_weights, files
 from tests.support import small_models
+from tests.support.saved_models import assert_same_weights, files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 LARGE, TINY = small_models.config(), small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4)
+OTHER = small_models.config(layers=1, heads=1, value_width=2)
 CHANGES = {  # label: the old model's configuration and dtype, the new one's; LARGE in float32 has three shards
     "one file": (TINY, torch.float16, TINY, torch.float16),
     "shards": (LARGE, torch.float32, LARGE, torch.float32),
     "one file to shards": (TINY, torch.float16, LARGE, torch.float32),
     "shards to one file": (LARGE, torch.float32, TINY, torch.float16),
-    "one file of another model": (
-        TINY,
-        torch.float16,
-        small_models.config(layers=1, heads=1, value_width=2),
-        torch.float16,
-    ),
+    "one file of another model": (TINY, torch.float16, OTHER, torch.float16),
     "shards of another model": (LARGE, torch.float32, small_models.config(layers=3), torch.float32),
 }
 STEPS = 60  # more than any save has
@@ -62,6 +59,36 @@ def killed_at(step: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(watch)
+
+
+def full_disk(tensors: object, path: Path) -> None:
+    path.write_bytes(b"half of it")
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_old_model_and_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(small_models.model(TINY), tmp_path / "old")
+    before = load_model(tmp_path / "old")
+    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    for directory, left in (("old", ["config.json", "model.safetensors"]), ("new", [])):
+        with pytest.raises(OSError, match="No space left"):
+            save_model(small_models.model(TINY, seed=1), tmp_path / directory)
+        assert files(tmp_path / directory) == left
+    assert_same_weights(before.state_dict(), load_model(tmp_path / "old").state_dict())
+
+
+def test_a_writer_killed_in_mid_file_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write_and_die(temporary: Path) -> None:
+        temporary.write_text("half of the n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(lambda: write_atomically(path, write_and_die)) == -signal.SIGKILL
+    assert path.read_text() == "old"
 
 
 def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
@@ -103,18 +130,12 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
     assert seen == sorted(seen), "one step, and no other, makes the old model the new one"
 
 
-def test_no_shard_of_an_old_save_stays(tmp_path: Path) -> None:
-    save_model(small_models.model(LARGE), tmp_path, torch.float32)
-    save_model(small_models.model(LARGE, seed=1), tmp_path, torch.float32)
-    expected = set(weight_files(tmp_path))
-    assert set(files(tmp_path)) - {"config.json", "model.safetensors.index.json"} == expected
-    save_model(small_models.model(TINY), tmp_path)
-    assert files(tmp_path) == ["config.json", "model.safetensors"]
-
-
-def test_other_files_of_the_directory_stay(tmp_path: Path) -> None:
-    for name in ("README.md", "model-card.safetensors", "loss.csv"):
+def test_no_shard_of_an_old_save_stays_but_all_other_files_do(tmp_path: Path) -> None:
+    others = {"README.md", "model-card.safetensors", "loss.csv", "config.json"}
+    for name in others:
         (tmp_path / name).write_text("ours")
     save_model(small_models.model(LARGE), tmp_path, torch.float32)
+    save_model(small_models.model(LARGE, seed=1), tmp_path, torch.float32)
+    assert set(files(tmp_path)) == {*others, "model.safetensors.index.json", *weight_files(tmp_path)}
     save_model(small_models.model(TINY), tmp_path)
-    assert {"README.md", "model-card.safetensors", "loss.csv"} < set(files(tmp_path))
+    assert set(files(tmp_path)) == {*others, "model.safetensors"}

@@ -67,24 +67,18 @@ def test_images_stand_at_their_own_positions(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
+def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_is_painted(variant: str) -> None:
     model = model_of(variant)
     step, config = Step(model), model.config
+    onnx.checker.check_model(onnx.load_from_string(step.file), full_check=True)
+    facts = step.session.get_modelmeta().custom_metadata_map
+    assert ModelConfig.from_dict(json.loads(facts[CONFIG_KEY])) == config
     images = torch.from_numpy(small_models.images(config, 1))
     state, other = State.zeros(config, 1), State.zeros(config, 1)
     for position in range(config.first, config.bytes):
         painted = images.clone()
         painted[:, position:] ^= 255
         assert torch.equal(step(images, state), step(painted, other))
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_file_is_sound_and_tells_its_configuration(variant: str) -> None:
-    model = model_of(variant)
-    file = Step(model).file
-    onnx.checker.check_model(onnx.load_from_string(file), full_check=True)
-    facts = onnxruntime.InferenceSession(file).get_modelmeta().custom_metadata_map
-    assert ModelConfig.from_dict(json.loads(facts[CONFIG_KEY])) == model.config
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -100,12 +94,17 @@ def test_weights_in_float16_are_those_in_float32(variant: str) -> None:
     assert len(steps[1].file) < len(steps[0].file)
 
 
-def test_what_is_not_told_loses_nothing() -> None:
+def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_them() -> None:
+    model = small_models.model(small_models.config())
+    assert export_step(model) == export_step(model, "float32")
+    with pytest.raises(ValueError, match=f"unknown weights 'int4'; known: {', '.join(WEIGHTS)}"):
+        export_step(model, "int4")
+    model.head.weight[0, 0] = 70_000
+    with pytest.raises(ValueError, match="a weight of 70000 is beyond float16; export with --weights float32"):
+        export_step(model, "float16")
+    assert np.isfinite(Step(model)(torch.zeros(1, 20, dtype=torch.uint8), State.zeros(model.config, 1)).numpy()).all()
     stored = small_models.model(small_models.config()).half().float()
     assert export_step(stored) == export_step(stored, "float16")
-    assert export_step(small_models.model(small_models.config())) == export_step(
-        small_models.model(small_models.config()), "float32"
-    )
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -123,16 +122,3 @@ def test_int8_costs_little(variant: str) -> None:
         costs.append(-torch.stack(each).mean().item())
     assert costs[0] != costs[1]
     assert costs[1] == pytest.approx(costs[0], rel=0.02)
-
-
-def test_other_weights_are_refused() -> None:
-    with pytest.raises(ValueError, match=f"unknown weights 'int4'; known: {', '.join(WEIGHTS)}"):
-        export_step(small_models.model(small_models.config()), "int4")
-
-
-def test_a_weight_beyond_float16_is_refused() -> None:
-    model = small_models.model(small_models.config())
-    model.head.weight[0, 0] = 70_000
-    with pytest.raises(ValueError, match="a weight of 70000 is beyond float16; export with --weights float32"):
-        export_step(model, "float16")
-    assert np.isfinite(Step(model)(torch.zeros(1, 20, dtype=torch.uint8), State.zeros(model.config, 1)).numpy()).all()

@@ -13,21 +13,15 @@ from tests.support.close import assert_close
 
 @pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
 @pytest.mark.parametrize("cut", [2, 7, 19])
-def test_parallel_resumed_from_its_state(variant: str, cut: int) -> None:
+def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     images = torch.from_numpy(small_models.images(model.config, 2))
-    state = State.zeros(model.config, 2)
-    parts = [model.parallel(images, state, stop) for stop in (cut, model.config.bytes)]
-    assert_close("parameters", model.parallel(images), torch.cat(parts, dim=1))
-
-
-def test_parallel_resumed_by_steps() -> None:
-    model = small_models.model(small_models.config())
-    images = torch.from_numpy(small_models.images(model.config, 2))
-    state = State.zeros(model.config, 2)
-    front = model.parallel(images, state, 12)
-    back = [model.step(images, state) for _ in range(12, model.config.bytes)]
-    assert_close("parameters", model.parallel(images), torch.cat((front, torch.stack(back, dim=1)), dim=1))
+    state, stepped = State.zeros(model.config, 2), State.zeros(model.config, 2)
+    expected, front = model.parallel(images), model.parallel(images, state, cut)
+    assert_close("parameters", expected, torch.cat((front, model.parallel(images, state)), dim=1))
+    front = model.parallel(images, stepped, cut)
+    steps = [model.step(images, stepped) for _ in range(cut, model.config.bytes)]
+    assert_close("parameters", expected, torch.cat((front, torch.stack(steps, dim=1)), dim=1))
 
 
 @pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 6), (20, 5)])

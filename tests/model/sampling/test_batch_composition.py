@@ -90,9 +90,8 @@ def alone(painter: Painter) -> list[Finished]:
 def in_a_batch(generator: Generator, canvases: list[ImageSpec]) -> list[Finished]:
     """Paints `canvases` among other images, which arrive at any time and of which some leave before their end."""
     rng = np.random.default_rng(generator.slots)
-    strangers = [
-        ImageSpec(int(seed), STRANGER, temperature=1.2) for seed in rng.integers(0, 2**62, generator.slots + 3)
-    ]
+    seeds = rng.integers(0, 2**62, generator.slots + 3).tolist()
+    strangers = [ImageSpec(seed, STRANGER, temperature=1.2) for seed in seeds]
     queue = [*canvases, *strangers]
     rng.shuffle(queue)
     running: dict[int, ImageSpec] = {}
@@ -125,21 +124,14 @@ def test_alone_is_in_a_batch(painter: Painter, alone: list[Finished], slots: int
     assert torch.get_num_threads() == threads
 
 
-def test_every_slot_paints_the_same(painter: Painter, alone: list[Finished], threads: int) -> None:
+def test_every_slot_paints_the_same_and_known_bytes_painted_so_anyway_change_nothing(
+    painter: Painter, alone: list[Finished], threads: int
+) -> None:
     generator = painter.generator(70, threads)
+    known = replace(watched()[0], known=np.array(alone[0][0], np.uint8), mask=np.arange(LENGTH) % 2 == 1)
     for slot in range(70):
-        generator.place(slot, watched()[0])
+        generator.place(slot, known if slot == 37 else watched()[0])
     generator.advance(LENGTH)
     everywhere = [finished(generator, slot) for slot in range(70)]
     generator.close()
     assert everywhere == [alone[0]] * 70
-
-
-def test_known_bytes_that_were_painted_so_anyway_change_nothing(painter: Painter, alone: list[Finished]) -> None:
-    painted, bits = alone[0]
-    canvas = replace(watched()[0], known=np.array(painted, np.uint8), mask=np.arange(LENGTH) % 2 == 1)
-    generator = painter.generator(slots=1)
-    generator.place(0, canvas)
-    generator.advance(LENGTH)
-    assert finished(generator, 0) == (painted, bits)
-    generator.close()

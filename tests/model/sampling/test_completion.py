@@ -23,18 +23,13 @@ MASKS = {
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_known_bytes_come_back(variant: str, mask: str) -> None:
+def test_known_bytes_come_back_and_others_are_painted_anew_for_every_index(variant: str, mask: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     known, where = small_models.images(config, 1)[0], MASKS[mask](config.bytes)
     images = paint(small_models.model(config), 3, seed=1, known=known, mask=where).images
     np.testing.assert_array_equal(images[:, where], np.broadcast_to(known[where], (3, where.sum())))
-
-
-def test_unknown_bytes_are_painted_anew_for_every_index() -> None:
-    config = small_models.config()
-    known, where = small_models.images(config, 1)[0], MASKS["front"](config.bytes)
-    images = paint(small_models.model(config), 8, seed=1, known=known, mask=where).images
-    assert len(np.unique(images[:, ~where], axis=0)) == 8
+    if (~where).sum() > 1:
+        assert len(np.unique(images[:, ~where], axis=0)) == 3
 
 
 @pytest.mark.parametrize("prefix", [1, 2, 9, 20])
@@ -74,8 +69,6 @@ def test_one_prefix_serves_many_slots() -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize(
-    ("mask", "prefix"), [("nothing", 0), ("front", 10), ("end", 0), ("every third", 1), ("all", 20)]
-)
-def test_prefix_is_the_known_bytes_before_the_first_unknown_one(mask: str, prefix: int) -> None:
-    assert ImageSpec(0, 0, known=np.zeros(20, np.uint8), mask=MASKS[mask](20)).prefix == prefix
+def test_prefix_is_the_known_bytes_before_the_first_unknown_one() -> None:
+    for mask, prefix in {"nothing": 0, "front": 10, "end": 0, "every third": 1, "all": 20}.items():
+        assert ImageSpec(0, 0, known=np.zeros(20, np.uint8), mask=MASKS[mask](20)).prefix == prefix, mask

@@ -15,25 +15,20 @@ from scanline.model.sampling.offline import paint
 from tests.support.engine_ticks import run_until_idle
 
 KNOWN = bytes(range(35))
-TOP = bytes(i < 12 for i in range(35))
+COMPLETION = GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(bytes(i < 12 for i in range(35)),))
 
 
 def broken(*arguments: object) -> Prefix:
     raise RuntimeError("out of memory")
 
 
-def test_a_failing_prefill_fails_only_its_request(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_prefill_fails_only_its_request_and_frees_its_slots(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine.generator, "prefill", broken)
-    events = run_until_idle(
-        engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), GenerateRequest(1, 4, seed=1)
-    )
+    events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
-
-
-def test_a_failure_frees_the_slots(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.generator, "prefill", broken)
-    run_until_idle(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)))
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
@@ -49,26 +44,23 @@ def test_an_image_that_cannot_be_placed_fails_its_request(engine: Engine, monkey
     assert [type(event) for event in run_until_idle(engine, GenerateRequest(0, 2, seed=0))] == [Failed]
 
 
-def test_a_failing_step_fails_what_is_in_work_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.generator, "advance", broken)
-    events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
-    assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
-
-
-def test_the_engine_paints_on_after_a_failing_step(
+def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
     engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "advance", broken)
-        run_until_idle(engine, GenerateRequest(0, 4, seed=0))
-    (finished,) = run_until_idle(engine, GenerateRequest(1, 1, seed=1))
+        events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
+    assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
+    (finished,) = run_until_idle(engine, GenerateRequest(2, 1, seed=1))
     assert isinstance(finished, Finished)
     assert finished.image == paint(grey, 1, seed=1).images.tobytes()
 
 
-def test_a_failing_score_fails_its_request_once(engine: Engine) -> None:
+def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine) -> None:
     events = run_until_idle(engine, ScoreRequest(0, (b"short", b"too", KNOWN)), ScoreRequest(1, (KNOWN,)))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Scored, 1)]
+    assert isinstance(events[0], Failed)
+    assert events[0].message == "The engine failed while it worked on this request; its log says why."
 
 
 @pytest.mark.parametrize("work", ["prefill", "place", "advance", "score"])
@@ -78,11 +70,5 @@ def test_an_engine_does_not_continue_without_memory(
 ) -> None:
     monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
     with pytest.raises((MemoryError, RuntimeError)) as caught:
-        run_until_idle(engine, GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(TOP,)), ScoreRequest(1, (KNOWN,)))
+        run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
     assert unrecoverable(caught.value) == "out of memory"
-
-
-def test_a_failure_is_one_sentence(engine: Engine) -> None:
-    (failed,) = run_until_idle(engine, ScoreRequest(0, (b"short",)))
-    assert isinstance(failed, Failed)
-    assert failed.message == "The engine failed while it worked on this request; its log says why."

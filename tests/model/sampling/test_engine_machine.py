@@ -170,10 +170,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_of_a_request_that_has_ended(self) -> None:
-        scheduler, paints = (
-            self.engine.scheduler,
-            {r for r, one in self.open.items() if isinstance(one, GenerateRequest)},
-        )
+        scheduler = self.engine.scheduler
+        paints = {number for number, request in self.open.items() if isinstance(request, GenerateRequest)}
         assert set(self.engine.requests) == paints
         assert set(scheduler.turns) == set(scheduler.waiting) <= paints
         assert len(scheduler.turns) == len(scheduler.waiting)

@@ -1,6 +1,7 @@
 """The engine's loop over a real generator: what a GenerateRequest leads to, event by event."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,50 +23,35 @@ def images(events: list[Event], request: int) -> np.ndarray:
     return np.stack([np.frombuffer(found[index], np.uint8) for index in range(len(found))])
 
 
-def test_every_paint_ends_in_exactly_its_images(engine: Engine) -> None:
+def test_every_paint_ends_in_exactly_its_images_and_leaves_nothing(engine: Engine) -> None:
     sizes = (1, 12, 5, 3)
-    events = run_until_idle(
-        engine, *(GenerateRequest(request, images, seed=request) for request, images in enumerate(sizes))
-    )
+    events = run_until_idle(engine, *(GenerateRequest(i, n, seed=i, stream=i == 1) for i, n in enumerate(sizes)))
     ended = Counter((event.request, event.index) for event in events if isinstance(event, Finished))
     assert ended == Counter((request, index) for request, images in enumerate(sizes) for index in range(images))
-
-
-def test_nothing_is_left_when_all_is_done(engine: Engine) -> None:
-    run_until_idle(engine, GenerateRequest(0, 7, seed=1), GenerateRequest(1, 2, seed=1, stream=True))
     assert (engine.requests, engine.scheduler.assigned, engine.scheduler.waiting) == ({}, {}, {})
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_bytes_are_those_of_painting_without_an_engine(engine: Engine, grey: Transformer) -> None:
+def test_bytes_and_bits_are_those_of_painting_without_an_engine(engine: Engine, grey: Transformer) -> None:
     events = run_until_idle(engine, GenerateRequest(0, 7, seed=11), GenerateRequest(1, 3, seed=12, temperature=0.5))
-    np.testing.assert_array_equal(images(events, 0), paint(grey, 7, seed=11).images)
-    np.testing.assert_array_equal(images(events, 1), paint(grey, 3, seed=12, temperature=0.5).images)
+    for request, alone in ((0, paint(grey, 7, seed=11)), (1, paint(grey, 3, seed=12, temperature=0.5))):
+        np.testing.assert_array_equal(images(events, request), alone.images)
+        ended = [event for event in events if isinstance(event, Finished) and event.request == request]
+        bits = {event.index: event.bits_per_dim for event in ended}
+        assert [bits[index] for index in range(len(bits))] == alone.bits_per_dim.tolist()
 
 
-def test_bits_per_dim_are_those_of_painting_without_an_engine(engine: Engine, grey: Transformer) -> None:
-    events = run_until_idle(engine, GenerateRequest(0, 3, seed=11))
-    bits = {event.index: event.bits_per_dim for event in events if isinstance(event, Finished)}
-    assert [bits[index] for index in range(3)] == paint(grey, 3, seed=11).bits_per_dim.tolist()
-
-
-def test_streamed_pixels_concatenate_to_the_finished_images(engine: Engine) -> None:
-    events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    streamed = dict.fromkeys(range(8), b"")
-    for event in events:
-        if isinstance(event, Pixels):
-            for index, first, data in event.painted:
-                assert first == len(streamed[index])
-                streamed[index] += data
-        elif isinstance(event, Finished):
-            assert streamed[event.index] == event.image
-    assert all(len(image) == 35 for image in streamed.values())
-
-
-def test_an_image_is_streamed_in_several_pieces(engine: Engine) -> None:
+def test_pixels_of_streams_come_in_several_pieces_that_concatenate_to_the_finished_images(engine: Engine) -> None:
     """A tick is at most 32 steps, and an image is 35 bytes."""
-    events = run_until_idle(engine, GenerateRequest(0, 1, seed=3, stream=True))
-    assert sum(isinstance(event, Pixels) for event in events) > 1
+    events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True), GenerateRequest(1, 2, seed=3))
+    pixels = [event for event in events if isinstance(event, Pixels)]
+    assert {event.request for event in pixels} == {0}, "a request that does not stream got pixels"
+    streamed = dict.fromkeys(range(8), b"")
+    for index, first, data in (piece for event in pixels for piece in event.painted):
+        assert first == len(streamed[index]) < 35
+        assert len(data) < 35
+        streamed[index] += data
+    assert [streamed[index] for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
 def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,41 +67,40 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkey
     assert [b"".join(streamed[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
-def test_only_streamed_requests_get_pixels(engine: Engine) -> None:
-    events = run_until_idle(engine, GenerateRequest(0, 2, seed=3, stream=True), GenerateRequest(1, 2, seed=3))
-    assert {event.request for event in events if isinstance(event, Pixels)} == {0}
-
-
 @pytest.mark.parametrize("mask", [TOP, HOLE], ids=["top", "hole"])
-def test_completions_are_those_of_painting_without_an_engine(
+def test_completions_are_those_of_painting_without_an_engine_and_streams_include_known_bytes(
     engine: Engine, grey: Transformer, mask: np.ndarray
 ) -> None:
-    events = run_until_idle(engine, GenerateRequest(0, 4, 5, known=(KNOWN[0].tobytes(),), masks=(mask.tobytes(),)))
+    request = GenerateRequest(0, 4, 5, known=(KNOWN[0].tobytes(),), masks=(mask.tobytes(),), stream=True)
+    events = run_until_idle(engine, request)
     np.testing.assert_array_equal(images(events, 0), paint(grey, 4, seed=5, known=KNOWN[0], mask=mask).images)
+    _, start, data = next(event for event in events if isinstance(event, Pixels)).painted[0]
+    assert start == 0
+    assert data.startswith(KNOWN[0, : mask.argmin()].tobytes())
 
 
-def test_several_sources_are_completed_one_after_the_other(engine: Engine) -> None:
+def test_several_sources_are_completed_one_after_the_other_replayed_ones_too(engine: Engine) -> None:
     sources, masks = tuple(image.tobytes() for image in KNOWN), (TOP.tobytes(), HOLE.tobytes())
-    painted = images(run_until_idle(engine, GenerateRequest(0, 6, 5, known=sources, masks=masks)), 0)
+    request = GenerateRequest(0, 6, 5, known=sources, masks=masks)
+    painted = images(run_until_idle(engine, request), 0)
     assert (painted[:3, TOP] == KNOWN[0, TOP]).all()
     assert (painted[3:, HOLE] == KNOWN[1, HOLE]).all()
+    (finished,) = run_until_idle(engine, replace(request, only=(4,)))
+    assert isinstance(finished, Finished)
+    assert finished.image == painted[4].tobytes()
 
 
-def test_streamed_completions_include_their_known_bytes(engine: Engine) -> None:
-    events = run_until_idle(
-        engine, GenerateRequest(0, 1, 5, known=(KNOWN[0].tobytes(),), masks=(TOP.tobytes(),), stream=True)
-    )
-    first = next(event for event in events if isinstance(event, Pixels))
-    assert first.painted[0][1] == 0
-    assert first.painted[0][2].startswith(KNOWN[0, TOP].tobytes())
-
-
-def test_a_cancelled_request_has_no_further_events(engine: Engine) -> None:
+def test_a_cancelled_request_has_no_further_events_and_changes_no_byte_of_others(
+    engine: Engine, grey: Transformer
+) -> None:
     for request in (0, 1):
-        engine.accept(GenerateRequest(request, 9, seed=request, stream=True))
-    engine.tick()
-    events = run_until_idle(engine, Cancel(0))
-    assert {event.request for event in events} == {1}
+        engine.accept(GenerateRequest(request, 4, seed=request, stream=True))
+    events = engine.tick()
+    after = run_until_idle(engine, Cancel(0), GenerateRequest(2, 4, seed=2))
+    assert {event.request for event in after} == {1, 2}
+    for request in (1, 2):
+        np.testing.assert_array_equal(images(events + after, request), paint(grey, 4, seed=request).images)
+    assert run_until_idle(engine, Cancel(1)) == [], "the cancel of a finished request is no error"
 
 
 def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Transformer) -> None:
@@ -124,13 +109,6 @@ def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Tran
     assert sorted(found) == [1, 4, 6]
     np.testing.assert_array_equal([found[index] for index in (1, 4, 6)], paint(grey, 7, seed=11).images[[1, 4, 6]])
     assert {index for event in events if isinstance(event, Pixels) for index, _, _ in event.painted} == {1, 4, 6}
-
-
-def test_a_replayed_completion_uses_its_own_source(engine: Engine) -> None:
-    sources, mask = tuple(image.tobytes() for image in KNOWN), TOP.tobytes()
-    (finished,) = run_until_idle(engine, GenerateRequest(0, 6, 5, known=sources, masks=(mask, mask), only=(4,)))
-    assert isinstance(finished, Finished)
-    assert (np.frombuffer(finished.image, np.uint8)[TOP] == KNOWN[1, TOP]).all()
 
 
 @pytest.mark.parametrize("ticks", [0, 1])
@@ -142,17 +120,3 @@ def test_a_cancelled_request_frees_its_slots_at_once(engine: Engine, known: tupl
     engine.accept(Cancel(0))
     assert sorted(engine.scheduler.free) == list(range(5))
     assert engine.idle
-
-
-def test_a_cancel_does_not_change_the_bytes_of_others(engine: Engine, grey: Transformer) -> None:
-    for request in (0, 1):
-        engine.accept(GenerateRequest(request, 4, seed=request))
-    events = engine.tick()
-    events += run_until_idle(engine, Cancel(0), GenerateRequest(2, 4, seed=2))
-    for request in (1, 2):
-        np.testing.assert_array_equal(images(events, request), paint(grey, 4, seed=request).images)
-
-
-def test_a_cancel_of_a_finished_request_is_no_error(engine: Engine) -> None:
-    run_until_idle(engine, GenerateRequest(0, 1, seed=0))
-    assert run_until_idle(engine, Cancel(0)) == []

@@ -23,24 +23,19 @@ def tensors(thing: Any, name: str = "generator") -> Iterator[tuple[str, torch.Te
             yield from tensors(value, f"{name}.{key}")
 
 
-def test_nothing_that_the_generator_holds_grows_from_the_first_byte_to_the_last() -> None:
-    generator = Generator(small_models.model(small_models.config()), 3)
+@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
+def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_never_grows(variant: str) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    generator = Generator(small_models.model(config), 64)
+    state = generator.pool.state
+    assert len(state.position) == 64
+    assert state.s.nbytes + state.z.nbytes == 64 * config.state_bytes_per_image
     for slot in range(3):
         generator.place(slot, ImageSpec(1, slot))
     sizes = []
-    for _ in range(generator.config.bytes):
+    for _ in range(config.bytes):
         generator.advance(1)
         sizes.append({name: tensor.untyped_storage().nbytes() for name, tensor in tensors(generator)})
     generator.close()
     assert len(sizes[0]) > 3
     assert all(size == sizes[0] for size in sizes)
-
-
-@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
-def test_state_takes_the_memory_that_the_configuration_states(variant: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    generator = Generator(small_models.model(config), 64)
-    rows = len(generator.pool.state.position)
-    generator.close()
-    assert rows == 64
-    assert generator.pool.state.s.nbytes + generator.pool.state.z.nbytes == rows * config.state_bytes_per_image

@@ -46,16 +46,12 @@ def test_histogram_is_the_tempered_mixture(temperature: float, scale: str) -> No
     assert_fits(sampled(parameters, scale, temperature), probabilities(parameters, scale, temperature))
 
 
-def test_a_narrow_component_gives_its_own_byte() -> None:
-    parameters = torch.tensor([0.0, 100 / 127.5 - 1, -50.0])
+def test_a_narrow_component_gives_its_own_byte_and_the_ends_of_the_unit_interval_the_outer_bytes() -> None:
     u = torch.tensor([[0.5, 0.5], [0.1, 0.4], [0.9, 0.6]])
-    assert mixture.sample(parameters.expand(3, -1), u, torch.ones(3), "exp").tolist() == [100, 100, 100]
-
-
-@pytest.mark.parametrize(("u", "byte"), [(2.0**-24, 0), (1 - 2.0**-24, 255)])
-def test_the_ends_of_the_unit_interval_give_the_outer_bytes(u: float, byte: int) -> None:
-    parameters = torch.tensor([[0.0, 0.0, 0.0]])
-    assert mixture.sample(parameters, torch.full((1, 2), u), torch.ones(1), "exp").tolist() == [byte]
+    narrow = torch.tensor([0.0, 100 / 127.5 - 1, -50.0]).expand(3, -1)
+    assert mixture.sample(narrow, u, torch.ones(3), "exp").tolist() == [100, 100, 100]
+    ends = torch.tensor([2.0**-24, 1 - 2.0**-24])[:, None].expand(2, 2)
+    assert mixture.sample(torch.zeros(2, 3), ends, torch.ones(2), "exp").tolist() == [0, 255]
 
 
 def test_temperature_is_each_images_own() -> None:

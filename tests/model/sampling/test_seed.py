@@ -38,10 +38,14 @@ def test_same_seed_same_images_whatever_fits_into_a_tick(variant: str, monkeypat
     np.testing.assert_array_equal(first.bits_per_dim, again.bits_per_dim)
 
 
-def test_torch_own_random_stream_is_not_touched(model) -> None:
-    before = torch.random.get_rng_state()
-    paint(model, 2, seed=11)
+def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(model) -> None:
+    counts: list[int] = []
+    before, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    paint(model, 3, seed=0, progress=counts.append)
+    assert counts == sorted(set(counts))
+    assert counts[-1] == 60
     assert torch.equal(before, torch.random.get_rng_state())
+    assert torch.get_num_threads() == threads
 
 
 def test_every_index_and_every_seed_is_another_image(model) -> None:
@@ -53,16 +57,3 @@ def test_more_images_than_slots_are_painted_in_their_order(model) -> None:
     many, few = paint(model, 600, seed=4), paint(model, 3, seed=4)
     np.testing.assert_array_equal(many.images[:3], few.images)
     assert len(np.unique(many.images, axis=0)) == 600
-
-
-def test_progress_counts_to_every_byte(model) -> None:
-    counts: list[int] = []
-    paint(model, 3, seed=0, progress=counts.append)
-    assert counts == sorted(set(counts))
-    assert counts[-1] == 60
-
-
-def test_threads_of_the_caller_are_as_before(model) -> None:
-    before = torch.get_num_threads()
-    paint(model, 2, seed=0)
-    assert torch.get_num_threads() == before

@@ -16,37 +16,25 @@ def work(stats: Stats) -> tuple[int, int, int, int]:
     return stats.requests_running, stats.requests_waiting, stats.images_running, stats.images_waiting
 
 
-def test_a_new_engine_has_empty_stats(engine: Engine) -> None:
-    assert engine.stats() == Stats()
-
-
-def test_accepted_requests_wait_until_the_next_tick(engine: Engine) -> None:
-    engine.accept(GenerateRequest(0, 7, seed=0))
-    engine.accept(ScoreRequest(1, (KNOWN, KNOWN)))
-    assert work(engine.stats()) == (0, 2, 0, 9)
-
-
-def test_images_in_slots_are_running(engine: Engine) -> None:
+def test_accepted_requests_wait_until_the_next_tick_puts_images_into_slots(engine: Engine) -> None:
+    first = engine.stats()
     for request in range(6):
         engine.accept(GenerateRequest(request, 2, seed=0))
+    assert work(engine.stats()) == (0, 6, 0, 12)
     engine.tick()
     assert work(engine.stats()) == (5, 1, 5, 7)
+    engine.accept(ScoreRequest(6, (KNOWN, KNOWN)))
+    assert work(engine.stats()) == (5, 2, 5, 9)
+    assert first == Stats(), "stats are not a copy"
 
 
-def test_nothing_is_running_at_the_end(engine: Engine) -> None:
-    run_until_idle(
-        engine,
-        GenerateRequest(0, 12, seed=0),
-        GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)),
-        ScoreRequest(2, (KNOWN,)),
-    )
-    assert work(engine.stats()) == (0, 0, 0, 0)
-
-
-def test_bytes_of_all_images_are_counted_once(engine: Engine) -> None:
-    run_until_idle(engine, GenerateRequest(0, 12, seed=0), GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,)))
+def test_at_the_end_nothing_is_running_or_kept_and_every_byte_was_counted_once(engine: Engine) -> None:
+    completion = GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,))
+    run_until_idle(engine, GenerateRequest(0, 12, seed=0), completion, ScoreRequest(2, (KNOWN,)))
     stats = engine.stats()
+    assert work(stats) == (0, 0, 0, 0)
     assert (stats.painted_bytes, stats.known_bytes) == (12 * 35 + 3 * 23, 3 * 12)
+    assert not engine.recorder.unpainted
 
 
 def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine) -> None:
@@ -66,18 +54,6 @@ def test_a_failed_tick_leaves_nothing_running(engine: Engine, monkeypatch: pytes
     run_until_idle(engine, GenerateRequest(0, 12, seed=0))
     assert work(engine.stats()) == (0, 0, 0, 0)
     assert sum(engine.stats().first_pixel.counts) == 0
-
-
-def test_stats_are_a_copy(engine: Engine) -> None:
-    first = engine.stats()
-    run_until_idle(engine, GenerateRequest(0, 1, seed=0))
-    assert first == Stats()
-
-
-def test_nothing_is_kept_of_requests_that_ended(engine: Engine) -> None:
-    run_until_idle(engine, *(GenerateRequest(request, 2, seed=0) for request in range(20)))
-    assert engine.requests == {}
-    assert engine.recorder.unpainted == []
 
 
 def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:

@@ -5,24 +5,20 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.optimiser import (
-    CombinedOptimiser,
-    MovingAverage,
-    clip_gradients,
-    learning_rate,
-    optimiser,
-)
+from scanline.model.training.optimiser import CombinedOptimiser, MovingAverage, clip_gradients, learning_rate, optimiser
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.training_runs import HAS_MUON
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
-def test_every_weight_is_trained_by_the_optimiser_that_was_asked_for(name: str, kind: type) -> None:
+def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(name: str, kind: type) -> None:
     model = small_models.model(small_models.config())
-    found = optimiser(model, TrainingConfig(1, optimiser=name))
+    found = optimiser(model, TrainingConfig(1, optimiser=name, weight_decay=0.1))
     assert type(found) is kind
     assert_trains_everything(found, model)
+    decayed = [p for group in found.param_groups if group["weight_decay"] == 0.1 for p in group["params"]]
+    assert {id(p) for p in decayed} == {id(p) for p in model.layers.parameters() if p.dim() == 2}
 
 
 @HAS_MUON
@@ -32,8 +28,7 @@ def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
     assert isinstance(found, CombinedOptimiser)
     assert [type(part) for part in found.parts] == [torch.optim.Muon, torch.optim.AdamW]
     moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
-    matrices = {id(p) for p in model.layers.parameters() if p.dim() == 2}
-    assert moved == matrices
+    assert moved == {id(p) for p in model.layers.parameters() if p.dim() == 2}
     assert_trains_everything(found, model)
 
 
@@ -47,15 +42,6 @@ def assert_trains_everything(found: torch.optim.Optimizer | CombinedOptimiser, m
     trained = [parameter for group in found.param_groups for parameter in group["params"]]
     assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
     assert len(trained) == len(list(model.parameters()))
-
-
-def test_what_decays_are_matrices_of_the_layers() -> None:
-    model = small_models.model(small_models.config())
-    groups = optimiser(model, TrainingConfig(1, weight_decay=0.1)).param_groups
-    decayed = {id(parameter) for group in groups if group["weight_decay"] == 0.1 for parameter in group["params"]}
-    names = {name for name, parameter in model.named_parameters() if id(parameter) in decayed}
-    matrices = {name for name, parameter in model.layers.named_parameters("layers") if parameter.dim() == 2}
-    assert matrices <= names <= matrices | {"head.weight"}
 
 
 def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
@@ -76,54 +62,26 @@ def rates(schedule: str, **changes: float) -> list[float]:
     return [learning_rate(config, update) for update in range(100)]
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "trapezoid", "constant"])
-def test_warm_up_is_linear_up_to_the_full_rate(schedule: str) -> None:
-    assert rates(schedule)[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
-
-
-def test_constant_stays() -> None:
-    assert rates("constant")[10:] == [1.0] * 90
-
-
-def test_trapezoid_stays_and_then_falls_to_zero() -> None:
-    after = rates("trapezoid")[10:]
-    assert after[:63] == [1.0] * 63
-    assert after[63:] == pytest.approx([(100 - update) / 27 for update in range(73, 100)])
-
-
-def test_cosine_falls_from_the_full_rate_through_half_to_zero() -> None:
-    after = rates("cosine")[10:]
-    assert after == sorted(after, reverse=True)
-    assert after[0] == 1
-    assert after[45] == pytest.approx(0.5)
-    assert 0 < after[-1] < 0.001
-
-
-def test_no_warm_up_begins_at_the_full_rate() -> None:
+def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says() -> None:
+    constant, trapezoid, cosine = (rates(schedule) for schedule in ("constant", "trapezoid", "cosine"))
+    warm_up = pytest.approx([(i + 1) / 10 for i in range(10)])
+    assert constant[:10] == trapezoid[:10] == cosine[:10] == warm_up
     assert rates("constant", warm_up=0)[0] == 1
+    assert constant[10:] == [1.0] * 90
+    assert trapezoid[10:73] == [1.0] * 63
+    assert trapezoid[73:] == pytest.approx([(100 - update) / 27 for update in range(73, 100)])
+    assert cosine[10:] == sorted(cosine[10:], reverse=True)
+    assert (cosine[10], cosine[55]) == (1, pytest.approx(0.5))
+    assert 0 < cosine[-1] < 0.001
 
 
-def test_the_average_begins_as_a_copy_that_training_does_not_change() -> None:
+@pytest.mark.parametrize(("decay", "update", "step"), [(0.9, 10_000, 0.1), (0.999, 0, 0.9)])
+def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_first(
+    decay: float, update: int, step: float
+) -> None:
     model = small_models.model(small_models.config())
-    average = MovingAverage(model, 0.9)
-    before = model.head.weight.clone()
-    model.head.weight.zero_()
+    average, before = MovingAverage(model, decay), model.head.weight.clone()
+    model.head.weight.add_(1)
     assert torch.equal(average.model.head.weight, before)
-
-
-def test_the_average_moves_by_one_minus_the_decay() -> None:
-    model = small_models.model(small_models.config())
-    average = MovingAverage(model, 0.9)
-    before = average.model.head.weight.clone()
-    model.head.weight.add_(1)
-    average.move(model, update=10_000)
-    assert_close("average", before + 0.1, average.model.head.weight)
-
-
-def test_the_average_has_a_short_memory_in_the_first_updates() -> None:
-    model = small_models.model(small_models.config())
-    average = MovingAverage(model, 0.999)
-    before = average.model.head.weight.clone()
-    model.head.weight.add_(1)
-    average.move(model, update=0)
-    assert_close("average", before + 0.9, average.model.head.weight)
+    average.move(model, update)
+    assert_close("average", before + step, average.model.head.weight)

@@ -31,19 +31,11 @@ def assert_same_end(expected: Path, found: Path) -> None:
         assert (expected / name).read_bytes() == (found / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("stop_at", [40, 60, 80])
-def test_stopped_between_checkpoints_and_resumed(whole: Path, tmp_path: Path, stop_at: int) -> None:
-    with pytest.raises(StoppedError):
-        run(tmp_path, stop_at)
-    run(tmp_path, resume=True)
-    assert_same_end(whole, tmp_path)
-
-
-def test_stopped_twice_and_resumed_twice(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoppedError):
-        run(tmp_path, 40)
-    with pytest.raises(StoppedError):
-        run(tmp_path, 80, resume=True)
+@pytest.mark.parametrize("stops", [(40,), (60,), (80,), (40, 80)])
+def test_stopped_between_checkpoints_and_resumed(whole: Path, tmp_path: Path, stops: tuple[int, ...]) -> None:
+    for i, stop_at in enumerate(stops):
+        with pytest.raises(StoppedError):
+            run(tmp_path, stop_at, resume=i > 0)
     run(tmp_path, resume=True)
     assert_same_end(whole, tmp_path)
 
@@ -61,22 +53,16 @@ def dies(*_: Any) -> None:
     raise StoppedError
 
 
-SAVES = {
-    "model": ("scanline.model.formats.checkpoint.save", dies),
-    "state": ("torch.save", dies),
-    "curve": ("scanline.model.training.curve.Curve.save", dies),
-    "samples": ("scanline.model.contact_sheet.save", dies),
-}
-
-
-@pytest.mark.parametrize("what", SAVES)
+@pytest.mark.parametrize(
+    "what", ["formats.checkpoint.save", "training.state.torch.save", "training.curve.Curve.save", "contact_sheet.save"]
+)
 def test_killed_in_the_midst_of_a_save_and_resumed(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     with pytest.raises(StoppedError):
         run(tmp_path, 40)
     with monkeypatch.context() as patch:
-        patch.setattr(*SAVES[what])
+        patch.setattr(f"scanline.model.{what}", dies)
         with pytest.raises(StoppedError):
             run(tmp_path, resume=True)
     run(tmp_path, resume=True)
@@ -99,15 +85,11 @@ def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
 
 
-def test_a_finished_run_has_nothing_left_to_do(whole: Path, tmp_path: Path) -> None:
-    run(tmp_path)
-    before = (tmp_path / "training.pt").read_bytes()
-    run(tmp_path, resume=True)
-    assert (tmp_path / "training.pt").read_bytes() == before
-
-
-def test_a_new_run_begins_a_new_curve(tmp_path: Path) -> None:
+def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(tmp_path: Path) -> None:
     run(tmp_path, updates=60)
+    before = (tmp_path / "training.pt").read_bytes()
+    run(tmp_path, updates=60, resume=True)
+    assert (tmp_path / "training.pt").read_bytes() == before
     run(tmp_path, updates=20)
     assert [row.update for row in Curve(tmp_path, until=1000).rows] == [20]
 
@@ -125,19 +107,16 @@ def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> 
         ({"batch": 9}, "training.pt is of another recipe: batch is 8 there, 9 here"),
         ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is adamw there, radam here"),
         ({"average": 0.5}, "training.pt is of another recipe: average is 0.9 there, 0.5 here"),
+        ({}, "is of another model: neighbours is () there, (2,) here"),
     ],
 )
-def test_another_recipe_is_refused(whole: Path, changes: dict[str, Any], sentence: str) -> None:
+def test_another_recipe_or_model_is_refused(whole: Path, changes: dict[str, Any], sentence: str) -> None:
+    model = MODEL if changes else small_models.config(layers=1, neighbours=(2,))
     with pytest.raises(ResumeError, match=re.escape(sentence)):
-        load_state(whole, MODEL, TrainingConfig(**{**RECIPE, **changes}), torch.device("cpu"))
+        load_state(whole, model, TrainingConfig(**{**RECIPE, **changes}), torch.device("cpu"))
 
 
-def test_another_model_is_refused(whole: Path) -> None:
-    other = small_models.config(layers=1, neighbours=(2,))
-    with pytest.raises(ResumeError, match=re.escape("is of another model: neighbours is () there, (2,) here")):
-        load_state(whole, other, TrainingConfig(**RECIPE), torch.device("cpu"))
-
-
+NO_STATE = "training.pt is not a training state of this program"
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path.unlink(), "there is nothing to resume: "),
     "no bytes": (lambda path: path.write_bytes(b""), "training.pt is not a training state"),
@@ -145,16 +124,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "zeros": (lambda path: path.write_bytes(bytes(5000)), "training.pt is not a training state"),
     "half": (lambda path: path.write_bytes(path.read_bytes()[:20_000]), "training.pt is not a training state"),
     "head": (lambda path: path.write_bytes(path.read_bytes()[:10]), "training.pt is not a training state"),
-    "no state": (lambda path: torch.save([1, 2], path), "training.pt is not a training state of this program"),
-    "half a state": (lambda path: torch.save({"config": {}}, path), "training.pt is not a training state of this"),
-    "all but the weights": (
-        lambda path: torch.save({"config": {}, "model_config": {}}, path),
-        "training.pt is not a training state of this program",
-    ),
-    "words": (
-        lambda path: torch.save({"config": "a", "model_config": "b"}, path),
-        "training.pt is not a training state of this program",
-    ),
+    "no state": (lambda path: torch.save([1, 2], path), NO_STATE),
+    "half a state": (lambda path: torch.save({"config": {}}, path), NO_STATE),
+    "all but the weights": (lambda path: torch.save({"config": {}, "model_config": {}}, path), NO_STATE),
+    "words": (lambda path: torch.save({"config": "a", "model_config": "b"}, path), NO_STATE),
     "a function": (lambda path: torch.save({"config": print}, path), "training.pt is not a training state"),
     "a directory": (lambda path: (path.unlink(), path.mkdir()), "training.pt is not a training state"),
 }
