@@ -56,7 +56,7 @@ def choose(
     if chosen.float16_state and model.device.type == "cpu":
         raise ValueError(f"precision {precision_name!r} needs a GPU")
     if chosen.int8_weights and backend != "cpu":
-        raise ValueError(f"precision {precision_name!r} needs the native step, on a CPU")
+        raise ValueError(f"precision {precision_name!r} needs the cpu kernel")
     if chosen.float16_state and backend != "cuda":
         raise ValueError(f"precision {precision_name!r} needs Triton and an NVIDIA GPU from Hopper on")
     if backend == "cpu":

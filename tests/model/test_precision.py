@@ -23,7 +23,7 @@ def test_state_bytes_are_those_of_a_state(name: str) -> None:
         ("float16-state", None, "precision 'float16-state' needs a GPU"),
         ("float16-state", "cpu", "precision 'float16-state' needs a GPU"),
         ("float16-state", "eager", "precision 'float16-state' needs a GPU"),
-        ("int8", "eager", "precision 'int8' needs the native step, on a CPU"),
+        ("int8", "eager", "precision 'int8' needs the cpu kernel"),
     ],
 )
 def test_a_precision_that_is_unknown_or_cannot_run_here_is_refused(

@@ -1,4 +1,4 @@
-"""The scheduler: whose turn it is, which slot, and what is left when a request is forgotten."""
+"""The scheduler: the order of requests, the choice of slots, and what is left when a request is cancelled."""
 
 from hypothesis import given
 from hypothesis import strategies as st
