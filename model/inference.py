@@ -6,6 +6,7 @@ uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -128,11 +129,11 @@ class Model:
     def _request(
         self, n: int, seed: int | None, temperature: float, *known_and_mask: np.ndarray, stream: bool = False
     ) -> GenerateRequest:
-        if not isinstance(n, int) or n < 1:
-            raise InvalidInput(f"n must be at least 1, not {n!r}.", "n")
+        if not isinstance(n, Integral) or n < 1:
+            raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
         check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        return GenerateRequest(0, n, checked_seed(seed), temperature, known, masks, stream)
+        return GenerateRequest(0, int(n), checked_seed(seed), temperature, known, masks, stream)
 
     def _paint(self, request: GenerateRequest) -> Images:
         painted = paint_request(self.network, request, threads=self.threads, precision=self.precision)

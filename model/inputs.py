@@ -1,6 +1,7 @@
 """What a user may ask for, checked once for the HTTP API, the command line and Python."""
 
 import secrets
+from numbers import Integral
 
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
@@ -27,9 +28,9 @@ def checked_seed(seed: int | None) -> int:
     """The seed, or a drawn one for None; InvalidInput outside 0..MAX_SEED."""
     if seed is None:
         return draw_seed()
-    if not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+    if not isinstance(seed, Integral) or not 0 <= seed <= MAX_SEED:
         raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}.", "seed")
-    return seed
+    return int(seed)
 
 
 def check_temperature(temperature: float) -> None:

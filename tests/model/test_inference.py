@@ -40,6 +40,11 @@ def test_samples_are_those_of_offline_painting_and_a_drawn_seed_gives_them_again
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
+def test_numpy_integers_are_integers(grey_model: "scanline.Model") -> None:
+    images = grey_model.sample(np.int64(2), seed=np.int64(7))
+    np.testing.assert_array_equal(images.array, grey_model.sample(2, seed=7).array)
+
+
 def test_kept_rows_and_masked_pixels_come_back_and_the_others_are_painted(
     grey_model: "scanline.Model", colour_model: "scanline.Model", picture: np.ndarray
 ) -> None:
@@ -108,7 +113,7 @@ def test_images_are_saved_in_the_form_of_the_name(grey_model: "scanline.Model", 
 
 
 WRONG = {
-    "n": (lambda m, p: m.sample(0), "n must be at least 1, not 0."),
+    "n": (lambda m, p: m.sample(0), "n must be a whole number of at least 1, not 0."),
     "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be above 0 and at most 2, not 3."),
     "seed": (lambda m, p: m.sample(1, seed=-1), "seed must be a whole number from 0 to 2^63 - 1, not -1."),
     "rows": (lambda m, p: m.complete(p, keep_rows=7), "keep_rows must be 0 to 6, so that something is left to paint."),
