@@ -2,9 +2,6 @@
 // set's own way. Both factors are from -127 to 127: a pair of products fits 16 bits, and nothing saturates.
 #pragma once
 #include "packing.h"
-#if !defined(__AVX2__) && defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace ISA {
 
@@ -18,9 +15,12 @@ static inline Int8Factors load_int8_factors(const uint8_t* four) {
     return _mm512_set1_epi32(a);
 }
 #if defined(__AVX512VNNI__)
-typedef __m512i Int8Weights;
-static inline Int8Weights load_int8_weights(const int8_t* p) { return _mm512_loadu_si512(p); }
-static inline VI dot(VI sum, Int8Factors a, Int8Weights w) { return (VI)_mm512_dpbusd_epi32((__m512i)sum, a, w); }
+// left in memory: the instruction reads them from there, and registers are full of sums
+typedef const int8_t* Int8Weights;
+static inline Int8Weights load_int8_weights(const int8_t* p) { return p; }
+static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
+    return (VI)_mm512_dpbusd_epi32((__m512i)sum, a, _mm512_loadu_si512(w));
+}
 #else
 // the instruction multiplies unsigned by signed numbers: |w| by a with the sign of w
 struct Int8Weights {

@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 // Loops over arrays of vectors must be unrolled fully, or the arrays live in memory instead of registers.
@@ -126,7 +128,7 @@ static inline Pair add_to_odd(Pair product, Pair addend) {
 
 // The product of two floats is exact in double. What is rounded to odd there, with more than two bits to spare, rounds
 // to the float that the exact sum rounds to (Boldo and Melquiond, 2008): bit for bit the hardware's fused instruction.
-static inline V fma(V a, V b, V c) {
+__attribute__((noinline)) static V fma_by_pairs(V a, V b, V c) {
     typedef double Wide __attribute__((vector_size(8 * W)));
     const Wide product = __builtin_convertvector(a, Wide) * __builtin_convertvector(b, Wide);
     Wide sum = __builtin_convertvector(c, Wide);
@@ -137,6 +139,23 @@ static inline V fma(V a, V b, V c) {
     memcpy(&sum, sums, sizeof sum);
     return __builtin_convertvector(sum, V);
 }
+#if defined(__SSE2__)
+// Rounding twice errs only where the sum in double, itself rounded, lies halfway between two floats: its low 29 bits are
+// 1000..., or it is below the normal floats. That is rare.
+static inline V fma(V a, V b, V c) {
+    const auto low = [](V v) { return _mm_cvtps_pd((__m128)v); };
+    const auto high = [](V v) { return _mm_cvtps_pd(_mm_movehl_ps((__m128)v, (__m128)v)); };
+    const __m128d sum01 = _mm_add_pd(_mm_mul_pd(low(a), low(b)), low(c));
+    const __m128d sum23 = _mm_add_pd(_mm_mul_pd(high(a), high(b)), high(c));
+    const VI low_bits = (VI)_mm_shuffle_ps((__m128)sum01, (__m128)sum23, 0x88);
+    const VI high_bits = (VI)_mm_shuffle_ps((__m128)sum01, (__m128)sum23, 0xDD);
+    const VI doubtful = ((low_bits & 0x1FFFFFFF) == 0x10000000) | ((high_bits & 0x7FFFFFFF) < 0x38100000);
+    if (__builtin_expect(_mm_movemask_ps((__m128)doubtful), 0)) return fma_by_pairs(a, b, c);
+    return (V)_mm_movelh_ps(_mm_cvtpd_ps(sum01), _mm_cvtpd_ps(sum23));
+}
+#else
+static inline V fma(V a, V b, V c) { return fma_by_pairs(a, b, c); }
+#endif
 static inline V load(const half* p) {
     V v;
     for (int i = 0; i < W; i++) v[i] = half_to_float(p[i]);
