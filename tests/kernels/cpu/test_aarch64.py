@@ -14,6 +14,7 @@ from tests.support.compilers import (
     CROSS_COMPILER,
     CROSS_MISSING,
     CROSS_PREFIX,
+    HEADERS,
     ROOT,
     compile_program,
     run_program,
@@ -37,13 +38,24 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, library)
 
 
+@pytest.fixture(scope="module")
+def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """vectors.cpp with the portable code as a processor without vectors has it: no intrinsics of any kind."""
+    folder, flags = tmp_path_factory.mktemp("plain"), ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"]
+    sources = [HEADERS / "runner.cpp", HEADERS / "dispatch.cpp"]
+    return compile_program(
+        str(CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags, "-U__ARM_NEON", "-DISA=portable"
+    )
+
+
+@pytest.mark.parametrize(("isa", "fixture"), [("neon", "program"), ("portable", "plain_program")])
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(
-    name: str, program: Path, tmp_path: Path
+    name: str, isa: str, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     case = CASES[name]
     native_vectors.record(case, tmp_path / "case")
-    run_program(program, tmp_path / "case", tmp_path / "results", "neon", emulated=True)
+    run_program(request.getfixturevalue(fixture), tmp_path / "case", tmp_path / "results", isa, emulated=True)
     expected = native_vectors.run(case, cpu_kernels.instruction_sets()[0])
     found = native_vectors.read_results(tmp_path / "results", expected)
     assert [part for part in expected if (expected[part] != found[part]).any()] == []
