@@ -39,7 +39,7 @@ from scanline.model.training.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 TESTS = ["tests/kernels", "tests/model/backends/test_cuda.py", "-k", "triton or cuda"]
-TINY = {"height": 2, "width": 4, "layers": 1, "heads": 2, "feed_forward": 24, "neighbours": ()}
+TINY = {"height": 2, "width": 4, "layers": 1, "heads": 2, "feed_forward": 24}
 LAUNCHES, REPLAYS = 10, 9  # calls in a recorded graph, and replays of it; Python's launch time is not measured
 BATCHES = (1, 8, 64, 256, 1024, 4096, 10_000)
 Line = tuple[str, float, str]  # what, value, unit and note

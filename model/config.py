@@ -1,7 +1,8 @@
 """ModelConfig: the sizes and options of a model, checked at construction and stored in config.json.
 
 Frozen and strict: unknown, missing and wrong fields are errors. Letters: L layers, H heads, C key width, M value
-width, K mixture components. A byte is one channel of one pixel, in raster order, channels innermost.
+width, K mixture components. A byte is one channel of one pixel, in raster order, channels innermost. Positions, masks,
+random numbers and bits are counted in bytes, whatever a step is.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -9,14 +10,32 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from scanline.kernels.feature_maps import feature_map
 
-FORMAT = 1  # of a model directory; a later one is an error
+FORMAT = 2  # of a model directory; a later one is an error
 WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
-ADDED = ("anchors",)  # fields newer than the first models; where they are missing, the default applies
+MOST_WAVES = 16  # beyond 8, a byte's waves repeat
+# Fields that format 1 did not have, whose defaults are what it meant, and those that it had.
+ADDED = (
+    "step",
+    "reads",
+    "predicts",
+    "blocks",
+    "block_width",
+    "window_rows",
+    "window_columns",
+    "window_centred",
+    "waves",
+)
+ADDED += ("wave_rows", "wave_columns", "outside")
+REMOVED = {"neighbours": ([], ()), "anchors": (False,)}
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A linear-transformer image model (section 4.2)."""
+    """A linear-transformer image model (section 4.2).
+
+    A step is a `byte`, which reads the previous byte through a table (the paper's form), or a whole `pixel`, which
+    reads a window of painted pixels (`kernels/window`) through a linear layer and residual blocks.
+    """
 
     height: int
     width: int
@@ -31,12 +50,22 @@ class ModelConfig:
     activation: Literal["relu", "gelu"] = "gelu"
     embedding_join: Literal["sum", "concat"] = "sum"
     position: Literal["axial", "sincos"] = "axial"
-    neighbours: tuple[int, ...] = ()  # offsets of painted bytes that the input embeds, in addition to the previous one
     components: int = 10
     scale: Literal["exp", "elu"] = "exp"
     start_token: bool = True
     first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0, without a start token
-    anchors: bool = False  # the mixture's means are offsets from painted neighbours (kernels/mixture/anchors.py)
+    step: Literal["byte", "pixel"] = "byte"
+    reads: Literal["byte", "window"] = "byte"
+    predicts: Literal["logistics", "categorical", "pixel_logistics"] = "logistics"
+    blocks: int = 0  # residual blocks between the window and the layers
+    block_width: int = 0
+    window_rows: int = 0  # pixels above, and to either side: see kernels/window/reference.py
+    window_columns: int = 0
+    window_centred: bool = False
+    waves: int = 0
+    wave_rows: int = 0
+    wave_columns: int = 0
+    outside: int = 0  # the byte of pixels beyond the border
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -57,18 +86,40 @@ class ModelConfig:
         feature_map(self.feature_map)
         if self.embedding_join == "concat" and self.model_width % 2:
             raise ValueError(f"a concatenated embedding needs an even width, not {self.model_width}")
-        if len(set(self.neighbours)) != len(self.neighbours):
-            raise ValueError(f"neighbours must differ from each other, not {list(self.neighbours)}")
-        if any(not 1 < offset < self.bytes for offset in self.neighbours):
-            raise ValueError(f"neighbours must be offsets from 2 to {self.bytes - 1}, not {list(self.neighbours)}")
-        if self.neighbours and not self.start_token:
-            raise ValueError("neighbours need a start token, which stands for bytes before the image")
+        self._check_step()
         if self.start_token != (self.first_byte_histogram is None):
             raise ValueError("a model has either a start token or a first_byte_histogram")
         if self.first_byte_histogram is not None:
             histogram = self.first_byte_histogram
             if len(histogram) != 256 or not min(histogram) >= 0 or not abs(sum(histogram) - 1) <= 1e-6:
                 raise ValueError("first_byte_histogram must hold 256 probabilities that sum to 1")
+
+    def _check_step(self) -> None:
+        """Raise ValueError where what a step is, reads and predicts do not fit each other."""
+        if (self.step == "pixel") != (self.reads == "window"):
+            raise ValueError("a step of a pixel reads a window, and a step of a byte reads a byte")
+        if self.predicts == "pixel_logistics" and self.step != "pixel":
+            raise ValueError("pixel_logistics are predicted by steps of a pixel")
+        if self.predicts != "pixel_logistics" and self.step_bytes > 1:
+            raise ValueError(f"a step of {self.step_bytes} bytes predicts pixel_logistics, not {self.predicts}")
+        sizes = ("blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows", "wave_columns")
+        if self.reads == "byte":
+            if wrong := [name for name in (*sizes, "window_centred", "outside") if getattr(self, name)]:
+                raise ValueError(f"{wrong[0]} needs a model that reads a window")
+            return
+        if self.position != "axial" or self.embedding_join != "sum" or not self.start_token:
+            raise ValueError(
+                "a model that reads a window has axial positions, added to it, and predicts the first byte"
+            )
+        most = {"blocks": DEEPEST, "block_width": WIDEST, "waves": MOST_WAVES}
+        most |= {"window_rows": self.height, "window_columns": self.width}
+        most |= {"wave_rows": self.window_rows, "wave_columns": self.window_columns}
+        for name in sizes:
+            least = 1 if name.startswith("window") or (name == "block_width" and self.blocks) else 0
+            if not least <= getattr(self, name) <= most[name]:
+                raise ValueError(f"{name} must be from {least} to {most[name]}, not {getattr(self, name)}")
+        if not 0 <= self.outside <= 255:
+            raise ValueError(f"outside must be a byte, not {self.outside}")
 
     @property
     def bytes(self) -> int:
@@ -81,19 +132,14 @@ class ModelConfig:
         return self.heads * self.value_width
 
     @property
-    def head_width(self) -> int:
-        """Number of outputs of the head for a byte."""
-        return 3 * self.components + self.anchor_numbers
+    def step_bytes(self) -> int:
+        """Bytes that one step paints."""
+        return self.channels if self.step == "pixel" else 1
 
     @property
-    def anchor_numbers(self) -> int:
-        """How many of them are the anchor's: weights of four candidates, and for colour a share."""
-        return 0 if not self.anchors else 4 if self.channels == 1 else 5
-
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """Offsets back from the byte to predict whose values the input embeds."""
-        return (1, *self.neighbours)
+    def steps(self) -> int:
+        """Steps that paint an image, without a first byte drawn from a histogram."""
+        return (self.bytes - self.first) // self.step_bytes
 
     @property
     def first(self) -> int:
@@ -129,6 +175,10 @@ class ModelConfig:
             raise ValueError(f"format must be a whole number from 1 to {FORMAT}, not {written!r}")
         if written > FORMAT:
             raise ValueError(f"format {written} is newer than this program, which reads up to {FORMAT}")
+        if written == 1:
+            for name, meant in REMOVED.items():
+                if data.pop(name, meant[0]) not in meant:
+                    raise ValueError(f"{name} are no longer supported; train the model again")
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(data) - set(known)):
             raise ValueError(f"unknown key {unknown[0]!r}")

@@ -76,12 +76,12 @@ def _fits_float16(model: Transformer) -> bool:
 def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     same = ("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
-    shape.tables = len(config.offsets)
-    shape.offsets = (ctypes.c_int64 * len(config.offsets))(*config.offsets)
+    shape.tables = 1
+    shape.offsets = (ctypes.c_int64 * 1)(1)
     shape.first = config.first
     shape.pre_norm, shape.gelu = config.norm == "pre", config.activation == "gelu"
     shape.concat, shape.axial = config.embedding_join == "concat", config.position == "axial"
-    shape.exp_scale, shape.anchor_numbers = config.scale == "exp", config.anchor_numbers
+    shape.exp_scale, shape.anchor_numbers = config.scale == "exp", 0
     return shape
 
 

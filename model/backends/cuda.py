@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import torch
 
-from scanline.kernels import mixture
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
@@ -89,7 +88,7 @@ class CudaBackend:
             for i in range(len(images)):
                 image = images[i : i + 1]
                 parameters = self.model.parallel(image, state.part(i, i + 1), stop)
-                found.append(mixture.bits(parameters, image[:, start:stop], self.config.scale))
+                found.append(self.model.bits(parameters, image, start, stop))
             return torch.cat(found)
 
     def close(self) -> None:

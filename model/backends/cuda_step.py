@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from scanline.kernels.mixture.triton import sample
+from scanline.kernels.logistics.triton import sample
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
@@ -34,7 +34,7 @@ class Buffers:
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
         width = config.model_width
-        widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, config.head_width)
+        widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, 3 * config.components)
         numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
         return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
 
@@ -49,8 +49,8 @@ class KernelSequence:
     def __init__(self, model: Transformer, chained: bool) -> None:
         config, embedding = model.config, model.embedding
         self.scale, self.chained = config.scale, chained
-        self.grid = (config.width, config.channels) if config.anchors else None
-        self.offsets, self.values = embedding.offsets, embedding.value
+        self.grid = None
+        self.offsets, self.values = torch.tensor([1], device=model.device), embedding.value
         self.places = embedding.place(torch.arange(config.first, config.bytes, device=model.device))
         self.layers = [_Layer(layer, chained) for layer in model.layers]
         self.head = _Product(model.head, chained)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
-from scanline.kernels import mixture
+from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
@@ -43,31 +43,31 @@ class EagerBackend:
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
         """As Backend.read, through the parallel view, one image at a time."""
-        start, scale = int(state.position[0]), self.model.config.scale
+        start = int(state.position[0])
         found = []
         with torch.inference_mode(), _one_thread():
             for i in range(len(images)):
                 image = images[i : i + 1]
                 parameters = self.model.parallel(image, state.part(i, i + 1), stop)
-                found.append(mixture.bits(parameters, image[:, start:stop], scale))
+                found.append(self.model.bits(parameters, image, start, stop))
         return torch.cat(found)
 
     def close(self) -> None:
         """Nothing: there are no threads."""
 
     def _step(self, tile: SlotPool) -> None:
-        """Paints the next byte of every image in a tile, IN PLACE. Finished images are computed too, without effect."""
-        config, last = self.model.config, self.model.config.bytes - 1
-        done = tile.state.position > last
-        place = tile.state.position.clamp(max=last)
-        column = place.unsqueeze(1)
-        draws = uniforms(tile.seed, tile.index, place)
+        """Paints the next step of every image in a tile, IN PLACE. Finished images are computed too, without effect."""
+        config, law = self.model.config, self.model.distribution
+        done = (tile.state.position >= config.bytes).unsqueeze(1)
+        first = tile.state.position.clamp(max=config.bytes - config.step_bytes)
+        places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
+        draws = torch.stack([uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1)
         parameters = self.model.step(tile.images, tile.state)
-        painted = mixture.sample(parameters, draws, tile.temperature, config.scale)
-        kept = tile.known.gather(1, column).squeeze(1) | done
-        value = torch.where(kept, tile.images.gather(1, column).squeeze(1), painted)
-        tile.images.scatter_(1, column, value.unsqueeze(1))
-        tile.bits.add_(mixture.bits(parameters, value, config.scale).masked_fill(done, 0.0))
+        values, kept = tile.images.gather(1, places), tile.known.gather(1, places) | done
+        painted = law.sample(parameters, draws, tile.temperature, values, kept)
+        tile.images.scatter_(1, places, painted)
+        cost = -law.log_prob(parameters, painted).double() / LN2
+        tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
 
 
 @contextmanager

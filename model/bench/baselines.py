@@ -23,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from scanline.kernels import mixture
 from scanline.model.bench.measure import Rate, durations
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Layer, Transformer
@@ -120,20 +119,22 @@ class SoftmaxCache:
     def parameters(self, position: int) -> torch.Tensor:
         """[B, 3K] for the byte at `position` of every image; adds that position's keys and values to the cache."""
         model, places = self.model, torch.full((1, 1), position, device=self.model.device)
-        x = model.embedding(self.images, places).squeeze(1)
+        x, base = model._read_in(self.images, places)
+        x = x.squeeze(1)
         for layer, keys, values in zip(model.layers, self.keys, self.values, strict=True):
             q, keys[:, :, position], values[:, :, position] = project(layer, x)
             seen = slice(model.config.first, position + 1)
             attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
             x = layer._finish(x, attended.flatten(1))
-        return model._read_out(x.unsqueeze(1), self.images, places).squeeze(1)
+        return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def paint_byte(self, position: int) -> None:
         """Paints the byte at `position` of every image."""
-        u = torch.rand(self.batch, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
+        u = torch.rand(self.batch, 1, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
         temperature = torch.ones(self.batch, device=self.model.device)
-        parameters = self.parameters(position)
-        self.images[:, position] = mixture.sample(parameters, u, temperature, self.model.config.scale)
+        values = self.images[:, position : position + 1]
+        known = torch.zeros_like(values, dtype=torch.bool)
+        values.copy_(self.model.distribution.sample(self.parameters(position), u, temperature, values, known))
 
     def measure(self, seconds: float) -> None:
         for position in self.times:

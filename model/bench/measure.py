@@ -15,7 +15,9 @@ import torch.nn.functional as F
 
 from scanline.model.bench.correctness import SEED, STEPS, Reference
 from scanline.model.config import ModelConfig
+from scanline.model.network.distribution import distribution
 from scanline.model.network.transformer import Transformer
+from scanline.model.network.window_input import window
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
@@ -113,7 +115,9 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     """(inner, outer) of every matrix product of one step."""
     width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
-    return [*(layer * config.layers), (width, config.head_width)]
+    block = [(width, config.block_width), (config.block_width, width)]
+    read = [(window(config).inputs, width)] if config.reads == "window" else []
+    return [*read, *(block * config.blocks), *(layer * config.layers), (width, distribution(config).width)]
 
 
 def products_seconds(shapes: list[tuple[int, int]], rows: int, device: str = "cpu", seconds: float = 0.5) -> float:

@@ -2,7 +2,6 @@
 
 import torch
 
-from scanline.kernels import mixture
 from scanline.model.network.transformer import Transformer, with_first_byte
 
 
@@ -14,5 +13,5 @@ def bits(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     paints; this function is what it is held to.
     """
     config = model.config
-    predicted = mixture.bits(model.parallel(images), images[:, config.first :], config.scale)
+    predicted = model.bits(model.parallel(images), images, config.first, config.bytes)
     return with_first_byte(config, images, predicted)

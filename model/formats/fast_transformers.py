@@ -25,9 +25,9 @@ EXPRESSIBLE = {
     "embedding_join": "concat",
     "position": "sincos",
     "feature_map": "elu",
-    "neighbours": (),
     "start_token": False,
-    "anchors": False,
+    "step": "byte",
+    "predicts": "logistics",
 }
 PARTS = {
     "attention.out_projection": "attention_out",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from scanline.kernels.attention.reference import EPSILON
-from scanline.kernels.mixture.anchors import CANDIDATES
 from scanline.model.config import ModelConfig
 from scanline.model.formats.onnx_graph import Graph
 from scanline.model.network.embedding import START, Embedding, frequencies
@@ -60,10 +59,10 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
 def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:
     """As Embedding.forward: [B, D]."""
     config = embedding.config
-    back = _less(graph, graph.node("Unsqueeze", position, graph.ints(1)), config.offsets)
+    back = _less(graph, graph.node("Unsqueeze", position, graph.ints(1)), (1,))
     outside = graph.node("Less", back, graph.constant(0, "int32"))
     values = graph.node("Where", outside, graph.constant(START, "int32"), _bytes_at(graph, image, back))
-    first_rows = [table * embedding.rows for table in range(len(config.offsets))]
+    first_rows = [0]
     rows = graph.node("Add", values, graph.constant(first_rows, "int32"))
     vectors = graph.node("Gather", graph.matrix(embedding.value), rows)  # [B, tables, width]
     value = graph.node("ReduceSum", vectors, graph.ints(1), keepdims=0)
@@ -136,53 +135,9 @@ def _feed_forward(graph: Graph, layer: Layer, x: str) -> str:
 
 def _read_out(graph: Graph, model: Transformer, x: str, image: str, position: str) -> str:
     """As Transformer._read_out; the head is never int8, which would round a mean near 1 by a whole byte."""
-    config = model.config
     normed = _norm(graph, model.norm, x)
     raw = graph.node("Gemm", normed, graph.weight(model.head.weight), graph.weight(model.head.bias), transB=1)
-    return _anchored(graph, config, raw, image, position) if config.anchors else raw
-
-
-def _anchored(graph: Graph, config: ModelConfig, raw: str, image: str, position: str) -> str:
-    """As anchors.anchored: [B, 3K]."""
-    sizes = [config.components] * 3 + [CANDIDATES] + ([1] if config.channels > 1 else [])
-    logits, means, scales, choice, *share = graph.nodes("Split", len(sizes), raw, graph.ints(*sizes), axis=-1)
-    column = graph.node("Unsqueeze", position, graph.ints(1))
-    values = _candidates(graph, config, image, column)
-    if share:
-        before = _less(graph, column, 1)
-        around = _candidates(graph, config, image, before)
-        missed = graph.node("Sub", _value(graph, image, before), around)
-        channel = graph.node("Mod", column, graph.constant(config.channels, "int32"))
-        first = graph.node("Equal", channel, graph.constant(0, "int32"))
-        missed = graph.node("Where", first, graph.constant(0, "float32"), missed)
-        values = graph.node("Add", values, graph.node("Mul", graph.node("Sigmoid", share[0]), missed))
-    weighed = graph.node("Mul", graph.node("Softmax", choice, axis=-1), values)
-    anchor = graph.node("ReduceSum", weighed, graph.ints(-1), keepdims=1)
-    return graph.node("Concat", logits, graph.node("Add", means, anchor), scales, axis=-1)
-
-
-def _candidates(graph: Graph, config: ModelConfig, image: str, column: str) -> str:
-    """As anchors.candidates for the bytes `column` [B, 1]: left, above, plane and zero, [B, 4]."""
-    row_bytes = config.width * config.channels
-    in_row = graph.node("Mod", column, graph.constant(row_bytes, "int32"))
-    in_first_column = graph.node("Less", in_row, graph.constant(config.channels, "int32"))
-    in_first_row = graph.node("Less", column, graph.constant(row_bytes, "int32"))
-    in_either = graph.node("Or", in_first_column, in_first_row)
-    outside = graph.node("Concat", in_first_column, in_first_row, in_either, axis=-1)
-    places = _less(graph, column, (config.channels, row_bytes, row_bytes + config.channels))
-    zero = graph.constant(0, "float32")
-    around = graph.node("Where", outside, zero, _value(graph, image, places))
-    left, above, corner = graph.nodes("Split", 3, around, axis=-1, num_outputs=3)
-    plane = graph.node("Sub", graph.node("Add", left, above), corner)
-    plane = graph.node("Clip", plane, graph.constant(-1, "float32"), graph.constant(1, "float32"))
-    return graph.node("Concat", left, above, plane, graph.node("Mul", left, zero), axis=-1)
-
-
-def _value(graph: Graph, image: str, places: str) -> str:
-    """Return the bytes at `places` [B, n] in the mixture's scale, -1 to 1."""
-    bytes_ = graph.cast(_bytes_at(graph, image, places), "float32")
-    scaled = graph.node("Div", bytes_, graph.constant(127.5, "float32"))
-    return graph.node("Sub", scaled, graph.constant(1, "float32"))
+    return raw
 
 
 def _bytes_at(graph: Graph, image: str, places: str) -> str:

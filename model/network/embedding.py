@@ -1,7 +1,6 @@
-"""The input of a step: the values of already painted bytes and the position, as one vector.
+"""The input of a step of one byte: the value of the previous byte and the position, as one vector.
 
-To predict byte p the network reads the bytes at p - 1 and p - neighbours, each through its own table, and the
-position p. A byte before the image is the start token, value 256.
+A byte before the image is the start token, value 256.
 """
 
 import math
@@ -18,7 +17,6 @@ START = 256
 class Embedding(nn.Module):
     """Maps values and position of a byte to predict to a vector [..., D], D being the model's width."""
 
-    offsets: torch.Tensor
     waves: torch.Tensor
 
     def __init__(self, config: ModelConfig) -> None:
@@ -26,26 +24,21 @@ class Embedding(nn.Module):
         self.config = config
         join = config.embedding_join
         width = config.model_width if join == "sum" else config.model_width // 2
-        self.rows = START + (1 if config.start_token else 0)
-        self.value = _drawn(len(config.offsets) * self.rows, width)
-        self.register_buffer("offsets", torch.tensor(config.offsets), persistent=False)
+        self.value = drawn(START + (1 if config.start_token else 0), width)
         if config.position == "axial":
-            self.row = _drawn(config.height, width)
-            self.column = _drawn(config.width, width)
+            self.row = drawn(config.height, width)
+            self.column = drawn(config.width, width)
             if config.channels > 1:
-                self.channel = _drawn(config.channels, width)
+                self.channel = drawn(config.channels, width)
         else:
             self.register_buffer("waves", waves(config.bytes, width), persistent=False)
 
     def forward(self, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Returns [B, n, D] from images [B, N] uint8 and position [B, n] int64, the bytes to predict, or [1, n] where
         they are the same for all images. Bytes from `position` on are not read."""
-        batch, tables = images.shape[0], len(self.config.offsets)
-        back = position.unsqueeze(-1) - self.offsets  # [B or 1, n, tables]
-        read = back.clamp(min=0).flatten(1).expand(batch, -1)
-        values = images.gather(1, read).view(batch, -1, tables).long().masked_fill(back < 0, START)
-        values = values + torch.arange(tables, device=back.device) * self.rows
-        value = F.embedding_bag(values.flatten(0, 1), self.value, mode="sum").view(batch, position.shape[1], -1)
+        before = position - 1
+        values = images.gather(1, before.clamp(min=0).expand(images.shape[0], -1)).long()
+        value = F.embedding(values.masked_fill(before < 0, START), self.value)
         place = self.place(position)
         return (
             value + place if self.config.embedding_join == "sum" else torch.cat((value, place.expand_as(value)), dim=-1)
@@ -60,7 +53,7 @@ class Embedding(nn.Module):
         return place if self.config.channels == 1 else place + self.channel[position % self.config.channels]
 
 
-def _drawn(rows: int, width: int) -> nn.Parameter:
+def drawn(rows: int, width: int) -> nn.Parameter:
     """Returns an embedding table drawn from N(0, 0.02). On the meta device nothing is drawn: there, `normal_` would
     import torch._dynamo."""
     table = torch.empty(rows, width)

@@ -1,26 +1,25 @@
 """One network with two views of one set of weights: `parallel` runs a whole sequence (training, scoring, prefill),
-`step` runs one byte of many images (painting). Tests check that they agree.
+`step` runs one step, a byte or a whole pixel, of many images (painting). Tests check that they agree.
 
 The network keeps no state: `State` is an argument, and each view says what it changes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.attention import causal_linear_attention
 from scanline.kernels.feature_maps import feature_map
-from scanline.kernels.mixture.anchors import anchored, candidates
+from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
+from scanline.model.network.activations import ACTIVATIONS, Activation
+from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
+from scanline.model.network.window_input import Block, WindowInput, window
 from scanline.model.state import State
-
-Activation = Callable[[torch.Tensor], torch.Tensor]
-ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class Layer(nn.Module):
@@ -72,15 +71,22 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Predicts the parameters of the mixture for the next byte from the bytes painted so far."""
+    """Predicts the parameters of the distribution of the next step's bytes from the bytes painted so far."""
+
+    embedding: Embedding | WindowInput
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(config)
+        self.window = window(config) if config.reads == "window" else None
+        self.distribution = distribution(config)
+        self.embedding = WindowInput(config) if self.window else Embedding(config)
+        self.blocks: Sequence[Block] = nn.ModuleList(Block(config) for _ in range(config.blocks))  # type: ignore[assignment]
         self.layers: Sequence[Layer] = nn.ModuleList(Layer(config) for _ in range(config.layers))  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.model_width)
-        self.head = nn.Linear(config.model_width, config.head_width)
+        self.head = nn.Linear(config.model_width, self.distribution.width)
+        if self.window and config.predicts == "pixel_logistics":
+            self.skip = nn.Linear(self.window.linear_inputs, config.channels)
         self._initialise()
 
     @property
@@ -92,68 +98,114 @@ class Transformer(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
     def parallel(self, images: torch.Tensor, state: State | None = None, stop: int | None = None) -> torch.Tensor:
-        """Returns parameters [B, n, 3K] for bytes start..stop-1 of images [B, N] uint8, each from the bytes before it.
+        """Returns parameters [B, n, P] of the n steps of bytes start..stop-1 of images [B, N] uint8, each from the
+        bytes before it.
 
         start is the state's position, which must be the same for all its images; without a state, it is the first
         byte that the network predicts. stop defaults to N. A given state is moved to `stop` IN PLACE, and no
-        gradients flow then. ValueError where the images are not N bytes or start..stop-1 is empty or beyond N.
+        gradients flow then. ValueError where the images are not N bytes, or start..stop-1 is empty, beyond N or not
+        whole steps.
         """
         stop = self.config.bytes if stop is None else stop
         start = self.config.first if state is None else int(state.position[0])
-        batch = images.shape[0]
-        if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes:
+        batch, size = images.shape[0], self.config.step_bytes
+        whole = start % size == stop % size == 0 or size == 1
+        if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes or not whole:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         carried = State.zeros(self.config, batch, self.device) if state is None else state
-        position = torch.arange(start, stop, device=self.device).unsqueeze(0)
-        x = self.embedding(images, position)
+        position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
+        x, base = self._read_in(images, position)
         for i, layer in enumerate(self.layers):
             x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i])
             if state is not None:
                 state.s[i], state.z[i] = s, z
         if state is not None:
             state.position.fill_(stop)
-        return self._read_out(x, images, position)
+        return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State) -> torch.Tensor:
-        """Returns parameters [B, 3K] for the byte of images [B, N] uint8 at each image's own position.
+        """Returns parameters [B, P] for the step of images [B, N] uint8 at each image's own position.
 
-        Updates `state` IN PLACE: s and z of every layer, and position + 1. The position of a finished image stays
-        at N, and its parameters have no meaning.
+        Updates `state` IN PLACE: s and z of every layer, and the position moves by the bytes of a step. The position of
+        a finished image stays at N, and its parameters have no meaning.
         """
-        position = state.position.clamp(max=self.config.bytes - 1).unsqueeze(1)
-        x = self.embedding(images, position).squeeze(1)
+        length, size = self.config.bytes, self.config.step_bytes
+        x, base = self._read_in(images, state.position.clamp(max=length - size).unsqueeze(1))
+        x = x.squeeze(1)
         for i, layer in enumerate(self.layers):
             x = layer.step(x, state.s[i], state.z[i])
-        state.position.add_(1).clamp_(max=self.config.bytes)
-        return self._read_out(x.unsqueeze(1), images, position).squeeze(1)
+        state.position.add_(size).clamp_(max=length)
+        return self._read_out(x.unsqueeze(1), base).squeeze(1)
 
-    def _read_out(self, x: torch.Tensor, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Returns parameters [B, n, 3K] for x [B, n, D]; in float32 even under autocast, since bfloat16 rounds a mean
-        near 1 to a whole byte."""
+    def bits(self, parameters: torch.Tensor, images: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+        """Returns the cost [B, stop - start] in bits, float64, of bytes start..stop-1 of images [B, N] uint8 under the
+        parameters [B, n, P] of their steps."""
+        values = images[:, start:stop].unflatten(1, (-1, self.config.step_bytes))
+        return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
+
+    def _read_in(self, images: torch.Tensor, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Returns x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N], and where the means are
+        offsets from the window, what they are offsets from: [B, n, C]."""
+        if self.window is None:
+            return self.embedding(images, position), None
+        pixel = position // self.config.channels
+        inputs, reference = self.window.read(images, pixel)
+        x = self.embedding(inputs, pixel)
+        for block in self.blocks:
+            x = block(x)
+        if self.config.predicts != "pixel_logistics":
+            return x, None
         with torch.autocast(x.device.type, enabled=False):
-            raw = self.head(self.norm(x.float()))
-            if not self.config.anchors:
-                return raw
-            return anchored(
-                raw, *candidates(images, position, self.config.width, self.config.channels), self.config.components
-            )
+            return x, reference + self.skip(inputs[..., : self.window.linear_inputs])
+
+    def _read_out(self, x: torch.Tensor, base: torch.Tensor | None) -> torch.Tensor:
+        """Returns parameters [B, n, P] for x [B, n, D] and the means' base; in float32 even under autocast, since
+        bfloat16 rounds a mean near 1 to a whole byte."""
+        with torch.autocast(x.device.type, enabled=False):
+            parameters = self.head(self.norm(x.float()))
+            if base is None:
+                return parameters
+            k, c = self.config.components, self.config.channels
+            logits, means, rest = parameters.split((k, k * c, parameters.shape[-1] - k - k * c), dim=-1)
+            return torch.cat((logits, means + base.repeat(1, 1, k), rest), dim=-1)
 
     def _initialise(self) -> None:
-        """Draws weights as GPT-2 does: N(0, 0.02), and less with depth for products that end in a residual. The means
-        of the mixture are spread over the range, or closely around their anchor, so that no two start equal."""
+        """Draws weights as GPT-2 does: N(0, 0.02), and less with depth for products that end in a residual; residual
+        blocks start as the identity. Of the mixture, no two components start equal."""
         if self.head.weight.is_meta:  # a model that is built for its shapes alone
             return
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
-            elif "norm" not in name and "embedding" not in name:
+            elif "norm" not in name and not name.startswith(("embedding", "blocks")):
                 residual = name.endswith(("attention_out.weight", "feed_forward_out.weight"))
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers) if residual else 0.02)
+        for block in self.blocks:
+            nn.init.zeros_(block.contract.weight)
         with torch.no_grad():
-            components = self.config.components
-            reach, scale = (0.1, -3.0) if self.config.anchors else (1.0, -2.0)
-            self.head.bias[components : 2 * components] = torch.linspace(-reach, reach, components)
-            self.head.bias[2 * components : 3 * components] = scale
+            if self.config.predicts == "logistics":
+                self._spread_logistics()
+            elif self.config.predicts == "pixel_logistics":
+                self._spread_pixel_logistics()
+
+    def _spread_logistics(self) -> None:
+        """The means cover the range."""
+        components = self.config.components
+        self.head.bias[components : 2 * components] = torch.linspace(-1, 1, components)
+        self.head.bias[2 * components :] = -2.0
+
+    def _spread_pixel_logistics(self) -> None:
+        """The means start at the reference, scales go from narrow to wide, each channel follows the one before."""
+        k, c = self.config.components, self.config.channels
+        _, means, scales, coefficients = self.head.bias.split(
+            (k, k * c, k * c, self.distribution.width - k - 2 * k * c)
+        )
+        scales.copy_(torch.linspace(-4.5, -1.0, k).repeat_interleave(c))
+        if c == 3:
+            coefficients.copy_(torch.tensor([1.0, 0.0, 1.0]).repeat(k))
+        nn.init.zeros_(self.skip.weight)
+        if not self.config.window_centred:
+            means.copy_(torch.linspace(-1, 1, k).repeat_interleave(c))
 
 
 def first_byte_bits(config: ModelConfig, values: torch.Tensor) -> torch.Tensor:

@@ -126,15 +126,15 @@ class Engine:
     def _place(self, assignment: SlotAssignment, active: ActiveRequest) -> bool:
         """Start an image in its slot; True where its known prefix had to be run first."""
         image, source = active.request.image(assignment.index), active.request.source(assignment.index)
-        prefix, prefilled = None, False
-        if source is not None and image.prefix:
+        known, prefix, prefilled = self.generator.prefix(image), None, False
+        if source is not None and known:
             if source not in active.prefixes:
                 active.prefixes = {source: self.generator.prefill(image)}  # images come in the order of their sources
                 prefilled = True
             prefix = active.prefixes[source]
         self.generator.place(assignment.slot, image, prefix)
-        self.positions[assignment.slot] = image.prefix
-        self.recorder.known_bytes += image.prefix
+        self.positions[assignment.slot] = known
+        self.recorder.known_bytes += known
         return prefilled
 
     def _step(self) -> None:

@@ -46,11 +46,15 @@ class Generator:
         """Do what the first images would otherwise wait for: on a GPU, compile kernels and record graphs."""
         self.backend.warm_up(self.pool)
 
+    def prefix(self, spec: ImageSpec) -> int:
+        """How many bytes before the first unknown one can be prefilled: those of whole steps."""
+        return spec.prefix - spec.prefix % self.config.step_bytes
+
     @torch.inference_mode()
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known bytes at the front of an image through the network at once, on their own."""
         assert spec.known is not None
-        first, stop = self.config.first, spec.prefix
+        first, stop = self.config.first, self.prefix(spec)
         state = self._fresh(1)
         images = torch.tensor(spec.known, device=self.model.device).unsqueeze(0)
         bits = first_byte_bits(self.config, images[:, 0]).item() if first and stop else 0.0
@@ -92,7 +96,7 @@ class Generator:
         self.pool.state.position[slot] = self.config.bytes
 
     def advance(self, steps: int) -> None:
-        """Paint up to `steps` bytes of every image that is not done."""
+        """Paint up to `steps` steps of every image that is not done."""
         self.backend.advance(self.pool, steps)
 
     def positions(self) -> np.ndarray:

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from scanline.kernels import mixture
-from scanline.kernels.mixture.reference import LN2
+from scanline.kernels.logistics.reference import LN2
 from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
@@ -155,4 +154,5 @@ def _loss(model: Transformer, batch: torch.Tensor, precision: str) -> torch.Tens
         autocast = torch.autocast(batch.device.type, torch.bfloat16)
     with autocast:
         parameters = model.parallel(batch)
-    return -mixture.log_prob(parameters, batch[:, model.config.first :], model.config.scale).mean() / LN2
+    values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
+    return -model.distribution.log_prob(parameters, values).mean() / LN2

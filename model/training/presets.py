@@ -5,9 +5,22 @@ from dataclasses import dataclass
 from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
-# distances, besides 1, of the earlier bytes that the embedding reads: to the left, and in the row above
-MNIST_NEIGHBOURS = (2, 27, 28, 29)
-CIFAR10_NEIGHBOURS = (2, 3, 93, 96, 99)
+WINDOWED = {"step": "pixel", "reads": "window", "blocks": 2, "block_width": 320}
+STROKES = {
+    "predicts": "categorical",
+    "window_rows": 5,
+    "window_columns": 6,
+    "waves": 8,
+    "wave_rows": 2,
+    "wave_columns": 2,
+}
+PHOTOGRAPHS = {
+    "predicts": "pixel_logistics",
+    "window_rows": 3,
+    "window_columns": 3,
+    "window_centred": True,
+    "outside": 128,
+}
 
 
 @dataclass(frozen=True)
@@ -22,22 +35,22 @@ class Preset:
 PRESETS = {
     "mnist-small": Preset(
         "mnist",
-        ModelConfig(28, 28, 1, 6, 4, 32, 32, 512, neighbours=MNIST_NEIGHBOURS),
+        ModelConfig(28, 28, 1, 3, 5, 32, 32, 640, **WINDOWED, **STROKES),
         TrainingConfig(updates=5_000, batch=8, optimiser="muon", learning_rate=5e-3, decay=1.0),
     ),
     "cifar10-small": Preset(
         "cifar10",
-        ModelConfig(32, 32, 3, 4, 4, 32, 32, 512, neighbours=CIFAR10_NEIGHBOURS, anchors=True),
+        ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, **PHOTOGRAPHS),
         TrainingConfig(updates=3_600, batch=4, optimiser="muon", learning_rate=5e-3, decay=1.0, flip=True),
     ),
     "mnist": Preset(
         "mnist",
-        ModelConfig(28, 28, 1, 8, 8, 32, 32, 1024, neighbours=MNIST_NEIGHBOURS),
+        ModelConfig(28, 28, 1, 8, 8, 32, 32, 1024),
         TrainingConfig(updates=40_000, batch=64, learning_rate=1e-3, average=0.9995),
     ),
     "cifar10": Preset(
         "cifar10",
-        ModelConfig(32, 32, 3, 16, 8, 32, 32, 1024, neighbours=CIFAR10_NEIGHBOURS, anchors=True),
+        ModelConfig(32, 32, 3, 16, 8, 32, 32, 1024),
         TrainingConfig(updates=60_000, batch=32, learning_rate=1e-3, average=0.9995, flip=True),
     ),
 }

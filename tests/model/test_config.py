@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scanline.model.config import ModelConfig
+from scanline.model.config import ADDED, ModelConfig
 from tests.support import small_models
 
 
@@ -26,7 +26,6 @@ def test_json_round_trip(variant: str) -> None:
         ("image_shape", (4, 5), (4, 5, 3)),
         ("size", "5x4", "5x4"),
         ("model_width", 12, 12),
-        ("offsets", (1,), (1, 3, 12, 15)),
         ("first", 0, 0),
         ("state_bytes_per_image", 4 * 2 * 2 * 8 * (6 + 1), 4 * 2 * 2 * 8 * (6 + 1)),
     ],
@@ -34,6 +33,23 @@ def test_json_round_trip(variant: str) -> None:
 def test_what_follows_from_the_fields(name: str, grey: object, colour: object) -> None:
     assert getattr(small_models.config(), name) == grey
     assert getattr(small_models.config(**small_models.VARIANTS["colour"]), name) == colour
+
+
+def test_a_step_of_a_pixel_paints_all_its_channels() -> None:
+    config = small_models.config(**small_models.VARIANTS["pixels"])
+    assert (config.step_bytes, config.steps, config.bytes) == (3, 20, 60)
+    assert (small_models.config().step_bytes, small_models.config(**small_models.NO_START).steps) == (1, 19)
+
+
+def test_the_first_format_is_read_unless_it_used_what_is_gone() -> None:
+    config = small_models.config()
+    old = config.to_dict() | {"format": 1, "neighbours": [], "anchors": False}
+    for name in ADDED:
+        del old[name]
+    assert ModelConfig.from_dict(old) == config
+    for name, value in (("neighbours", [2]), ("anchors", True)):
+        with pytest.raises(ValueError, match=f"{name} are no longer supported; train the model again"):
+            ModelConfig.from_dict(old | {name: value})
 
 
 def test_without_a_start_token_the_network_predicts_from_the_second_byte() -> None:

@@ -16,6 +16,7 @@ def histogram(values: list[Any]) -> dict[str, Any]:
     return {"start_token": False, "first_byte_histogram": values}
 
 
+PIXELS = small_models.VARIANTS["pixels"]
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
     "negative": ({"height": -4}, "height must be at least 1, not -4"),
@@ -37,25 +38,37 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "position": ({"position": None}, "position must be one of axial, sincos, not None"),
     "list for a word": ({"scale": ["exp"]}, "scale must be one of exp, elu"),
     "odd width": ({**CONCAT, "heads": 1, "value_width": 7}, "a concatenated embedding needs an even width, not 7"),
-    "text for a list": ({"neighbours": "2"}, "neighbours must be a list of numbers, not '2'"),
-    "null for a list": ({"neighbours": None}, "neighbours must be a list of numbers, not None"),
-    "floats in a list": ({"neighbours": [2.0]}, "neighbours must be a list of numbers, not (2.0,)"),
-    "bools in a list": ({"neighbours": [True]}, "neighbours must be a list of numbers, not (True,)"),
-    "repeated neighbour": ({"neighbours": [2, 2]}, "neighbours must differ from each other, not [2, 2]"),
-    "neighbour 1": ({"neighbours": [1]}, "neighbours must be offsets from 2 to 19, not [1]"),
-    "far neighbour": ({"neighbours": [20]}, "neighbours must be offsets from 2 to 19, not [20]"),
-    "neighbours alone": ({**small_models.NO_START, "neighbours": [2]}, "neighbours need a start token"),
     "both starts": ({"first_byte_histogram": small_models.HISTOGRAM}, "either a start token or a first_byte_histogram"),
     "neither start": ({"start_token": False}, "either a start token or a first_byte_histogram"),
     "short histogram": (histogram([0.5, 0.5]), NO_HISTOGRAM),
     "negative probability": (histogram([-1.0, 2.0] + [0.0] * 254), NO_HISTOGRAM),
     "NaN probability": (histogram([float("nan")] + [1 / 255] * 255), NO_HISTOGRAM),
     "text in the histogram": (histogram(["1"] + [0] * 255), "first_byte_histogram must be a list of numbers"),
+    "window without pixels": (
+        {"reads": "window"},
+        "a step of a pixel reads a window, and a step of a byte reads a byte",
+    ),
+    "pixels without window": ({"step": "pixel"}, "a step of a pixel reads a window, and a step of a byte reads a byte"),
+    "pixel logistics of bytes": ({"predicts": "pixel_logistics"}, "pixel_logistics are predicted by steps of a pixel"),
+    "categorical pixels": (
+        {**PIXELS, "predicts": "categorical"},
+        "a step of 3 bytes predicts pixel_logistics, not cat",
+    ),
+    "blocks of bytes": ({"blocks": 1}, "blocks needs a model that reads a window"),
+    "outside of bytes": ({"outside": 1}, "outside needs a model that reads a window"),
+    "window beside": ({**PIXELS, "embedding_join": "concat"}, "a model that reads a window has axial positions, added"),
+    "no window rows": ({**PIXELS, "window_rows": 0}, "window_rows must be from 1 to 4, not 0"),
+    "high window": ({**PIXELS, "window_rows": 5}, "window_rows must be from 1 to 4, not 5"),
+    "wide window": ({**PIXELS, "window_columns": 6}, "window_columns must be from 1 to 5, not 6"),
+    "waves beyond the window": ({**PIXELS, "wave_rows": 3}, "wave_rows must be from 0 to 2, not 3"),
+    "too many waves": ({**PIXELS, "waves": 17}, "waves must be from 0 to 16, not 17"),
+    "blocks without a width": ({**PIXELS, "blocks": 2}, "block_width must be from 1 to 65536, not 0"),
+    "outside": ({**PIXELS, "outside": 256}, "outside must be a byte, not 256"),
     "unknown key": ({"colour": 1, "depth": 2}, "unknown key 'colour'"),
-    "newer format": ({"format": 2}, "format 2 is newer than this program, which reads up to 1"),
-    "format 0": ({"format": 0}, "format must be a whole number from 1 to 1, not 0"),
-    "format in words": ({"format": "1"}, "format must be a whole number from 1 to 1, not '1'"),
-    "format true": ({"format": True}, "format must be a whole number from 1 to 1, not True"),
+    "newer format": ({"format": 3}, "format 3 is newer than this program, which reads up to 2"),
+    "format 0": ({"format": 0}, "format must be a whole number from 1 to 2, not 0"),
+    "format in words": ({"format": "1"}, "format must be a whole number from 1 to 2, not '1'"),
+    "format true": ({"format": True}, "format must be a whole number from 1 to 2, not True"),
 }
 
 
@@ -71,7 +84,7 @@ def test_wrong_field(case: str) -> None:
 def test_missing_key(key: str) -> None:
     data = small_models.config().to_dict()
     del data[key]
-    sentence = f"missing key '{key}'" if key != "format" else "format must be a whole number from 1 to 1, not None"
+    sentence = f"missing key '{key}'" if key != "format" else "format must be a whole number from 1 to 2, not None"
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         ModelConfig.from_dict(data)
 

@@ -10,6 +10,9 @@ from scanline.model.network.transformer import Transformer
 
 HISTOGRAM = tuple(np.random.default_rng(0).dirichlet(np.ones(256)).tolist())
 NO_START = {"start_token": False, "first_byte_histogram": HISTOGRAM}
+WINDOW = {"step": "pixel", "reads": "window", "window_rows": 2, "window_columns": 3}
+WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
+COLOUR_PIXELS = {"channels": 3, "predicts": "pixel_logistics", "window_centred": True, "outside": 128}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "post": {"norm": "post"},
@@ -17,11 +20,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "concat": {"embedding_join": "concat"},
     "sincos": {"position": "sincos"},
     "histogram": NO_START,
-    "neighbours": {"neighbours": (2, 4, 5)},
-    "colour": {"channels": 3, "neighbours": (3, 12, 15)},
+    "colour": {"channels": 3},
     "elu-scale": {"scale": "elu"},
-    "anchors": {"anchors": True},
-    "anchored colour": {"channels": 3, "neighbours": (3, 12, 15), "anchors": True},
+    "categorical": {"predicts": "categorical"},
+    "window": {**WINDOW, "blocks": 2, "block_width": 20},
+    "strokes": {**WINDOW, **WAVES, "predicts": "categorical"},
+    "grey pixels": {**WINDOW, "predicts": "pixel_logistics", "window_centred": True, "outside": 128},
+    "pixels": {**WINDOW, **COLOUR_PIXELS},
+    "waves of pixels": {**WINDOW, **WAVES, **COLOUR_PIXELS, "norm": "post", "blocks": 1, "block_width": 9},
     "authors": {
         "channels": 3,
         "norm": "post",

@@ -2,5 +2,5 @@
 
 from tests.support import small_models
 
-GREY = small_models.config(height=7, width=5, layers=1, neighbours=(2, 4, 5, 6))
-COLOUR = small_models.config(height=3, width=4, channels=3, neighbours=(3, 12))
+GREY = small_models.config(height=7, width=5, layers=1)
+COLOUR = small_models.config(height=3, width=4, channels=3)

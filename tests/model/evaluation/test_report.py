@@ -18,7 +18,7 @@ from scanline.model.evaluation.report import save_report
 from scanline.model.sampling.offline import Painted, paint
 from tests.support import small_models
 
-CONFIG = small_models.config(height=6, width=5, layers=1, neighbours=(5,))
+CONFIG = small_models.config(height=6, width=5, layers=1)
 COLOUR = small_models.config(height=4, width=4, layers=1, channels=3)
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
 TRAINING, TEST = small_models.images(CONFIG, 150, seed=1), small_models.images(CONFIG, 131, seed=2)

@@ -1,4 +1,4 @@
-"""What a step reads, against the literal sum: a table for every offset, a start token before the image, the place."""
+"""What a step of a byte reads, against the literal sum: the previous byte or a start token, and the place."""
 
 import math
 
@@ -13,11 +13,7 @@ from tests.support.close import assert_close
 def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.Tensor:
     """The vector [D] for one byte to predict, looked up one by one."""
     config = embedding.config
-    tables = embedding.value.view(len(config.offsets), -1, embedding.value.shape[1])
-    value = sum(
-        tables[i, int(image[position - offset]) if position >= offset else START]
-        for i, offset in enumerate(config.offsets)
-    )
+    value = embedding.value[int(image[position - 1]) if position else START]
     if config.position == "sincos":
         width, time = len(value), position - config.first
         angles = [time / 10000 ** (2 * i / width) for i in range(width // 2)]
@@ -30,12 +26,13 @@ def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.T
     return value + place if config.embedding_join == "sum" else torch.cat((value, place))
 
 
-@pytest.mark.parametrize("variant", small_models.VARIANTS)
+@pytest.mark.parametrize("variant", [name for name, changes in small_models.VARIANTS.items() if "reads" not in changes])
 def test_agrees_with_the_literal_sum(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     embedding = small_models.model(config).embedding
     images = torch.from_numpy(small_models.images(config, 2))
     positions = torch.arange(config.first, config.bytes)
+    assert isinstance(embedding, Embedding)
     expected = torch.stack(
         [torch.stack([literal(embedding, image, p) for p in positions.tolist()]) for image in images]
     )

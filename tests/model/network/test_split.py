@@ -11,8 +11,11 @@ from tests.support import small_models
 from tests.support.close import assert_close
 
 
-@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
-@pytest.mark.parametrize("cut", [2, 7, 19])
+@pytest.mark.parametrize(
+    ("variant", "cut"),
+    [(variant, cut) for variant in ("plain", "colour", "authors", "strokes") for cut in (2, 7, 19)]
+    + [(variant, cut) for variant in ("pixels", "waves of pixels") for cut in (3, 21, 57)],
+)
 def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     images = torch.from_numpy(small_models.images(model.config, 2))
@@ -20,7 +23,7 @@ def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) ->
     expected, front = model.parallel(images), model.parallel(images, state, cut)
     assert_close("parameters", expected, torch.cat((front, model.parallel(images, state)), dim=1))
     front = model.parallel(images, stepped, cut)
-    steps = [model.step(images, stepped) for _ in range(cut, model.config.bytes)]
+    steps = [model.step(images, stepped) for _ in range(cut, model.config.bytes, model.config.step_bytes)]
     assert_close("parameters", expected, torch.cat((front, torch.stack(steps, dim=1)), dim=1))
 
 
@@ -31,6 +34,12 @@ def test_parallel_beyond_the_image_or_over_nothing_is_refused(length: int, stop:
     state.position.fill_(6)
     with pytest.raises(ValueError, match="cannot run bytes 6 to"):
         model.parallel(torch.zeros(1, length, dtype=torch.uint8), state, stop)
+
+
+def test_parallel_of_half_a_pixel_is_refused() -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
+    with pytest.raises(ValueError, match="cannot run bytes 0 to 7"):
+        model.parallel(torch.zeros(1, 60, dtype=torch.uint8), State.zeros(model.config, 1), 7)
 
 
 @pytest.mark.parametrize("steps", [[1] * 20, [3, 16, 1], [64], [19, 5]])

@@ -14,9 +14,9 @@ def model(request: pytest.FixtureRequest):
 
 
 def unrolled(model, images: torch.Tensor) -> tuple[torch.Tensor, State]:
-    """Parameters [B, n, 3K] of every byte that the network predicts, step by step, and the state after them."""
+    """Parameters [B, n, P] of every step, one after the other, and the state after them."""
     state = State.zeros(model.config, len(images))
-    steps = [model.step(images, state) for _ in range(model.config.first, model.config.bytes)]
+    steps = [model.step(images, state) for _ in range(model.config.steps)]
     return torch.stack(steps, dim=1), state
 
 
@@ -33,10 +33,11 @@ def test_parameters_and_final_states_agree(model) -> None:
 def test_no_byte_is_read_before_it_is_painted(model) -> None:
     images = torch.from_numpy(small_models.images(model.config, 2))
     before = model.parallel(images)
-    place = model.config.bytes // 2
+    size = model.config.step_bytes
+    place = model.config.bytes // 2 // size * size
     images[:, place:] ^= 255
     after = model.parallel(images)
-    predicted = place + 1 - model.config.first  # the byte at `place` is still predicted from those before it
+    predicted = place // size + 1 - model.config.first  # the step at `place` is still predicted from those before it
     assert torch.equal(before[:, :predicted], after[:, :predicted])
     assert not torch.equal(before[:, predicted:], after[:, predicted:])
 

@@ -14,9 +14,7 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
 
-CONFIG = small_models.config(
-    height=6, width=6, heads=4, key_width=16, value_width=16, feed_forward=128, components=10, neighbours=(2, 6, 7)
-)
+CONFIG = small_models.config(height=6, width=6, heads=4, key_width=16, value_width=16, feed_forward=128, components=10)
 LENGTH = CONFIG.bytes
 STRANGER = 999  # image index of the other images in a batch
 LARGEST = {"cpu": 1000, "eager": 200}  # slots; the eager backend is slower

@@ -10,7 +10,7 @@ from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 
-VARIANTS = ["plain", "neighbours", "histogram", "authors"]
+VARIANTS = ["plain", "histogram", "authors", "strokes", "pixels"]
 MASKS = {
     "nothing": lambda n: np.zeros(n, bool),
     "front": lambda n: np.arange(n) < n // 2,
@@ -36,12 +36,13 @@ def test_known_bytes_come_back_and_others_are_painted_anew_for_every_index(varia
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
+    prefix = -(-prefix // config.step_bytes) * config.step_bytes
     canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
     generator = Generator(small_models.model(config), 2)
     generator.place(0, canvas, generator.prefill(canvas))
     generator.clear(0)
     generator.place(1, canvas)
-    generator.advance(prefix - config.first)
+    generator.advance((prefix - config.first) // config.step_bytes)
     generator.place(0, canvas, generator.prefill(canvas))
     assert generator.positions().tolist() == [prefix, prefix]
     bits = [torch.tensor(generator.bits_per_dim(slot)) for slot in (0, 1)]

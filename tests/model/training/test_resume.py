@@ -107,11 +107,11 @@ def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> 
         ({"batch": 9}, "training.pt is of another recipe: batch is 8 there, 9 here"),
         ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is adamw there, radam here"),
         ({"average": 0.5}, "training.pt is of another recipe: average is 0.9 there, 0.5 here"),
-        ({}, "is of another model: neighbours is () there, (2,) here"),
+        ({}, "is of another model: components is 3 there, 4 here"),
     ],
 )
 def test_another_recipe_or_model_is_refused(whole: Path, changes: dict[str, Any], sentence: str) -> None:
-    model = MODEL if changes else small_models.config(layers=1, neighbours=(2,))
+    model = MODEL if changes else small_models.config(layers=1, components=4)
     with pytest.raises(ResumeError, match=re.escape(sentence)):
         load_state(whole, model, TrainingConfig(**{**RECIPE, **changes}), torch.device("cpu"))
 

@@ -20,7 +20,7 @@ from tests.support.commands import done, refused, scanline
 
 TESTS = 120  # test images
 SAMPLES = 60
-CONFIG = small_models.config(height=28, width=28, layers=1, heads=1, neighbours=(28,))
+CONFIG = small_models.config(height=28, width=28, layers=1, heads=1)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.support.commands import done, refused
 
 TINY = Preset(
     "mnist",
-    small_models.config(height=28, width=28, layers=1, neighbours=(28,)),
+    small_models.config(height=28, width=28, layers=1),
     TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1),
 )
 

@@ -1,5 +1,5 @@
 """The last launch of a byte's step on a GPU: Philox draws, the byte sampled from the mixture or the known one, its
-cost, and the next position. References: reference.py and anchors.py, and kernels/philox.py, whose random words are the
+cost, and the next position. References: reference.py, and kernels/philox.py, whose random words are the
 same bit for bit.
 
 Sums run over the components of one image only, so its result does not depend on what else is in the batch. Nothing is
@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from scanline.kernels.mixture.reference import LN2
+from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.triton.pdl import options, wait
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from scanline.kernels import mixture
-from scanline.kernels.mixture.reference import LOG_SCALE_FLOOR
+from scanline.kernels.logistics import Logistics
+from scanline.kernels.logistics.reference import LOG_SCALE_FLOOR
 from tests.support.close import assert_close
 from tests.support.logistics import components, probabilities
 
@@ -12,7 +12,7 @@ BYTES = torch.arange(256, dtype=torch.uint8)
 
 
 def log_probs(parameters: torch.Tensor, scale: str) -> torch.Tensor:
-    return mixture.log_prob(parameters.expand(256, -1), BYTES, scale)
+    return Logistics(5, scale).log_prob(parameters.expand(256, -1), BYTES.unsqueeze(1)).squeeze(1)
 
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])
@@ -31,7 +31,7 @@ def test_probabilities_are_those_of_the_formula_and_sum_to_one(scale: str) -> No
 @pytest.mark.parametrize("mean", [-30.0, 0.0, 30.0])
 def test_far_tails_have_finite_logarithms_and_gradients(mean: float, raw: float, scale: str) -> None:
     parameters = torch.tensor([0.0, mean, raw]).expand(256, -1).clone().requires_grad_()
-    mixture.log_prob(parameters, BYTES, scale).sum().backward()
+    Logistics(1, scale).log_prob(parameters, BYTES.unsqueeze(1)).sum().backward()
     assert parameters.grad is not None
     assert parameters.grad.isfinite().all()
 
@@ -48,6 +48,7 @@ def test_scales_below_the_floor_are_the_floor_and_an_unknown_scale_is_refused() 
 def test_rows_of_a_batch_are_each_alone() -> None:
     parameters = torch.stack([components(seed) for seed in range(6)]).view(2, 3, 15)
     values = torch.tensor([[0, 255, 3], [128, 7, 200]], dtype=torch.uint8)
-    together = mixture.log_prob(parameters, values, "exp")
-    alone = [[mixture.log_prob(parameters[i, j], values[i, j], "exp") for j in range(3)] for i in range(2)]
+    law = Logistics(5)
+    together = law.log_prob(parameters, values.unsqueeze(-1)).squeeze(-1)
+    alone = [[law.log_prob(parameters[i, j], values[i, j : j + 1]) for j in range(3)] for i in range(2)]
     assert_close("log-probabilities", torch.tensor(alone), together)

@@ -1,0 +1,5 @@
+"""The output distribution over the 256 values of a byte. `reference.py` defines it."""
+
+from scanline.kernels.categorical.reference import Categorical
+
+__all__ = ["Categorical"]

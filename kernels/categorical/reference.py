@@ -1,0 +1,42 @@
+"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and greys that follow
+no smooth curve. Parameters are [..., 256] logits; `log_prob` and `sample` read the same softmax.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+VALUES = 256
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """The distribution of one byte a step."""
+
+    @property
+    def width(self) -> int:
+        """Number of parameters of a step."""
+        return VALUES
+
+    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return the natural log-probability [..., 1] of the bytes `values` [..., 1] under `parameters` [..., 256]."""
+        return F.log_softmax(parameters.float(), dim=-1).gather(-1, values.long())
+
+    def sample(
+        self,
+        parameters: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes [..., 1] uint8, one for each row of `parameters` [..., 256]; where `known`, those of `values`.
+
+        uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
+        the logits.
+        """
+        weights = torch.softmax(parameters.float() / temperature.unsqueeze(-1), dim=-1)
+        cumulative = weights.cumsum(dim=-1)
+        picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
+        return torch.where(known, values, picked.clamp(max=VALUES - 1).to(torch.uint8))

@@ -1,0 +1,115 @@
+"""A pixel's distribution: one mixture of K discretised logistics, whose channels are conditioned on each other
+(Salimans et al., "PixelCNN++", 2017, section 2.2).
+
+Within a component, the mean of a channel is moved by what the pixel's earlier channels were, relative to their own
+means, times coefficients that the network predicts: green's by a (R - mu_R), blue's by b (R - mu_R) + c (G - mu_G).
+A byte's bins and tails are those of `kernels/logistics`.
+
+Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C logarithms of scales,
+floored at -7; K x C (C - 1) / 2 coefficients, for colour (a, b, c).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from scanline.kernels.logistics.reference import HALF_BIN, LOG_SCALE_FLOOR
+
+
+@dataclass(frozen=True)
+class PixelLogistics:
+    """The distribution of the `channels` bytes of a pixel, by `components` logistics."""
+
+    components: int
+    channels: int
+
+    @property
+    def width(self) -> int:
+        """Number of parameters of a step."""
+        return self.components * (1 + 2 * self.channels + self.coefficients)
+
+    @property
+    def coefficients(self) -> int:
+        """Number of coefficients of a component."""
+        return self.channels * (self.channels - 1) // 2
+
+    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return the natural log-probability [..., C] of each of a pixel's bytes `values` [..., C] given its earlier
+        ones, under `parameters` [..., width]: differences of the log-sums over components."""
+        logits, means, scales, coefficients = self._split(parameters)
+        before = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
+        given, total = torch.zeros_like(before[..., 0]), []
+        seen = values.float() / 127.5 - 1
+        for channel in range(self.channels):
+            mean = self._mean(channel, means, coefficients, seen)
+            before = before + _log_bin(values[..., channel, None], mean, scales[..., channel])
+            now = torch.logsumexp(before, dim=-1)
+            total.append(now - given)
+            given = now
+        return torch.stack(total, dim=-1)
+
+    def sample(
+        self,
+        parameters: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the bytes [..., C] uint8 of a pixel for each row of `parameters` [..., width]; where `known` [..., C],
+        those of `values` [..., C].
+
+        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
+        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
+        and multiplies the scales.
+        """
+        logits, means, scales, coefficients = self._split(parameters)
+        temperature = temperature.unsqueeze(-1)
+        scales = scales * temperature.unsqueeze(-1)
+        weights = logits / temperature
+        painted: list[torch.Tensor] = []
+        seen = torch.zeros_like(means[..., 0, :])
+        for channel in range(self.channels):
+            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
+            cumulative = torch.softmax(weights, dim=-1).cumsum(dim=-1)
+            picked = (uniforms[..., channel, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
+            picked = picked.clamp(max=self.components - 1)
+            u = uniforms[..., channel, 1:]
+            drawn = mean.gather(-1, picked) + scale.gather(-1, picked) * (u.log() - (-u).log1p())
+            byte = ((drawn + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+            byte = torch.where(known[..., channel, None], values[..., channel, None], byte)
+            painted.append(byte)
+            weights = weights + _log_bin(byte, mean, scale)
+            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+        return torch.cat(painted, dim=-1)
+
+    def _split(self, parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
+        k, c = self.components, self.channels
+        sizes = (k, k * c, k * c, k * self.coefficients)
+        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
+        scales = raw.clamp(min=LOG_SCALE_FLOOR).exp()
+        return (
+            logits,
+            means.unflatten(-1, (k, c)),
+            scales.unflatten(-1, (k, c)),
+            coefficients.unflatten(-1, (k, self.coefficients)) if self.coefficients else coefficients,
+        )
+
+    def _mean(self, channel: int, means: torch.Tensor, coefficients: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """Return the means [..., K] of a channel, given the values `seen` [..., C] of the earlier ones."""
+        mean, first = means[..., channel], channel * (channel - 1) // 2
+        for earlier in range(channel):
+            error = seen[..., None, earlier] - means[..., earlier]
+            mean = mean + coefficients[..., first + earlier] * error
+        return mean
+
+
+def _log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Return the natural logarithm [..., K] of what each logistic gives the bin of the byte `values` [..., 1]."""
+    centred = values.float() / 127.5 - 1 - means
+    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
+    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
+    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
+    return inner + outer + width

@@ -1,0 +1,5 @@
+"""What a step of a whole pixel reads: painted pixels around it as real numbers. `reference.py` defines the inputs."""
+
+from scanline.kernels.window.reference import Window, wave_table
+
+__all__ = ["Window", "wave_table"]

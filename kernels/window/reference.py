@@ -1,0 +1,121 @@
+"""The window: painted pixels around the one to predict, as real numbers, in the order that the network's input reads.
+
+A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in raster order with channels innermost:
+
+1. the values of the window's pixels, `columns` to either side in the `rows` rows above and `columns` to the left; where
+   the window is `centred`, minus the pixel's reference, the mean of its left and upper neighbour in the same channel
+   (on the border, the one that exists), so that a network need not learn brightness;
+2. where it is centred, the reference of each channel;
+3. of each byte in the nearest `wave_rows` and `wave_columns`: sin(pi 2^k v) for k = 0 .. waves - 1, then the cosines.
+   Exact arithmetic on neighbours predicts an anti-aliased grey, and smooth inputs learn that slowly.
+
+Pixels outside the image have the byte `outside`.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+
+import torch
+
+
+@dataclass(frozen=True)
+class Window:
+    """The geometry of a window in images of `height` x `width` pixels of `channels` bytes."""
+
+    height: int
+    width: int
+    channels: int
+    rows: int
+    columns: int
+    waves: int = 0
+    wave_rows: int = 0
+    wave_columns: int = 0
+    outside: int = 0
+    centred: bool = False
+
+    @cached_property
+    def pixels(self) -> tuple[tuple[int, int], ...]:
+        """(rows up, columns right) of the pixels that are read, in raster order."""
+        return _around(self.rows, self.columns)
+
+    @cached_property
+    def wave_pixels(self) -> tuple[tuple[int, int], ...]:
+        """Those that are also read as waves, in raster order."""
+        return _around(self.wave_rows, self.wave_columns) if self.waves else ()
+
+    @property
+    def linear_inputs(self) -> int:
+        """Number of inputs that are linear in the bytes: values and references."""
+        return (len(self.pixels) + self.centred) * self.channels
+
+    @property
+    def inputs(self) -> int:
+        """Number of all inputs of a pixel."""
+        return self.linear_inputs + len(self.wave_pixels) * self.channels * 2 * self.waves
+
+    def read(self, images: torch.Tensor, pixel: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are the same for all
+        images, of images [B, N] uint8, and their references [B, n, channels], which are zero unless centred. Bytes of a
+        pixel and of those after it are not read."""
+        batch = images.shape[0]
+        pixel = pixel.expand(batch, -1)
+        values = self._bytes(images, pixel, self.pixels).float() / 127.5 - 1  # [B, n, pixels, channels]
+        reference = self._reference(images, pixel)
+        parts = [(values - reference.unsqueeze(2)).flatten(2) if self.centred else values.flatten(2)]
+        if self.centred:
+            parts.append(reference)
+        if self.waves:
+            table = wave_table(self.waves).to(images.device)
+            parts.append(table[self._bytes(images, pixel, self.wave_pixels).long()].flatten(2))
+        return torch.cat(parts, dim=-1), reference
+
+    def _reference(self, images: torch.Tensor, pixel: torch.Tensor) -> torch.Tensor:
+        """Return the references [B, n, channels] of pixels [B, n]."""
+        if not self.centred:
+            return torch.zeros(*pixel.shape, self.channels, device=images.device)
+        near = self._bytes(images, pixel, ((1, 0), (0, -1))).float() / 127.5 - 1
+        above, left = near.unbind(2)
+        first_column, first_row = (pixel % self.width == 0)[..., None], (pixel < self.width)[..., None]
+        return torch.where(first_column, above, torch.where(first_row, left, (above + left) / 2))
+
+    def _bytes(self, images: torch.Tensor, pixel: torch.Tensor, around: tuple[tuple[int, int], ...]) -> torch.Tensor:
+        """Return the bytes [B, n, len(around), channels] uint8 of the pixels `around` each of `pixel` [B, n]."""
+        offsets = torch.tensor(around, device=images.device)
+        row = pixel.unsqueeze(-1) // self.width - offsets[:, 0]
+        column = pixel.unsqueeze(-1) % self.width + offsets[:, 1]
+        inside = (row >= 0) & (column >= 0) & (column < self.width)
+        at = torch.where(inside, row * self.width + column, 0)
+        bytes_ = at.unsqueeze(-1) * self.channels + torch.arange(self.channels, device=images.device)
+        found = images.gather(1, bytes_.flatten(1)).view(bytes_.shape)
+        return torch.where(inside.unsqueeze(-1), found, self.outside)
+
+
+@cache
+def wave_table(waves: int) -> torch.Tensor:
+    """Return the table [256, 2 waves] float32: for each byte the sines of pi 2^k v, k < waves, then the cosines.
+
+    Rounded from exact fractions and a power series in float64, and so the same on every machine, whatever its
+    mathematics library.
+    """
+    turns = [[Fraction(2**k * (2 * byte - 255), 510) % 1 for k in range(waves)] for byte in range(256)]
+    rows = [[_sine(t) for t in row] + [_sine(t + Fraction(1, 4)) for t in row] for row in turns]
+    return torch.tensor(rows, dtype=torch.float64).view(256, 2 * waves).float()
+
+
+def _sine(turns: Fraction) -> float:
+    """Return the sine of an angle in turns (1 is 2 pi), by Taylor's series within a quarter of a turn of zero."""
+    turns = (turns + Fraction(1, 2)) % 1 - Fraction(1, 2)
+    if abs(turns) > Fraction(1, 4):  # the other half of the period, mirrored
+        turns = (Fraction(1, 2) if turns > 0 else Fraction(-1, 2)) - turns
+    x = float(turns) * 6.283185307179586
+    term, total = x, x
+    for power in range(3, 30, 2):
+        term = -term * x * x / (power * (power - 1))
+        total += term
+    return total
+
+
+def _around(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
+    above = [(up, right) for up in range(rows, 0, -1) for right in range(-columns, columns + 1)]
+    return (*above, *((0, right) for right in range(-columns, 0)))

@@ -1,0 +1,39 @@
+"""What a network predicts: the distribution of a step's bytes, one of those in `kernels`."""
+
+from typing import Protocol
+
+import torch
+
+from scanline.kernels.categorical import Categorical
+from scanline.kernels.logistics import Logistics
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.model.config import ModelConfig
+
+
+class Distribution(Protocol):
+    """A distribution over the n bytes of a step, given `width` parameters."""
+
+    @property
+    def width(self) -> int: ...
+
+    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return natural log-probabilities [..., n] of bytes [..., n], each given the earlier ones of its step."""
+
+    def sample(
+        self,
+        parameters: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes [..., n], those of `values` where `known` [..., n]; from uniforms [..., n, 2]."""
+
+
+def distribution(config: ModelConfig) -> Distribution:
+    """Return what a model of this configuration predicts."""
+    if config.predicts == "categorical":
+        return Categorical()
+    if config.predicts == "pixel_logistics":
+        return PixelLogistics(config.components, config.channels)
+    return Logistics(config.components, config.scale)

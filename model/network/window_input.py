@@ -1,0 +1,61 @@
+"""The input of a step of a whole pixel: the window of painted pixels and the position, as one vector, refined by
+residual blocks that see this pixel's window alone; what lies further away comes from the layers' states."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from scanline.kernels.window import Window
+from scanline.model.config import ModelConfig
+from scanline.model.network.activations import ACTIVATIONS, Activation
+from scanline.model.network.embedding import drawn
+
+
+def window(config: ModelConfig) -> Window:
+    """Return the window that a model of this configuration reads."""
+    return Window(
+        config.height,
+        config.width,
+        config.channels,
+        config.window_rows,
+        config.window_columns,
+        config.waves,
+        config.wave_rows,
+        config.wave_columns,
+        config.outside,
+        config.window_centred,
+    )
+
+
+class WindowInput(nn.Module):
+    """Maps the window's inputs of a pixel to a vector [..., D]: a linear layer, GELU, and its row and column added."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.linear = nn.Linear(window(config).inputs, config.model_width)
+        self.row = drawn(config.height, config.model_width)
+        self.column = drawn(config.width, config.model_width)
+
+    def forward(self, inputs: torch.Tensor, pixel: torch.Tensor) -> torch.Tensor:
+        """Return [B, n, D] from the window's inputs [B, n, .] of pixels [B or 1, n]."""
+        return F.gelu(self.linear(inputs)) + self.place(pixel)
+
+    def place(self, pixel: torch.Tensor) -> torch.Tensor:
+        """Return the vectors [..., D] of pixels [...]."""
+        return self.row[pixel // self.config.width] + self.column[pixel % self.config.width]
+
+
+class Block(nn.Module):
+    """A feed-forward network with a residual: x + W2 activation(W1 norm(x))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.model_width)
+        self.expand = nn.Linear(config.model_width, config.block_width)
+        self.contract = nn.Linear(config.block_width, config.model_width)
+        self.activation: Activation = ACTIVATIONS[config.activation]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return [..., D] for x [..., D]."""
+        return x + self.contract(self.activation(self.expand(self.norm(x))))

@@ -1,0 +1,38 @@
+"""The distribution of a pixel as its formula is written: float64, differences of sigmoids, each component by itself."""
+
+import torch
+
+
+def parameters(components: int, channels: int, seed: int = 0) -> torch.Tensor:
+    """Parameters [P] float32: means over the range and beyond, scales from narrow to wide, coefficients of any sign."""
+    random = torch.Generator().manual_seed(seed)
+    logits = torch.randn(components, generator=random)
+    means = torch.randn(components, channels, generator=random) * 0.7
+    scales = torch.linspace(-2.5, 0, components * channels)
+    coefficients = torch.randn(components * channels * (channels - 1) // 2, generator=random)
+    return torch.cat((logits, means.flatten(), scales[torch.randperm(len(scales), generator=random)], coefficients))
+
+
+def conditionals(parameters: torch.Tensor, components: int, pixel: list[int], temperature: float = 1.0) -> torch.Tensor:
+    """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes in `pixel`."""
+    k, c = components, len(pixel)
+    p = parameters.double()
+    weights = torch.softmax(p[:k] / temperature, dim=0)
+    means, raw, rest = (
+        p[k : k + k * c].view(k, c),
+        p[k + k * c : k + 2 * k * c].view(k, c),
+        p[k + 2 * k * c :].view(k, -1),
+    )
+    scales = raw.clamp(min=-7).exp() * temperature
+    seen = torch.tensor(pixel, dtype=torch.float64) / 127.5 - 1
+    edges = torch.arange(255, dtype=torch.float64) / 127.5 - 1 + 1 / 255
+    found = []
+    for channel in range(c):
+        mean = means[:, channel].clone()
+        for earlier in range(channel):
+            mean += rest[:, channel * (channel - 1) // 2 + earlier] * (seen[earlier] - means[:, earlier])
+        below = torch.sigmoid((edges - mean[:, None]) / scales[:, channel, None])
+        of_each = torch.cat((torch.zeros(k, 1), below, torch.ones(k, 1)), dim=1).diff(dim=1)  # [K, 256]
+        found.append(weights @ of_each / weights.sum())
+        weights = weights * of_each[:, pixel[channel]]
+    return torch.stack(found)
