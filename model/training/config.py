@@ -9,6 +9,7 @@ class TrainingConfig:
     """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
 
     updates: int
+    minutes: float | None = None  # the run ends after these too, and its rate falls to zero with the clock (budget.py)
     batch: int = 16
     optimiser: Literal["adamw", "muon", "radam"] = "adamw"
     learning_rate: float = 2e-3
@@ -34,6 +35,8 @@ class TrainingConfig:
         for name in ("updates", "batch", "checkpoint_every", "evaluate_images", "sample_images"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.minutes is not None and not 0 < self.minutes < float("inf"):
+            raise ValueError(f"minutes must be above 0, not {self.minutes}")
         if not self.learning_rate > 0 or not self.clip > 0:
             raise ValueError("learning_rate and clip must be above 0")
         if not 0 <= self.average < 1 or not 0 < self.decay <= 1 or not 0 < self.second_moment < 1:

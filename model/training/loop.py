@@ -5,7 +5,6 @@ A checkpoint in the model's directory is: the averaged weights as a model that c
 """
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
@@ -18,31 +17,35 @@ import torch
 from scanline.kernels.logistics.reference import LN2
 from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
+from scanline.model.datasets.split import Images
 from scanline.model.evaluation.evaluate import bits_per_dim
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from scanline.model.training.budget import Budget
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Curve, Row
-from scanline.model.training.optimiser import MovingAverage, clip_gradients, learning_rate, optimiser
+from scanline.model.training.optimiser import MovingAverage, clip_gradients, optimiser
 from scanline.model.training.state import load_state, save_state
-
-ROW_EVERY = 20  # updates
 
 
 def train(
     model_config: ModelConfig,
     config: TrainingConfig,
-    images: np.ndarray,
-    test_images: np.ndarray,
+    images: Images,
+    test_images: Images,
     directory: Path,
     *,
+    start: dict[str, torch.Tensor] | None = None,
     resume: bool = False,
     device: torch.device | str = "cpu",
     report: Callable[[Row], None] = lambda row: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Transformer:
     """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
 
+    start: weights to begin with, by default random ones. interrupted: asked after every update; the run ends where it
+    is True, with a checkpoint that has neither a test figure nor a new sheet.
     resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
     there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
     ValueError for images that do not have the model's size; FloatingPointError where the loss is not finite.
@@ -56,6 +59,8 @@ def train(
         raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
     torch.manual_seed(config.seed)
     model = Transformer(model_config).to(device)
+    if start is not None:
+        model.load_state_dict(start)
     average = MovingAverage(model, config.average)
     optimise = optimiser(model, config)
     first, seconds = 0, 0.0
@@ -66,13 +71,15 @@ def train(
         optimise.load_state_dict(state["optimiser"])
         first, seconds = state["update"], state["seconds"]
     curve = Curve(directory, first)
-    started = time.monotonic() - seconds
+    budget = Budget(config, seconds)
     loss_of = torch.compile(_loss) if config.compile else _loss
     recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
 
-    for update in range(first, config.updates):
+    update, ended, stopped = first, budget.ended(first), False
+    while not ended and not stopped:
+        rate = budget.rate(update)
         for group in optimise.param_groups:
-            group["lr"] = group["scale"] * learning_rate(config, update)
+            group["lr"] = group["scale"] * rate
         batch = batch_at(images, update, config, model_config).to(device, non_blocking=True)
         loss = loss_of(model, batch, config.precision)
         optimise.zero_grad(set_to_none=True)
@@ -82,16 +89,18 @@ def train(
         average.move(model, update)
         recent.append((loss.detach(), norm))
 
-        done = update + 1
-        at_checkpoint = done % config.checkpoint_every == 0 or done == config.updates
+        update = done = update + 1
+        ended = budget.ended(done)
+        stopped = not ended and interrupted()
+        at_checkpoint = ended or stopped or budget.checkpoint_due(done)
         # The losses leave the device only for a row: reading each would wait for every update on a GPU.
-        if at_checkpoint or done % ROW_EVERY == 0:
+        if budget.row_due(done) or at_checkpoint:
             bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
             recent.clear()
             tested = None
-            if at_checkpoint:
+            if at_checkpoint and not stopped:
                 tested = float(bits_per_dim(average.model, test_images[: config.evaluate_images]).mean())
-            row = Row(done, bits, learning_rate(config, update), norms, time.monotonic() - started, tested)
+            row = Row(done, bits, rate, norms, budget.seconds, tested)
             if not np.isfinite(bits):
                 raise FloatingPointError(
                     f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
@@ -107,17 +116,19 @@ def train(
                 "average": average.model.state_dict(),
                 "optimiser": optimise.state_dict(),
                 "update": done,
-                "seconds": time.monotonic() - started,
+                "seconds": budget.seconds,
             }
             # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost ones.
             curve.save()
             save_state(directory, state)
-            samples = paint(average.model, config.sample_images, seed=config.seed).images
-            contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
+            if not stopped:
+                samples = paint(average.model, config.sample_images, seed=config.seed).images
+                contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
+            budget.checkpoint_written(row.seconds)
     return average.model
 
 
-def batch_at(images: np.ndarray, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
+def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
     """Return the images [batch, N] uint8 of an update: a pure function of (seed, update), as resuming needs.
 
     An epoch is a permutation of the images; batches go through one epoch after the other.

@@ -12,7 +12,8 @@ from scanline.model.evaluation.evaluate import bits_per_dim
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.loop import ROW_EVERY, train
+from scanline.model.training.budget import ROW_UPDATES
+from scanline.model.training.loop import train
 from tests.support.saved_models import assert_same_weights
 from tests.support.training_runs import HAS_MUON, IMAGES, MODEL, RECIPE, StoppedError, curve, run
 
@@ -33,7 +34,7 @@ def test_the_curve_shows_a_falling_loss_and_at_checkpoints_that_of_the_averaged_
 ) -> None:
     directory, model = finished
     found = rows(directory)
-    assert ROW_EVERY == 20
+    assert ROW_UPDATES == 20
     tests = [(20, False), (30, True), (40, False), (60, True), (80, False), (90, True)]
     assert [(int(row["update"]), row["test_bits_per_dim"] != "") for row in found] == tests
     assert float(found[-1]["bits_per_dim"]) < 0.8 * float(found[0]["bits_per_dim"])
