@@ -16,7 +16,7 @@ from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
 # fields that a resumed run may change: its length, and whatever does not change an update
-FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images", "compile"}
+FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images"}
 
 
 class ResumeError(ValueError):

@@ -15,7 +15,9 @@ from scanline.server.cli.progress import progress_bar
 if TYPE_CHECKING:
     from scanline.model.training.curve import Row
 
-CHOICES = {name: ", ".join(get_args(kind)) for name, kind in get_type_hints(TrainingConfig).items()}  # of Literals
+CHOICES = {
+    name: ", ".join(map(str, get_args(kind))) for name, kind in get_type_hints(TrainingConfig).items()
+}  # of Literals
 
 
 def train(
@@ -29,11 +31,12 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
     schedule: Annotated[str | None, typer.Option(help=f"{CHOICES['schedule']}.")] = None,
     precision: Annotated[
-        str | None, typer.Option(help=f"{CHOICES['precision']}.", show_default="bfloat16 on a GPU, else the preset's")
+        str | None, typer.Option(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
     ] = None,
-    compile_: Annotated[
-        bool, typer.Option("--compile", help="Use torch.compile; on a CPU it needs a C++ compiler.")
-    ] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="Use torch.compile; on a CPU it needs a C++ compiler.")
+    ] = True,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, on a CPU.")] = 1,
     checkpoint_every: Annotated[int | None, typer.Option(min=1, help="Updates between checkpoints.")] = None,
     training_seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed of the run.")] = None,
     fetch: Fetch = False,
@@ -62,8 +65,6 @@ def train(
         "optimiser": optimiser,
         "learning_rate": learning_rate,
         "schedule": schedule,
-        "precision": precision or ("bfloat16" if on == "cuda" else None),
-        "compile": compile_ or None,
         "checkpoint_every": checkpoint_every,
         "seed": training_seed,
     }
@@ -81,6 +82,18 @@ def train(
             if as_json:
                 print(json.dumps(dataclasses.asdict(row)), flush=True)
 
-        run(chosen.model, config, images, test, out, resume=resume, device=on, report=report)
+        run(
+            chosen.model,
+            config,
+            images,
+            test,
+            out,
+            resume=resume,
+            device=on,
+            precision=precision,
+            compiled=compiled,
+            workers=processes,
+            report=report,
+        )
     if not as_json:
         print(f"{out}: trained for {config.updates} updates; measure it with `scanline evaluate {out} --data {data}`")
