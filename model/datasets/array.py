@@ -14,7 +14,7 @@ def load(path: Path) -> np.ndarray:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, OverflowError, MemoryError):
-        # numpy's reasons are about its file format: a wrong magic, objects that it would unpickle, a size beyond the file
+        # numpy's reasons are about its format: a wrong magic, objects that it would unpickle, a size beyond the file
         raise DataError(f"{path} is truncated or not a .npy file of bytes") from None
     shape = list(images.shape)
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or (images.ndim == 4 and shape[3] != 3):

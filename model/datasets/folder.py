@@ -22,6 +22,7 @@ NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
 EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 LONGEST_REASON = 120
+COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def load(
     if not files and not refused:
         raise DataError(f"{folder} holds no files")
     images = np.empty((0, 0), np.uint8)
-    first = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
+    first: np.ndarray = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
     for done, path in enumerate(files, start=1):
         name = _printable(path.relative_to(folder))
         try:
@@ -93,10 +94,11 @@ def load(
     if not accepted:
         raise DataError(f"{folder} holds no picture that can be read: {refused[0]}")
     images = images[: len(accepted)]
+    height, width = first.shape[0], first.shape[1]
     channels = 1 if grey else 3
     if channels == 3 and _is_grey(images):
-        images, channels = np.ascontiguousarray(images[:, ::3]), 1
-    return Pictures(images, first.shape[0], first.shape[1], channels, tuple(refused))
+        images, channels = np.ascontiguousarray(images[:, 1::3]), 1
+    return Pictures(images, height, width, channels, tuple(refused))
 
 
 def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
@@ -176,6 +178,6 @@ def _check_size(path: Path, picture: np.ndarray) -> None:
 
 
 def _is_grey(images: np.ndarray) -> bool:
-    """Whether no pixel of RGB images [n, N] has a colour."""
-    pixels = images.reshape(len(images), -1, 3)
-    return all((image == image[:, :1]).all() for image in pixels)
+    """Whether no pixel of RGB images [n, N] has a colour, beyond what lossy formats add to grey ones."""
+    pixels = (image.reshape(-1, 3) for image in images)
+    return all((image.max(axis=1) - image.min(axis=1)).max() <= COLOURLESS for image in pixels)

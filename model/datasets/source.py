@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
-
 from scanline.model import datasets
 from scanline.model.config import LARGEST_IMAGE
 from scanline.model.datasets import array, cifar10, folder, mnist
@@ -50,7 +48,7 @@ def open_data(
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if published:
         train, test = (datasets.load(published, path, split) for split in ("train", "test"))
-        digest = sha256(np.ascontiguousarray(train)).hexdigest()
+        digest = sha256(train.tobytes()).hexdigest()
         return ImageSet(train, test, *datasets.SHAPES[published], published, digest)
     if path.is_dir():
         found = folder.load(path, size, grey, progress)
@@ -72,7 +70,9 @@ def published_in(directory: Path) -> str | None:
     """Return the name of the published set whose files are in a directory; None where it holds something else."""
     if any((directory / f"{name}{end}").is_file() for name, _ in mnist.FILES.values() for end in ("", ".gz")):
         return "mnist"
-    if (directory / cifar10.TAR).is_file() or any(list((directory / at).glob("*_batch*.bin*")) for at in cifar10.FOLDERS):
+    if (directory / cifar10.TAR).is_file() or any(
+        list((directory / at).glob("*_batch*.bin*")) for at in cifar10.FOLDERS
+    ):
         return "cifar10"
     return None
 

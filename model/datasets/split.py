@@ -51,7 +51,7 @@ def split_by_content(images: np.ndarray, name: str) -> Split:
     """
     first_rows: dict[bytes, int] = {}
     for row in range(len(images)):
-        first_rows.setdefault(sha256(np.ascontiguousarray(images[row])).digest(), row)
+        first_rows.setdefault(sha256(images[row].tobytes()).digest(), row)
     if len(first_rows) < 2:
         raise DataError(f"{name} holds one distinct picture; training needs at least two, one of them to test on")
     ordered = sorted(first_rows)
