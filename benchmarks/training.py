@@ -6,7 +6,8 @@ An update costs 6 operations for each weight and position (2 forwards, 4 backwar
 byte model, pixels of a pixel model. The training rate is that count by the median time of whole updates: loss,
 gradients, clipping, optimiser, moving average; attention, norms and likelihood take time and count nothing. The ceiling
 is the rate of the network's own products, forwards, at the same number of rows. They take turns, so that whatever slows
-the machine down slows both. The compiled loss is first checked against the loss as it is written.
+the machine down slows both. The compiled loss is
+checked against the loss as it is written by its first call.
 
 A processor with AVX2 alone is simulated by ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
 MKL_ENABLE_INSTRUCTIONS=AVX2.
@@ -24,14 +25,13 @@ from rich.table import Table
 from scanline.model.bench.machine import print_json
 from scanline.model.bench.measure import durations, product_shapes, products_seconds
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.loss import loss_of
+from scanline.model.training.loss import CompiledLoss, loss_of
 from scanline.model.training.precision import PRECISIONS, product_dtype
 from scanline.model.training.presets import PRESETS, Preset
 from scanline.model.training.processes import Group
 from scanline.model.training.update import Updater
 
 ROUNDS = 3  # turns of products and updates
-BOUND = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # bits/dim between the compiled loss and the one as written
 
 
 def main() -> None:
@@ -73,7 +73,9 @@ def measure(preset: Preset, dtype: torch.dtype, compiled: bool, batch: int | Non
     model = Transformer(config)
     images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8)
     updater = Updater(model, recipe, Group(), dtype, compiled)
-    check(updater, images)
+    updater.update(images, 1000, recipe.learning_rate)  # compiles
+    if isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is loss_of:
+        print("the compiled loss could not be used")
 
     shapes = product_shapes(config)
     operations = 2 * positions * sum(inner * outer for inner, outer in shapes)
@@ -98,15 +100,6 @@ def measure(preset: Preset, dtype: torch.dtype, compiled: bool, batch: int | Non
         "bfloat16_product_gflops": 1e-9 * operations / min(products[torch.bfloat16]) if wide else None,
         "ratio": training / ceiling,
     }
-
-
-def check(updater: Updater, images: torch.Tensor) -> None:
-    """Raise ValueError where the updater's loss is not that of the formula in float32."""
-    with torch.no_grad():
-        expected = loss_of(updater.model, images).item()
-    found = updater.loss(updater.model, images, updater.dtype).item()
-    if not abs(found - expected) <= BOUND[updater.dtype]:
-        raise ValueError(f"the loss is {found} bits/dim, as written {expected}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import torch
 from scanline.kernels.logistics.reference import LN2
 from scanline.model.network.transformer import Transformer
 
+SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
+
 log = logging.getLogger("scanline.training")
 
 
@@ -22,7 +24,8 @@ def loss_of(model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.
 
 
 class CompiledLoss:
-    """`loss_of`, compiled at its first call; where that fails, as it is. Every batch must have one size."""
+    """`loss_of`, compiled at its first call; where that fails or gives another value, as it is. Every batch must have
+    one size."""
 
     def __init__(self) -> None:
         torch.compiler.reset()  # graphs of an earlier run in this process count against the limit of this one
@@ -33,14 +36,17 @@ class CompiledLoss:
         if self.chosen:
             return self.compiled(model, batch, dtype)
         self.chosen = True
-        with torch.no_grad():
-            model.parallel(batch[:1])  # tables that the network computes once are there before its code is traced
+        with torch.no_grad():  # this also fills the tables that a network computes once, before its code is traced
+            expected = loss_of(model, batch, dtype).item()
         try:
             loss = self.compiled(model, batch, dtype)
-            log.info("the loss is compiled")
-            return loss
+            found = loss.item()
+            if abs(found - expected) <= SAME_LOSS:
+                log.info("the loss is compiled")
+                return loss
+            reason = f"compiled it is {found}, as it is written {expected}"
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
             reason = str(error).strip().splitlines()[0]
-            log.warning("the loss is not compiled, so that training is slower: %s", reason)
-            self.compiled = loss_of
-            return self.compiled(model, batch, dtype)
+        log.warning("the loss is not compiled, so that training is slower: %s", reason)
+        self.compiled = loss_of
+        return loss_of(model, batch, dtype)

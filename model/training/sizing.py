@@ -99,7 +99,7 @@ def _background(data: ImageSet) -> int:
 
 
 def _operations_per_second(model_config: ModelConfig, data: ImageSet, config: TrainingConfig) -> float:
-    """Measure at which rate this machine trains, not compiled: 6 operations for each weight and position, in a second."""
+    """Measure how many operations a second this machine trains with, not compiled: 6 for each weight and position."""
     updater = Updater(Transformer(model_config), config, Group(), product_dtype(torch.device("cpu")), compiled=False)
     batch = batch_at(data.train, 0, config, model_config)
     updates, began, spent = -1, 0.0, 0.0  # the first update also allocates

@@ -52,3 +52,15 @@ def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.Log
             assert torch.equal(loss(model, batch), loss_of(model, batch))
     (sentence,) = said(caplog)
     assert sentence.startswith("the loss is not compiled, so that training is slower: ")
+
+
+def test_a_compiled_loss_of_another_value_is_not_used(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small("plain")
+    loss = CompiledLoss()
+    monkeypatch.setattr(loss, "compiled", lambda *given: loss_of(*given) * float("nan"))
+    for _ in range(2):
+        assert torch.equal(loss(model, batch), loss_of(model, batch))
+    (sentence,) = said(caplog)
+    assert sentence.startswith("the loss is not compiled, so that training is slower: compiled it is nan, as it is")
