@@ -6,8 +6,7 @@ An update costs 6 operations for each weight and position (2 forwards, 4 backwar
 byte model, pixels of a pixel model. The training rate is that count by the median time of whole updates: loss,
 gradients, clipping, optimiser, moving average; attention, norms and likelihood take time and count nothing. The ceiling
 is the rate of the network's own products, forwards, at the same number of rows. They take turns, so that whatever slows
-the machine down slows both. The compiled loss is
-checked against the loss as it is written by its first call.
+the machine down slows both. The first call of the compiled loss checks it against the loss as it is written.
 
 A processor with AVX2 alone is simulated by ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
 MKL_ENABLE_INSTRUCTIONS=AVX2.

@@ -1,9 +1,9 @@
 """Causal linear attention in chunks, with its own backward (eq. 13-15).
 
 A chunk attends to the positions before it through one state (s, z), and to its own positions through a masked
-[chunk, chunk] product. Only phi(q), phi(k) and v are kept for the backward pass, which computes the state
-again, from the front for queries and from the back for keys and values. Training memory is therefore
-O(N max(C, M)) per head, and no [N, C, M] tensor exists. The derivation is in README.md, in this folder.
+[chunk, chunk] product. phi(q), phi(k), v and the states before each chunk are kept for the backward pass: with C and M
+up to CHUNK, training memory is O(N max(C, M)) per head, and no [N, C, M] tensor exists. The derivation is in README.md,
+in this folder.
 """
 
 from typing import Any
