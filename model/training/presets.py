@@ -6,7 +6,7 @@ from typing import Any
 from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
-WINDOWED: dict[str, Any] = {"step": "pixel", "reads": "window", "blocks": 2, "block_width": 320}
+WINDOWED: dict[str, Any] = {"step": "pixel", "reads": "window"}
 STROKES: dict[str, Any] = {
     "predicts": "categorical",
     "window_rows": 5,
@@ -37,12 +37,12 @@ class Preset:
 PRESETS = {
     "mnist-small": Preset(
         "mnist",
-        ModelConfig(28, 28, 1, 3, 5, 32, 32, 640, **WINDOWED, **STROKES),
+        ModelConfig(28, 28, 1, 2, 6, 32, 32, 384, **WINDOWED, blocks=3, block_width=384, **STROKES),
         TrainingConfig(updates=20_000),
     ),
     "cifar10-small": Preset(
         "cifar10",
-        ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, **PHOTOGRAPHS),
+        ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, blocks=2, block_width=320, **PHOTOGRAPHS),
         TrainingConfig(updates=20_000, batch=6, flip=True),
     ),
     "mnist": Preset(
