@@ -119,8 +119,11 @@ def test_the_card_says_what_was_done(trained: tuple[Path, str], pictures: Path) 
     assert "None" not in card
 
 
-def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(pictures: Path, tmp_path: Path) -> None:
+def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(
+    trained: tuple[Path, str], pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SIGINT and then SIGTERM reach a real process, each after the first row that it reports."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as this process: the sums of other numbers of threads differ
     out = tmp_path / "split"
     arguments = [SCANLINE, "train", "--data", pictures, "--out", out, "--updates", "60", "--batch", "8", "--json"]
     resumed = [SCANLINE, "train", "--resume", "--out", out, "--json"]
@@ -142,11 +145,9 @@ def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(pictures: Pa
         assert "Traceback" not in said
         assert load_model(out).config.size == "8x8"
     assert stops
-    assert in_a_process("train", "--resume", "--out", out).status == 0
-    whole = tmp_path / "whole"
-    assert in_a_process(*arguments[1:5], whole, *arguments[6:]).status == 0
-    assert same(out, whole)
-    assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    done("train", "--resume", "--out", out)
+    assert same(out, trained[0])
+    assert (out / "model.safetensors").read_bytes() == (trained[0] / "model.safetensors").read_bytes()
     assert sorted(path.name for path in out.iterdir()) == FILES
 
 
