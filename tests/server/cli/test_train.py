@@ -13,7 +13,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
 from tests.support import blobs, small_models
-from tests.support.commands import done, refused
+from tests.support.commands import done, refused, scanline
 
 TINY = Preset(
     "mnist",
@@ -84,8 +84,12 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> N
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        said = refused(*train, "--resume")
+        ran = scanline(*train, "--resume")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert said == f"{tmp_path / 'model.safetensors'}: File too large"
+    assert (ran.status, ran.err) == (
+        2,
+        f"scanline: {tmp_path / 'model.safetensors'}: File too large; the last checkpoint is intact, so make room and"
+        f" continue with: scanline train --resume --out {tmp_path}\n",
+    )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
