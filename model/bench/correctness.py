@@ -1,6 +1,6 @@
 """Checks that the model computes what it should before any speed is measured.
 
-A few images are generated once, in a small batch. Their likelihood, summed up byte by byte while generating, must be
+A few images are generated once, in a small batch. Their likelihood, summed up step by step while generating, must be
 that of the parallel view, and every later measurement must produce the same bytes in its first, second and last slot.
 """
 
