@@ -40,8 +40,9 @@ export function pixelLogistics(components: number, channels: number): Distributi
         ];
         const [first, second] = draws[channel]!;
         const byte = known[channel] ?? logisticByte(...ofComponent(pick(weights, first, 1)), second);
-        weights.forEach((weight, i) => (weights[i] = weight + logBin(byte, ...ofComponent(i))));
         bytes.push(byte);
+        if (bytes.length === channels) break;
+        for (let i = 0; i < components; i++) weights[i]! += logBin(byte, ...ofComponent(i));
         seen.push(valueOf(byte));
       }
       return bytes;
