@@ -23,7 +23,7 @@ def load(
     """Load a model for painting, completing and scoring images.
 
     name: a shipped model's name or a model directory, by default the shipped MNIST model. device: auto, cpu or cuda.
-    precision: exact, int8 (CPUs with AVX-512 VNNI) or float16-state (GPUs). threads: of the CPU, by default all.
+    precision: exact, int8 (CPUs) or float16-state (GPUs). threads: of the CPU, by default all.
     Raises ValueError with one sentence where the model, the device or the precision is not to be had.
     """
     from scanline.model.inference import load

@@ -1,11 +1,15 @@
-"""Compiles the CPU kernel: one object for each instruction set, one library. Everything else is in pyproject.toml.
+"""Compiles the CPU kernel: one object for each instruction set of the compiler's target, one library. With CC and CXX
+naming a cross compiler that target is another machine's. Everything else is in pyproject.toml.
 
 The library has a plain C interface and no Python in it: one wheel per platform serves every Python 3. `optional`: where
 no compiler is found, or it fails, the install goes on without the library, and the wheel is one for any platform.
 """
 
+import os
 import platform
 import re
+import subprocess
+import sys
 from glob import glob
 from pathlib import Path
 
@@ -22,9 +26,12 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-ma
 FLAGS += ["-Wno-maybe-uninitialized"]  # of gcc 12's own intrinsics
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
-ISAS = {"portable": []}
-if platform.machine().lower() in ("x86_64", "amd64"):
-    ISAS |= {"avx2": AVX2, "avx512": AVX512, "avx512vnni": [*AVX512, "-mavx512vnni"]}
+ISAS = {  # by processor, as `cc -dumpmachine` names it; any other has the portable code alone
+    "x86_64": {"portable": [], "avx2": AVX2, "avx512": AVX512, "avx512vnni": [*AVX512, "-mavx512vnni"]},
+    "aarch64": {"neon": []},
+}
+if sys.platform == "darwin":  # where Python itself may be built for two processors at once
+    os.environ.setdefault("ARCHFLAGS", f"-arch {platform.machine()}")
 
 
 class BuildLibrary(build_ext):
@@ -34,17 +41,28 @@ class BuildLibrary(build_ext):
         """Without the interpreter's version, which setuptools puts into the name of an extension module."""
         return str(Path(*fullname.split(".")).with_name(LIBRARY))
 
+    def processor(self) -> str:
+        """The processor that the compiler compiles for, which with a cross compiler is not this machine's."""
+        compiler = getattr(self.compiler, "compiler_so", ["cc"])[0]
+        try:
+            target = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=False).stdout
+        except OSError:  # no compiler: compiling fails later, as it may
+            target = ""
+        name = target.partition("-")[0] or platform.machine().lower()
+        return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
+
     def build_extension(self, ext: Extension) -> None:
         runner, dispatch = ext.sources
         objects, known = [], [("SCANLINE_ABI", ABI)]
-        for isa, flags in ISAS.items():
+        isas = ISAS.get(self.processor(), {"portable": []})
+        for isa, flags in isas.items():
             try:
                 objects += self.compiler.compile(
                     [runner], f"{self.build_temp}/{isa}", [("ISA", isa)], extra_postargs=FLAGS + flags
                 )
                 known.append((f"WITH_{isa}", "1"))
             except CompileError:  # an older compiler, which does not know the newest instructions
-                if isa == "portable":
+                if not flags:
                     raise
         # Of the standard library's templates, which several objects hold, the linker keeps the first: it must be one
         # that every processor can run.

@@ -41,7 +41,7 @@ PRECISIONS: dict[PrecisionName, Precision] = {
     "float16-state": Precision(float16_state=True),
 }
 DEFAULT: PrecisionName = "exact"
-PRECISION_HELP = "exact, int8 (CPU with AVX-512 VNNI) or float16-state (GPU): fewer bytes moved, nearly the same bits."
+PRECISION_HELP = "exact, int8 (CPU) or float16-state (GPU): fewer bytes moved, nearly the same bits."
 
 
 def precision(name: str) -> Precision:

@@ -6,7 +6,6 @@ no compiler, `available()` is false and torch does the work.
 """
 
 from scanline.kernels.cpu.bindings import (
-    INT8_INSTRUCTION_SETS,
     Network,
     Shape,
     available,
@@ -14,4 +13,4 @@ from scanline.kernels.cpu.bindings import (
     unavailable_reason,
 )
 
-__all__ = ["INT8_INSTRUCTION_SETS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]
+__all__ = ["Network", "Shape", "available", "instruction_sets", "unavailable_reason"]

@@ -1,6 +1,6 @@
 // The plain C interface of the CPU kernel: the structs that cross it and the functions Python calls through ctypes.
-// kernels/cpu/bindings.py mirrors the structs field by field. Raise ABI there with every change of a struct, a signature
-// or the order of the tensors: setup.py passes it on as SCANLINE_ABI and names the library file after it.
+// kernels/cpu/bindings.py mirrors the structs field by field. Raise ABI there with every change of a struct, a signature,
+// the order of the tensors or any bit of the results: setup.py passes it on as SCANLINE_ABI and names the library file after it.
 #pragma once
 #include <cstdint>
 

@@ -12,9 +12,9 @@ int64_t scanline_abi() {
 
 const char* scanline_isas() {
     static const std::string isas = [] {
+        // setup.py defines WITH_... for each instruction set that the compiler knew; neon is all aarch64 processors'
         std::string found;
 #if defined(__x86_64__)
-        // setup.py defines WITH_... for each instruction set that the compiler knew
         __builtin_cpu_init();
         [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
         [[maybe_unused]] const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
@@ -30,7 +30,14 @@ const char* scanline_isas() {
         if (avx2) found += "avx2 ";
 #endif
 #endif
-        return found + "portable";
+#if defined(WITH_neon)
+        found += "neon ";
+#endif
+#if defined(WITH_portable)
+        found += "portable ";
+#endif
+        found.pop_back();
+        return found;
     }();
     return isas.c_str();
 }
@@ -46,7 +53,12 @@ static Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, 
 #if defined(WITH_avx2)
     if (!strcmp(isa, "avx2")) return avx2::create(shape, tensors, count, weight_type, threads);
 #endif
+#if defined(WITH_neon)
+    if (!strcmp(isa, "neon")) return neon::create(shape, tensors, count, weight_type, threads);
+#endif
+#if defined(WITH_portable)
     if (!strcmp(isa, "portable")) return portable::create(shape, tensors, count, weight_type, threads);
+#endif
     return nullptr;
 }
 

@@ -35,23 +35,19 @@ struct Scratch {
 };
 
 static inline void layer_norm(const float* x, int64_t n, const NormWeights& norm, float* out) {
-    V sums{};
-    int64_t i = 0;
-    for (; i + W <= n; i += W) sums = sums + load(x + i);
-    float mean = hsum(sums);
-    for (; i < n; i++) mean += x[i];
-    mean /= float(n);
-    V squares{};
-    for (i = 0; i + W <= n; i += W) {
-        const V d = load(x + i) - mean;
-        squares = fma(d, d, squares);
+    const float mean = lane_sum(n, [&](V sum, int64_t i, int64_t count) { return sum + load_partial(x + i, count); }) /
+                       float(n);
+    const float squares = lane_sum(n, [&](V sum, int64_t i, int64_t count) {
+        const V d = load_partial(x + i, count) - mean;
+        return fma(d, count < W ? first_lanes(d, count) : d, sum);
+    });
+    const float factor = 1 / std::sqrt(squares / float(n) + LAYER_NORM_EPSILON);
+    for (int64_t i = 0; i < n; i += W) {
+        const int64_t count = std::min<int64_t>(W, n - i);
+        const V normed = (load_partial(x + i, count) - mean) * factor;
+        store_partial(out + i, fma(normed, load_partial(&norm.weight[i], count), load_partial(&norm.bias[i], count)),
+                      count);
     }
-    float variance = hsum(squares);
-    for (; i < n; i++) variance += (x[i] - mean) * (x[i] - mean);
-    const float factor = 1 / std::sqrt(variance / float(n) + LAYER_NORM_EPSILON);
-    for (i = 0; i + W <= n; i += W)
-        store(out + i, fma((load(x + i) - mean) * factor, load(&norm.weight[i]), load(&norm.bias[i])));
-    for (; i < n; i++) out[i] = (x[i] - mean) * factor * norm.weight[i] + norm.bias[i];
 }
 
 class Network {
@@ -176,9 +172,8 @@ class Network {
             for (int64_t h = begin; h < end; h++) {
                 // query and key stand side by side: one loop maps both
                 float* q = scratch.heads.data + r * stride + h * weights.head_width;
-                int64_t i = 0;
-                for (; i + W <= 2 * C; i += W) store(q + i, elu_plus_one(load(q + i)));
-                if (i < 2 * C) store_partial(q + i, elu_plus_one(load_partial(q + i, 2 * C - i)), 2 * C - i);
+                for (int64_t i = 0; i < 2 * C; i += W)
+                    store_partial(q + i, elu_plus_one(load_partial(q + i, 2 * C - i)), 2 * C - i);
                 const int64_t head = (layer * slots.count + t.slot[r]) * shape.heads + h;
                 recur(q, q + C, q + 2 * C, C, M, slots.s + head * C * M, slots.z + head * C,
                       t.y.data + r * weights.padded_width + h * M);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "elementwise.h"
+#include "int8.h"
 #include "packing.h"
 
 namespace ISA {
@@ -16,6 +17,9 @@ constexpr int SUM_REGISTERS = 28;
 #elif defined(__AVX2__)
 constexpr int MAX_BLOCK_ROWS = 3;  // 12 of 16
 constexpr int SUM_REGISTERS = 12;
+#elif defined(__ARM_NEON)
+constexpr int MAX_BLOCK_ROWS = 2;  // 16 of 32: three rows would leave too few for a row of a panel
+constexpr int SUM_REGISTERS = 16;
 #else
 constexpr int MAX_BLOCK_ROWS = 2;
 constexpr int SUM_REGISTERS = 8;
@@ -44,7 +48,7 @@ struct Epilogue {
 struct Input {
     const float* numbers = nullptr;
     int64_t stride = 0;
-    const uint8_t* bytes = nullptr;  // round(x / scale) + 128
+    const uint8_t* bytes = nullptr;  // of quantise()
     int64_t byte_stride = 0;
     const float* scale = nullptr;
 };
@@ -70,29 +74,24 @@ static void float_block(const Input& x, const PackedMatrix& w, const Weight* wei
         for (int c = 0; c < P * VECTORS; c++) epilogue(row + r, panel * PANEL + c * W, sum[r][c], w);
 }
 
-#if defined(__AVX512VNNI__)
-// sum += a . b over four pairs in every lane
-static inline VI dot(VI sum, const uint8_t* four, const int8_t* weights) {
-    int32_t a;
-    memcpy(&a, four, 4);
-    return (VI)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(a), _mm512_loadu_si512(weights));
-}
-
 template <int R, int P>
 static void int8_block(const Input& x, const PackedMatrix& w, int64_t row, int64_t panel, const Epilogue& epilogue) {
     const int8_t* weights = w.panel<int8_t>(panel);
     const int64_t panel_size = PANEL * round_up(w.inner, 4);
     const uint8_t* rows = x.bytes + row * x.byte_stride;
     VI sum[R][P * VECTORS] = {};
-    for (int64_t k = 0; k < w.inner; k += 4)
-        UNROLL for (int r = 0; r < R; r++)
-            UNROLL for (int p = 0; p < P; p++)
-                UNROLL for (int v = 0; v < VECTORS; v++)
-                    sum[r][p * VECTORS + v] = dot(sum[r][p * VECTORS + v], rows + r * x.byte_stride + k,
-                                                  weights + p * panel_size + k * PANEL + v * W * 4);
+    for (int64_t k = 0; k < w.inner; k += 4) {
+        Int8Weights four[P * VECTORS];
+        UNROLL for (int p = 0; p < P; p++)
+            UNROLL for (int v = 0; v < VECTORS; v++)
+                four[p * VECTORS + v] = load_int8_weights(weights + p * panel_size + k * PANEL + v * W * 4);
+        UNROLL for (int r = 0; r < R; r++) {
+            const Int8Factors factors = load_int8_factors(rows + r * x.byte_stride + k);
+            UNROLL for (int c = 0; c < P * VECTORS; c++) sum[r][c] = dot(sum[r][c], factors, four[c]);
+        }
+    }
     for (int r = 0; r < R; r++)
         for (int c = 0; c < P * VECTORS; c++) {
-            // the instruction takes unsigned activations: they were shifted by 128, which is taken out again here
             const int64_t column = panel * PANEL + c * W;
             VI correction;
             memcpy(&correction, w.correction.data + column, sizeof correction);
@@ -100,14 +99,12 @@ static void int8_block(const Input& x, const PackedMatrix& w, int64_t row, int64
             epilogue(row + r, column, whole * (load(w.scale.data + column) * x.scale[row + r]), w);
         }
 }
-#endif
 
 template <int R, int P>
 static inline void block(const Input& x, const PackedMatrix& w, int64_t row, int64_t panel, const Epilogue& epilogue) {
-#if defined(__AVX512VNNI__)
-    if (w.type == INT8) return int8_block<R, P>(x, w, row, panel, epilogue);
-#endif
-    if (w.type == FLOAT16)
+    if (w.type == INT8)
+        int8_block<R, P>(x, w, row, panel, epilogue);
+    else if (w.type == FLOAT16)
         float_block<half, R, P>(x, w, w.panel<half>(panel), row, panel, epilogue);
     else
         float_block<float, R, P>(x, w, w.panel<float>(panel), row, panel, epilogue);
@@ -168,31 +165,6 @@ static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, 
         for (int64_t b = 0; b < blocks; b++)
             row_block<MAX_BLOCK_ROWS>(block_begin(b + 1) - block_begin(b), x, w, block_begin(b), panel,
                                       std::min(panel + at_once, end), epilogue);
-}
-
-// One row in 8 bits: round(x / scale) + 128 with scale = max |x| / 127, padded with 128 (zero) to a multiple of four.
-static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* scale) {
-    typedef uint8_t VB __attribute__((vector_size(W)));
-    V largest{};
-    int64_t i = 0;
-    for (; i + W <= n; i += W) {
-        const V v = load(x + i), size = v < 0.0f ? -v : v;
-        largest = size > largest ? size : largest;
-    }
-    if (i < n) {
-        const V v = load_partial(x + i, n - i), size = v < 0.0f ? -v : v;
-        largest = size > largest ? size : largest;
-    }
-    const float top = hmax(largest), factor = top > 0 ? 127 / top : 0;
-    *scale = top / 127;
-    for (i = 0; i + W <= n; i += W) {
-        // as in exponential(): the sum's low bits hold the number, rounded to nearest even
-        const V shifted = fma(load(x + i), splat(factor), splat(12582912.0f + 128));
-        const VB narrow = __builtin_convertvector((VI)shifted, VB);
-        memcpy(bytes + i, &narrow, sizeof narrow);
-    }
-    for (; i < n; i++) bytes[i] = uint8_t(int(std::nearbyint(x[i] * factor)) + 128);
-    for (; i % 4; i++) bytes[i] = 128;
 }
 
 }  // namespace ISA

@@ -25,6 +25,14 @@ struct Array {
     }
 };
 
+// The byte that stands for zero among activations in 8 bits. VNNI's instruction takes unsigned ones: they are shifted by
+// 128, and the products corrected for it. All others take signed ones.
+#if defined(__AVX512VNNI__)
+constexpr int INT8_ZERO = 128;
+#else
+constexpr int INT8_ZERO = 0;
+#endif
+
 enum WeightType { FLOAT32, FLOAT16, INT8 };  // WEIGHT_TYPES of bindings.py
 
 struct PackedMatrix {
@@ -32,7 +40,7 @@ struct PackedMatrix {
     int64_t inner = 0, panels = 0;
     Array<char> numbers;
     Array<float> bias, scale;    // [32 panels]
-    Array<int32_t> correction;   // [32 panels], 128 times the sum of a column: int8 activations are stored 128 too large
+    Array<int32_t> correction;   // [32 panels], INT8_ZERO times the sum of a column
 
     int64_t width() const { return panels * PANEL; }
     template <class T>
@@ -67,9 +75,9 @@ static inline PackedMatrix pack(const float* weights, const float* bias, int64_t
             } else if (type == FLOAT16) {
                 reinterpret_cast<half*>(p.numbers.data)[panel + k * PANEL + column] = float_to_half(row[k]);
             } else {
-                const int8_t q = int8_t(largest > 0 ? std::nearbyint(row[k] / largest * 127) : 0);
+                const int8_t q = int8_t(largest > 0 ? nearest(row[k] / largest * 127) : 0);
                 reinterpret_cast<int8_t*>(p.numbers.data)[panel + k / 4 * 4 * PANEL + column * 4 + k % 4] = q;
-                p.correction.data[j] += 128 * q;
+                p.correction.data[j] += INT8_ZERO * q;
             }
         }
     }

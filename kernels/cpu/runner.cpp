@@ -160,7 +160,7 @@ class IsaRunner final : public Runner {
         uint8_t& byte = image[position];
         if (!slots.known[b * weights.bytes + position])
             byte = sample(parameters, K, uniforms(slots.seed[b], slots.index[b], position), slots.temperature[b],
-                          exp_scale);
+                          exp_scale, scratch.logs.data());
         slots.bits[b] += bits_of(parameters, K, byte, exp_scale, scratch.logs.data());
         slots.position[b] = position + 1;
     }

@@ -13,3 +13,4 @@ namespace avx512vnni { Runner* create(const Shape&, const Tensor*, int64_t count
 namespace avx512 { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace avx2 { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace portable { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
+namespace neon { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }

@@ -1,10 +1,15 @@
 // One vector of floats, as wide as the instruction set that this file is compiled for, and what the compiler's own
-// vector arithmetic (+ - * / ? :) lacks: fused multiply-add, float16, partial vectors, horizontal sums.
+// vector arithmetic (+ - * / ? :) lacks: fused multiply-add, float16, partial vectors, sums in one order for all widths.
+// Every function gives the same bits on every instruction set.
 #pragma once
 #include <cstdint>
 #include <cstring>
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 // Loops over arrays of vectors must be unrolled fully, or the arrays live in memory instead of registers.
@@ -19,6 +24,7 @@ constexpr int W = 8;
 #else
 constexpr int W = 4;
 #endif
+constexpr int LANES = 16;  // of lane_sum, whatever W is
 typedef float V __attribute__((vector_size(4 * W)));
 typedef int32_t VI __attribute__((vector_size(4 * W)));
 typedef uint16_t half;  // the bits of a float16
@@ -30,13 +36,39 @@ static inline V load(const float* p) {
 }
 static inline void store(float* p, V v) { memcpy(p, &v, sizeof v); }
 
-// The first n < W floats, the other lanes zero.
+// -1 in the lanes below n, 0 in the others.
+static inline VI lanes_below(int64_t n) {
+    VI lane;
+    UNROLL for (int i = 0; i < W; i++) lane[i] = i;
+    return lane < int32_t(n);
+}
+
+// v with zero in the lanes from n on.
+static inline V first_lanes(V v, int64_t n) { return lanes_below(n) ? v : V{}; }
+
+// The first n floats, the other lanes zero; memory beyond them is not read. n >= W is the whole vector.
 static inline V load_partial(const float* p, int64_t n) {
+    if (n >= W) return load(p);
+#if defined(__AVX512F__)
+    return (V)_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p);
+#elif defined(__AVX2__)
+    return (V)_mm256_maskload_ps(p, (__m256i)lanes_below(n));
+#else
     V v{};
     memcpy(&v, p, 4 * n);
     return v;
+#endif
 }
-static inline void store_partial(float* p, V v, int64_t n) { memcpy(p, &v, 4 * n); }
+static inline void store_partial(float* p, V v, int64_t n) {
+    if (n >= W) return store(p, v);
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), (__m512)v);
+#elif defined(__AVX2__)
+    _mm256_maskstore_ps(p, (__m256i)lanes_below(n), (__m256)v);
+#else
+    memcpy(p, &v, 4 * n);
+#endif
+}
 
 // x in every lane. x - 0 and not x + 0, which would turn -0 into 0.
 static inline V splat(float x) { return x - V{}; }
@@ -76,8 +108,54 @@ static inline V load(const half* p) { return (V)_mm512_cvtph_ps(_mm256_loadu_si2
 #elif defined(__AVX2__)
 static inline V fma(V a, V b, V c) { return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 static inline V load(const half* p) { return (V)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
+#elif defined(__ARM_NEON)
+static inline V fma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
+static inline V load(const half* p) { return (V)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 #else
-static inline V fma(V a, V b, V c) { return a * b + c; }
+// Two of the lanes of V as doubles.
+typedef double Pair __attribute__((vector_size(16)));
+typedef int64_t PairBits __attribute__((vector_size(16)));
+typedef uint64_t PairUnsigned __attribute__((vector_size(16)));
+
+// product + addend rounded to odd: an inexact sum whose last bit is 0 moves one step toward the exact one. Its error is
+// found exactly (Knuth's TwoSum); squares are compared because infinity has the error NaN, which must count as none.
+static inline Pair add_to_odd(Pair product, Pair addend) {
+    const Pair sum = product + addend, part = sum - product, error = (product - (sum - part)) + (addend - part);
+    const PairBits bits = (PairBits)sum;
+    const PairBits step = 1 - (PairBits)((PairUnsigned)(bits ^ (PairBits)error) >> 63 << 1);
+    return (Pair)(bits + (step & (PairBits)(error * error > 0) & -(~bits & 1)));
+}
+
+// The product of two floats is exact in double. What is rounded to odd there, with more than two bits to spare, rounds
+// to the float that the exact sum rounds to (Boldo and Melquiond, 2008): bit for bit the hardware's fused instruction.
+__attribute__((noinline)) static V fma_by_pairs(V a, V b, V c) {
+    typedef double Wide __attribute__((vector_size(8 * W)));
+    const Wide product = __builtin_convertvector(a, Wide) * __builtin_convertvector(b, Wide);
+    Wide sum = __builtin_convertvector(c, Wide);
+    Pair products[W / 2], sums[W / 2];
+    memcpy(products, &product, sizeof product);
+    memcpy(sums, &sum, sizeof sum);
+    UNROLL for (int i = 0; i < W / 2; i++) sums[i] = add_to_odd(products[i], sums[i]);
+    memcpy(&sum, sums, sizeof sum);
+    return __builtin_convertvector(sum, V);
+}
+#if defined(__SSE2__)
+// Rounding twice errs only where the sum in double, itself rounded, lies halfway between two floats: its low 29 bits are
+// 1000..., or it is below the normal floats. That is rare.
+static inline V fma(V a, V b, V c) {
+    const auto low = [](V v) { return _mm_cvtps_pd((__m128)v); };
+    const auto high = [](V v) { return _mm_cvtps_pd(_mm_movehl_ps((__m128)v, (__m128)v)); };
+    const __m128d sum01 = _mm_add_pd(_mm_mul_pd(low(a), low(b)), low(c));
+    const __m128d sum23 = _mm_add_pd(_mm_mul_pd(high(a), high(b)), high(c));
+    const VI low_bits = (VI)_mm_shuffle_ps((__m128)sum01, (__m128)sum23, 0x88);
+    const VI high_bits = (VI)_mm_shuffle_ps((__m128)sum01, (__m128)sum23, 0xDD);
+    const VI doubtful = ((low_bits & 0x1FFFFFFF) == 0x10000000) | ((high_bits & 0x7FFFFFFF) < 0x38100000);
+    if (__builtin_expect(_mm_movemask_ps((__m128)doubtful), 0)) return fma_by_pairs(a, b, c);
+    return (V)_mm_movelh_ps(_mm_cvtpd_ps(sum01), _mm_cvtpd_ps(sum23));
+}
+#else
+static inline V fma(V a, V b, V c) { return fma_by_pairs(a, b, c); }
+#endif
 static inline V load(const half* p) {
     V v;
     for (int i = 0; i < W; i++) v[i] = half_to_float(p[i]);
@@ -85,12 +163,29 @@ static inline V load(const half* p) {
 }
 #endif
 
-// Sum of the lanes, always added in the same order.
-static inline float hsum(V v) {
+// Sums over i < n as if every vector had LANES lanes: lane l takes i = l, l + LANES, l + 2 LANES, ..., and the lanes are
+// added 16 -> 8 -> 4 -> 2 -> 1. step(sum, i, count) returns `sum` with the terms i .. i + count - 1 added to its first
+// `count` lanes and the others as they were; count is W but at the end.
+template <class Step>
+static inline float lane_sum(int64_t n, const Step& step) {
+    V lanes[LANES / W] = {};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        UNROLL for (int j = 0; j < LANES / W; j++) lanes[j] = step(lanes[j], i + j * W, W);
+    UNROLL for (int j = 0; j < LANES / W; j++)
+        if (i + j * W < n) lanes[j] = step(lanes[j], i + j * W, n - i - j * W < W ? n - i - j * W : W);
+    UNROLL for (int width = LANES / W / 2; width; width /= 2)
+        UNROLL for (int j = 0; j < width; j++) lanes[j] = lanes[j] + lanes[j + width];
+    V v = lanes[0];
     for (int width = W / 2; width; width /= 2)
-        for (int i = 0; i < width; i++) v[i] += v[i + width];
+        for (int j = 0; j < width; j++) v[j] += v[j + width];
     return v[0];
 }
+
+// x rounded to a whole number, ties to even, for |x| < 2^22: beside 1.5 * 2^23 a float has no bits for a fraction.
+static inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+
+static inline V larger(V a, V b) { return a > b ? a : b; }
 
 static inline float hmax(V v) {
     float x = v[0];

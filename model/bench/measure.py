@@ -120,13 +120,20 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     return [*read, *(block * config.blocks), *(layer * config.layers), (width, distribution(config).width)]
 
 
-def products_seconds(shapes: list[tuple[int, int]], rows: int, device: str = "cpu", seconds: float = 0.5) -> float:
+def products_seconds(
+    shapes: list[tuple[int, int]],
+    rows: int,
+    device: str = "cpu",
+    seconds: float = 0.5,
+    dtype: torch.dtype = torch.float32,
+) -> float:
     """The least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
 
     Each product has weights of its own, so that they are read from where a network's weights are read from.
     """
     pairs = [
-        (torch.randn(rows, inner, device=device), torch.randn(outer, inner, device=device)) for inner, outer in shapes
+        (torch.randn(rows, inner, device=device, dtype=dtype), torch.randn(outer, inner, device=device, dtype=dtype))
+        for inner, outer in shapes
     ]
     with torch.inference_mode():
         return min(durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device))

@@ -28,12 +28,7 @@ from tests.support.close import assert_close
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-INT8 = bool(ISAS) and ISAS[0] in cpu_kernels.INT8_INSTRUCTION_SETS
-CPU_PRECISIONS = [
-    name
-    for name, precision in PRECISIONS.items()
-    if precision.state_dtype == torch.float32 and (INT8 or not precision.int8_weights)
-]
+CPU_PRECISIONS = [name for name, precision in PRECISIONS.items() if precision.state_dtype == torch.float32]
 Change = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 SIZES = {
     "odd": {},
@@ -123,13 +118,6 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-@pytest.mark.skipif(INT8, reason="this processor has AVX-512 VNNI")
-def test_int8_is_refused_without_vnni() -> None:
-    with pytest.raises(ValueError, match="int8 weights need a processor with AVX-512 VNNI"):
-        Generator(small_models.model(small_models.config()), 1, precision="int8")
-
-
-@pytest.mark.skipif(not INT8, reason="this processor lacks AVX-512 VNNI")
 def test_int8_costs_little() -> None:
     config = small_models.config(**SIZES["the paper's heads"])
     exact, coarse = read(config, ISAS[0])[0].mean(), read(config, ISAS[0], "int8")[0].mean()

@@ -38,8 +38,6 @@ def painter(request: pytest.FixtureRequest) -> Painter:
     backend, precision = request.param
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
-    if precision == "int8" and cpu_kernels.instruction_sets()[0] not in cpu_kernels.INT8_INSTRUCTION_SETS:
-        pytest.skip("this processor lacks AVX-512 VNNI")
     return Painter(small_models.model(CONFIG), backend, precision)
 
 

@@ -1,0 +1,71 @@
+"""The kernel compiled for aarch64 by setup.py, run by an emulator: bit for bit what this machine's library computes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scanline.kernels import cpu as cpu_kernels
+from tests.support import native_vectors
+from tests.support.compilers import (
+    COMPILER,
+    CROSS_COMPILER,
+    CROSS_MISSING,
+    CROSS_PREFIX,
+    HEADERS,
+    ROOT,
+    compile_program,
+    run_program,
+)
+from tests.support.native_vectors import CASES
+
+pytestmark = [
+    pytest.mark.skipif(bool(CROSS_MISSING), reason=f"not installed: {', '.join(CROSS_MISSING)}"),
+    pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
+]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """vectors.cpp, linked with the library that setup.py makes when the compiler is one for aarch64."""
+    folder = tmp_path_factory.mktemp("aarch64")
+    compilers = {"CC": f"{CROSS_PREFIX}-gcc", "CXX": f"{CROSS_PREFIX}-g++"}
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", folder / "objects"]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, **compilers}, check=True, capture_output=True)
+    (library,) = folder.rglob("_step.abi*.so")
+    return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, library)
+
+
+@pytest.fixture(scope="module")
+def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """vectors.cpp with the portable code as a processor without vectors has it: no intrinsics of any kind."""
+    folder, flags = tmp_path_factory.mktemp("plain"), ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"]
+    sources = [HEADERS / "runner.cpp", HEADERS / "dispatch.cpp"]
+    return compile_program(
+        str(CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags, "-U__ARM_NEON", "-DISA=portable"
+    )
+
+
+@pytest.mark.parametrize(("isa", "fixture"), [("neon", "program"), ("portable", "plain_program")])
+@pytest.mark.parametrize("name", CASES)
+def test_states_images_bits_and_parameters_are_those_of_this_processor(
+    name: str, isa: str, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    case = CASES[name]
+    native_vectors.record(case, tmp_path / "case")
+    run_program(request.getfixturevalue(fixture), tmp_path / "case", tmp_path / "results", isa, emulated=True)
+    expected = native_vectors.run(case, cpu_kernels.instruction_sets()[0])
+    found = native_vectors.read_results(tmp_path / "results", expected)
+    assert [part for part in expected if (expected[part] != found[part]).any()] == []
+
+
+def test_its_arithmetic_is_that_of_this_processor(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    native = run_program(compile_program(COMPILER, "arithmetic.cpp", here, "-DISA=tested"), "1000")
+    program = compile_program(str(CROSS_COMPILER), "arithmetic.cpp", there, "-DISA=tested")
+    assert run_program(program, "10000", emulated=True) == native

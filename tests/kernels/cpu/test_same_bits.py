@@ -1,0 +1,72 @@
+"""The promise: the same network, seeds and bytes give the same bits on every instruction set and every processor."""
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from tests.support import native_vectors
+from tests.support.native_vectors import CASES
+
+pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+
+ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
+# Of all bits of a run, on any machine. When the arithmetic changes they do, and so do the images of every seed.
+DIGESTS = {
+    "odd": "0efe33d55c1cda49",
+    "odd, float16, pre-norm, GELU": "07e19894d9b4bce0",
+    "odd, int8": "3e62b4d1831dfe7a",
+    "one component, one wide head": "41b0a7ad31a4ab54",
+    "ten components, colour": "fd93165e32dd5f86",
+    "joined waves": "f7421887ad0c94e6",
+    "vectors of 16": "52305c7ae8643f0f",
+    "the paper's heads, int8": "4db796dd17767494",
+    "more images than a tile": "1ba499e3c17edd93",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_states_images_bits_and_parameters_are_the_recorded_ones_on_every_instruction_set(name: str) -> None:
+    for isa in ISAS:
+        results = native_vectors.run(CASES[name], isa)
+        assert all(np.isfinite(array).all() for array in results.values()), isa
+        assert native_vectors.digest(results) == DIGESTS[name], isa
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", CASES)
+def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
+    case = CASES[name]
+    length, first = native_vectors.inputs(case)["images"].shape[1], case.shape().first
+    stop = length - 2
+    forced = native_vectors.slots(case, known=torch.ones(case.images, length, dtype=torch.uint8))
+    prefilled = native_vectors.slots(case)
+    network = native_vectors.network(case, isa, threads=2)
+    network.advance(forced, stop - first)
+    bits = torch.zeros(case.images, stop - first).double()
+    states = {name: prefilled[name] for name in ("s", "z", "position", "images")}
+    network.read(states, first, stop, bits, None)
+    network.close()
+    assert torch.equal(forced["s"], prefilled["s"])
+    assert torch.equal(forced["z"], prefilled["z"])
+    assert torch.equal(forced["position"], prefilled["position"])
+    total = torch.zeros(case.images).double()
+    for column in bits.T:
+        total += column
+    assert torch.equal(forced["bits"], total)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_an_image_is_the_same_alone(isa: str) -> None:
+    case = CASES["more images than a tile"]
+    together = native_vectors.run(case, isa)["painted images"]
+    length = together.shape[1]
+    for b in (0, 17, case.images - 1):
+        alone = {
+            name: tensor[:, b : b + 1].contiguous() if name in ("s", "z") else tensor[b : b + 1].contiguous()
+            for name, tensor in native_vectors.slots(case).items()
+        }
+        network = native_vectors.network(case, isa)
+        network.advance(alone, length)
+        network.close()
+        assert (alone["images"][0].numpy() == together[b]).all(), b

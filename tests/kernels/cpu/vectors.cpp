@@ -1,0 +1,79 @@
+// Runs a case of tests/support/native_vectors.py with a library of this machine's processor: vectors INPUT OUTPUT ISA.
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "abi.h"
+
+static FILE* input;
+static FILE* output;
+
+template <class T>
+static std::vector<T> read(int64_t count) {
+    std::vector<T> numbers(count);
+    if (fread(numbers.data(), sizeof(T), count, input) != size_t(count)) abort();
+    return numbers;
+}
+
+template <class T>
+static void write(const std::vector<T>& numbers) {
+    if (fwrite(numbers.data(), sizeof(T), numbers.size(), output) != numbers.size()) abort();
+}
+
+int main(int, char** arguments) {
+    input = fopen(arguments[1], "rb");
+    output = fopen(arguments[2], "wb");
+    if (!input || !output) abort();
+
+    // the shape's numbers in their order, but for the pointer among them
+    Shape shape{};
+    const int64_t before = offsetof(Shape, offsets) / 8, all = sizeof(Shape) / 8;
+    const auto numbers = read<int64_t>(all - 1);
+    memcpy(&shape, numbers.data(), 8 * before);
+    memcpy(&shape.first, numbers.data() + before, 8 * (all - 1 - before));
+    const auto offsets = read<int64_t>(shape.tables);
+    shape.offsets = offsets.data();
+
+    const auto header = read<int64_t>(3);
+    const int64_t count = header[2], N = shape.height * shape.width * shape.channels;
+    std::vector<std::vector<float>> data;
+    std::vector<Tensor> tensors;
+    for (int64_t i = 0; i < header[0]; i++) {
+        data.push_back(read<float>(read<int64_t>(1)[0]));
+        tensors.push_back({data.back().data(), int64_t(data.back().size())});
+    }
+    auto images = read<uint8_t>(count * N);
+    const auto known = read<uint8_t>(count * N);
+    const auto seed = read<int64_t>(count), index = read<int64_t>(count);
+    const auto temperature = read<float>(count);
+
+    void* network = scanline_create(&shape, tensors.data(), header[0], header[1], 1, arguments[3]);
+    if (!network) {
+        fprintf(stderr, "no network for %s; there are: %s\n", arguments[3], scanline_isas());
+        return 1;
+    }
+    const int64_t z_size = shape.layers * count * shape.heads * shape.key_width, s_size = z_size * shape.value_width;
+    const int64_t steps = N - shape.first;
+    for (const bool reading : {true, false}) {
+        std::vector<float> s(s_size), z(z_size), parameters(count * steps * 3 * shape.components);
+        std::vector<int64_t> position(count, shape.first);
+        std::vector<double> bits(count), read_bits(count * steps);
+        const Slots slots{count,        s.data(),    z.data(),    position.data(), images.data(),
+                          known.data(), bits.data(), seed.data(), index.data(),    temperature.data()};
+        if (reading) {
+            scanline_read(network, &slots, shape.first, N, read_bits.data(), parameters.data());
+            write(read_bits);
+            write(parameters);
+        } else {
+            scanline_advance(network, &slots, N);
+            write(images);
+            write(bits);
+        }
+        write(s);
+        write(z);
+    }
+    scanline_destroy(network);
+    return fclose(output);
+}

@@ -1,0 +1,165 @@
+"""Networks for the CPU kernel whose every weight comes from whole random numbers and exact operations: the same bits on
+every machine, so that what the kernel makes of them can be compared between machines."""
+
+import ctypes
+import hashlib
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+
+Arrays = dict[str, torch.Tensor]
+OUTPUTS = {  # what a run returns, in the order in which vectors.cpp writes it
+    "read bits": np.float64,
+    "read parameters": np.float32,
+    "read s": np.float32,
+    "read z": np.float32,
+    "painted images": np.uint8,
+    "painted bits": np.float64,
+    "painted s": np.float32,
+    "painted z": np.float32,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shape by the fields of abi.h's Shape, how weights are stored, and the number of images."""
+
+    fields: dict[str, int] = field(default_factory=dict)
+    weights: str = "float32"
+    images: int = 3
+
+    def shape(self) -> cpu_kernels.Shape:
+        """4 x 3 pixels, one layer, two heads, C = 5, M = 7, post-norm with RELU, unless changed."""
+        sizes = {"height": 4, "width": 3, "channels": 1, "layers": 1, "heads": 2, "key_width": 5, "value_width": 7}
+        fields = {**sizes, "feed_forward": 19, "components": 3, "axial": 1, "exp_scale": 1, **self.fields}
+        shape = cpu_kernels.Shape(**fields)
+        # without a start token there is no row that stands for bytes before the image
+        offsets = [1] if shape.first else [1, 2, fields["width"] * fields["channels"]]
+        shape.tables, shape.offsets = len(offsets), (ctypes.c_int64 * len(offsets))(*offsets)
+        return shape
+
+
+CASES = {
+    "odd": Case(),
+    "odd, float16, pre-norm, GELU": Case({"pre_norm": 1, "gelu": 1, "layers": 2}, "float16"),
+    "odd, int8": Case({"pre_norm": 1, "gelu": 1, "layers": 2, "feed_forward": 37}, "int8"),
+    "one component, one wide head": Case({"heads": 1, "key_width": 33, "value_width": 67, "components": 1}, images=5),
+    "ten components, colour": Case(
+        {"channels": 3, "components": 10, "exp_scale": 0, "heads": 3, "key_width": 17, "value_width": 25}, "float16"
+    ),
+    "joined waves": Case({"axial": 0, "concat": 1, "first": 1, "key_width": 15, "value_width": 31, "gelu": 1}),
+    "vectors of 16": Case(
+        {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 96, "components": 10, "pre_norm": 1}, "float16"
+    ),
+    "the paper's heads, int8": Case({"key_width": 32, "value_width": 32, "feed_forward": 70, "layers": 3}, "int8", 9),
+    "more images than a tile": Case({"pre_norm": 1, "gelu": 1, "value_width": 48}, "float16", 45),
+}
+
+
+def sizes(shape: cpu_kernels.Shape) -> list[tuple[int, ...]]:
+    """The sizes of the tensors that the shape needs, in the order of cpu_kernels.Network."""
+    width, keys = shape.heads * shape.value_width, shape.heads * shape.key_width
+    n = width // 2 if shape.concat else width
+    found: list[tuple[int, ...]] = [(shape.tables * (256 if shape.first else 257), n)]
+    if shape.axial:
+        found += [(shape.height, n), (shape.width, n), *([(shape.channels, n)] if shape.channels > 1 else [])]
+    else:
+        found += [(shape.height * shape.width * shape.channels, n)]
+    products = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
+    layer = [size for outer, inner in products for size in ((outer, inner), (outer,))] + [(width,)] * 4
+    outputs = 3 * shape.components + shape.anchor_numbers
+    return [*found, *layer * shape.layers, (width,), (width,), (outputs, width), (outputs,)]
+
+
+def tensors(case: Case) -> list[torch.Tensor]:
+    """Weights that a float16 holds exactly, large enough that each of them matters."""
+    random = np.random.default_rng(len(case.fields))
+    made = []
+    for size in sizes(case.shape()):
+        numbers = random.integers(-1024, 1025, size) / 1024  # exact
+        scale = 2.0 ** -round(np.log2(size[-1]) / 2 - 0.5) if len(size) == 2 else 0.5
+        made.append(torch.from_numpy((numbers * scale).astype(np.float32)))
+    return made
+
+
+def inputs(case: Case) -> Arrays:
+    """Noise images [B, N], every third byte of each known, and what the slots are painted with."""
+    shape, random = case.shape(), np.random.default_rng(1)
+    length, count = shape.height * shape.width * shape.channels, case.images
+    images = torch.from_numpy(random.integers(0, 256, (count, length), np.uint8))
+    images[:, : length // 4] = torch.tensor([0, 255])[torch.arange(length // 4) % 2]  # both outer bins
+    return {
+        "images": images,
+        "known": (torch.arange(length) % 3 == 1).to(torch.uint8).repeat(count, 1),
+        "seed": torch.from_numpy(random.integers(-(2**63), 2**63 - 1, count)),
+        "index": torch.arange(count),
+        "temperature": torch.tensor([1.0, 0.5, 1.25])[torch.arange(count) % 3],
+    }
+
+
+def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
+    """The slots' arrays as cpu_kernels.Network.advance takes them, with empty states at the first byte."""
+    shape, given = case.shape(), inputs(case)
+    heads = (shape.layers, case.images, shape.heads, shape.key_width)
+    arrays = given | {"known": given["known"] if known is None else known}
+    arrays |= {"s": torch.zeros(*heads, shape.value_width), "z": torch.zeros(*heads)}
+    arrays |= {"position": torch.full((case.images,), shape.first), "bits": torch.zeros(case.images).double()}
+    return {name: tensor.clone() for name, tensor in arrays.items()}
+
+
+def network(case: Case, isa: str, threads: int = 1) -> cpu_kernels.Network:
+    """The case's network on one instruction set."""
+    return cpu_kernels.Network(case.shape(), tensors(case), case.weights, threads, isa)
+
+
+def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Read all images of the case, then paint them: each of OUTPUTS."""
+    native = network(case, isa)
+    read, painted = slots(case), slots(case)
+    shape, length = case.shape(), painted["images"].shape[1]
+    bits = torch.zeros(case.images, length - shape.first).double()
+    parameters = torch.zeros(*bits.shape, 3 * shape.components)
+    states = {name: read[name] for name in ("s", "z", "position", "images")}
+    native.read(states, shape.first, length, bits, parameters)
+    native.advance(painted, length)
+    native.close()
+    found = [bits, parameters, read["s"], read["z"]]
+    found += [painted[name] for name in ("images", "bits", "s", "z")]
+    return dict(zip(OUTPUTS, (tensor.numpy() for tensor in found), strict=True))
+
+
+def digest(results: dict[str, np.ndarray[Any, Any]]) -> str:
+    """A short hash of all bits of a run."""
+    return hashlib.sha256(b"".join(array.tobytes() for array in results.values())).hexdigest()[:16]
+
+
+def record(case: Case, path: Path) -> None:
+    """Write the case for vectors.cpp: shape, offsets, tensors, slots."""
+    shape = case.shape()
+    names = [name for name, kind in cpu_kernels.Shape._fields_ if kind is ctypes.c_int64]
+    weight_type = {"float32": 0, "float16": 1, "int8": 2}[case.weights]
+    with path.open("wb") as file:
+        file.write(struct.pack(f"<{len(names)}q", *(getattr(shape, name) for name in names)))
+        file.write(struct.pack(f"<{shape.tables}q", *shape.offsets[: shape.tables]))
+        made = tensors(case)
+        file.write(struct.pack("<3q", len(made), weight_type, case.images))
+        for tensor in made:
+            file.write(struct.pack("<q", tensor.numel()) + tensor.numpy().tobytes())
+        for tensor in inputs(case).values():
+            file.write(tensor.numpy().tobytes())
+
+
+def read_results(path: Path, expected: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """What vectors.cpp wrote, in the shapes of `expected`."""
+    data, at, found = path.read_bytes(), 0, {}
+    for name, array in expected.items():
+        found[name] = np.frombuffer(data, OUTPUTS[name], array.size, at).reshape(array.shape)
+        at += array.nbytes
+    assert at == len(data)
+    return found
