@@ -9,33 +9,44 @@ export type Draw = readonly [number, number];
 export const LOG_SCALE_FLOOR = -7;
 const f = Math.fround;
 const HALF_BIN = f(1 / 255);
+const BLOCK = 16; // weights
 
 /** The real number of a byte. */
 export const valueOf = (byte: number): number => f(f(byte / 127.5) - 1);
 
-/** An index, drawn by `uniform` with probabilities proportional to e^(logit / temperature). */
+/** An index, drawn by `uniform` with probabilities proportional to e^(logit / temperature). Weights are added in blocks,
+ * and then the blocks, as kernels/cpu/categorical.h does. */
 export function pick(logits: ArrayLike<number>, uniform: number, temperature: number): number {
   const top = largest(logits);
   const weights = Array.from(logits, (logit) => exponential(f(f(logit - top) / temperature)));
-  return chosen(weights, uniform, f);
+  const blocks: number[] = []; // the sum of each
+  for (let begin = 0; begin < weights.length; begin += BLOCK) {
+    let sum = 0;
+    for (let i = begin; i < Math.min(begin + BLOCK, weights.length); i++) sum = f(sum + weights[i]!);
+    blocks.push(sum);
+  }
+  const target = f(uniform * blocks.reduce((total, sum) => f(total + sum), 0));
+  let [block, before] = [0, 0];
+  for (; block < blocks.length - 1; block++) {
+    const after = f(before + blocks[block]!);
+    if (target < after) break;
+    before = after;
+  }
+  // rounding may leave the target beyond the block's last sum: then it is the last index
+  const last = Math.min((block + 1) * BLOCK, weights.length) - 1;
+  let picked = block * BLOCK;
+  for (let sum = before; picked < last; picked++) {
+    sum = f(sum + weights[picked]!);
+    if (target < sum) break;
+  }
+  return picked;
 }
 
 /** Byte 0 of a model without a start token, from the probabilities of the 256 values. */
 export function firstByte(histogram: readonly number[], uniform: number, temperature: number): number {
-  const weights = histogram.map((probability) => probability ** (1 / f(temperature)));
-  return chosen(weights, uniform, (sum) => sum);
-}
-
-/** The first index at which the sum of the weights exceeds a share of the total; sums are rounded by `rounded`. */
-function chosen(weights: readonly number[], share: number, rounded: (sum: number) => number): number {
-  const total = weights.reduce((sum, weight) => rounded(sum + weight), 0);
-  const target = rounded(share * total);
   let sum = 0;
-  for (const [index, weight] of weights.entries()) {
-    sum = rounded(sum + weight);
-    if (target < sum) return index;
-  }
-  return weights.length - 1;
+  const cumulative = histogram.map((probability) => (sum += probability ** (1 / f(temperature))));
+  return cumulative.findIndex((below) => uniform * sum < below);
 }
 
 /** A byte of the logistic with that mean and scale, whose inverse is taken at `uniform`. */

@@ -62,9 +62,13 @@ function logOnePlus(x: number): number {
   return f(logarithm(sum) + f(f(x - f(sum - 1)) / sum));
 }
 
-/** ln(1 - e^-a) for a > 0; the difference would cancel where a is small. */
+/** ln(1 - e^-a) for a > 0; the difference would cancel where a is small. What it loses by rounding is given back. */
 export function logOneMinusExponential(a: number): number {
-  if (a >= f(0.34)) return logarithm(f(1 - exponential(-a)));
+  if (a >= f(0.34)) {
+    const power = exponential(-a);
+    const difference = f(1 - power);
+    return f(logarithm(difference) + f(f(f(1 - difference) - power) / difference));
+  }
   let p = fma(f(-1 / 5040), a, f(1 / 720)); // (a - 1 + e^-a) / a^2
   p = fma(p, a, f(-1 / 120));
   p = fma(p, a, f(1 / 24));
