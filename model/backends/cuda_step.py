@@ -20,10 +20,11 @@ from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
+from scanline.model.network.block import Block
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
-from scanline.model.network.window_input import Block, WindowInput, window
+from scanline.model.network.window_input import WindowInput, window
 
 Norm = tuple[torch.Tensor, torch.Tensor]
 ALIGNED = 16  # a window's inputs are padded with zeros to a multiple, so that their rows are loaded as vectors

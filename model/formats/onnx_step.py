@@ -15,9 +15,10 @@ from scanline.kernels.attention.reference import EPSILON
 from scanline.model.config import ModelConfig
 from scanline.model.formats.onnx_graph import Graph
 from scanline.model.formats.onnx_window import read_window
+from scanline.model.network.block import Block
 from scanline.model.network.embedding import START, Embedding, frequencies
 from scanline.model.network.transformer import Layer, Transformer
-from scanline.model.network.window_input import Block, WindowInput
+from scanline.model.network.window_input import WindowInput
 
 if TYPE_CHECKING:
     import onnx

@@ -15,10 +15,10 @@ from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
-from scanline.model.network.activations import ACTIVATIONS, Activation
+from scanline.model.network.block import ACTIVATIONS, Activation, Block
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
-from scanline.model.network.window_input import Block, WindowInput, window
+from scanline.model.network.window_input import WindowInput, window
 from scanline.model.state import State
 
 
