@@ -1,5 +1,6 @@
-"""Residual blocks: feed-forward networks between the window and the layers. They see this pixel's window alone; what lies
-further away comes from the layers' states."""
+"""Residual blocks: feed-forward networks between the window and the layers. They see the window of this pixel alone;
+what lies further away comes from the states of the layers.
+"""
 
 from collections.abc import Callable
 
