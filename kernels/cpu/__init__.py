@@ -6,6 +6,8 @@ no compiler, `available()` is false and torch does the work.
 """
 
 from scanline.kernels.cpu.bindings import (
+    PREDICTS,
+    READS,
     Network,
     Shape,
     available,
@@ -13,4 +15,4 @@ from scanline.kernels.cpu.bindings import (
     unavailable_reason,
 )
 
-__all__ = ["Network", "Shape", "available", "instruction_sets", "unavailable_reason"]
+__all__ = ["PREDICTS", "READS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]

@@ -7,13 +7,21 @@
 #pragma GCC visibility push(default)
 extern "C" {
 
+// What a step reads, and the distribution of what it predicts: READS and PREDICTS of bindings.py.
+enum Reads { BYTE, WINDOW };
+enum Predicts { LOGISTICS, CATEGORICAL, PIXEL_LOGISTICS };
+
+constexpr int64_t MOST_CHANNELS = 4;
+
 // Sizes and options of a network: L layers, H heads, C key width, M value width, K mixture components, D = H M.
 struct Shape {
     int64_t height, width, channels, layers, heads, key_width, value_width, feed_forward, components;
-    int64_t tables;          // value tables: one for the previous byte and one for each further neighbour
-    const int64_t* offsets;  // [tables], distance in bytes from the predicted byte back to the one each table embeds
-    int64_t first;           // first predicted byte: 0 with a start token, else 1
-    int64_t pre_norm, gelu, concat, axial, exp_scale, anchor_numbers;
+    int64_t first;       // first predicted byte: 0 with a start token, else 1
+    int64_t step_bytes;  // bytes that a step paints: one, or with a window the channels of a pixel
+    int64_t reads, predicts;
+    int64_t pre_norm, gelu, concat, axial, exp_scale;
+    // of a network that reads a window, as in kernels/window/reference.py
+    int64_t blocks, block_width, window_rows, window_columns, centred, waves, wave_rows, wave_columns, outside;
 };
 
 // A contiguous float32 tensor of `size` numbers.
@@ -48,11 +56,11 @@ void* scanline_create(const Shape*, const Tensor* tensors, int64_t count, int64_
                       const char* isa);
 void scanline_destroy(void* network);
 
-// Paints up to `steps` bytes of every slot whose position is below N.
+// Runs up to `steps` steps of every slot whose position is below N, each painting step_bytes bytes.
 void scanline_advance(void* network, const Slots*, int64_t steps);
 
-// Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, and writes their cost to
-// bits [B, stop - start] and, unless it is null, the mixture's parameters to `parameters` [B, stop - start, 3K].
+// Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, n whole steps, and writes the bytes'
+// cost to bits [B, stop - start] and, unless it is null, the distributions' parameters to `parameters` [B, n, P].
 void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, double* bits, float* parameters);
 }
 #pragma GCC visibility pop

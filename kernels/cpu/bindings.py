@@ -14,9 +14,11 @@ from typing import Any
 import torch
 
 # raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here
-ABI = 3
+ABI = 4
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
+READS = {"byte": 0, "window": 1}
+PREDICTS = {"logistics": 0, "categorical": 1, "pixel_logistics": 2}
 
 _i64, _pointer = ctypes.c_int64, ctypes.c_void_p
 
@@ -26,9 +28,10 @@ class Shape(ctypes.Structure):
 
     _fields_ = (
         *((name, _i64) for name in ("height", "width", "channels", "layers", "heads", "key_width", "value_width")),
-        *((name, _i64) for name in ("feed_forward", "components", "tables")),
-        ("offsets", ctypes.POINTER(_i64)),
-        *((name, _i64) for name in ("first", "pre_norm", "gelu", "concat", "axial", "exp_scale", "anchor_numbers")),
+        *((name, _i64) for name in ("feed_forward", "components", "first", "step_bytes", "reads", "predicts")),
+        *((name, _i64) for name in ("pre_norm", "gelu", "concat", "axial", "exp_scale", "blocks", "block_width")),
+        *((name, _i64) for name in ("window_rows", "window_columns", "centred", "waves", "wave_rows", "wave_columns")),
+        ("outside", _i64),
     )
 
 
@@ -55,9 +58,12 @@ class Network:
         threads: int = 1,
         isa: str | None = None,
     ) -> None:
-        """tensors: value tables [tables x rows, D or D/2]; rows, columns and (if there are several) channels of the
-        position, or its waves [N, .]; for each layer the weight and bias of query-key-value, attention out,
-        feed-forward in and out, then of its two norms; those of the last norm and of the head.
+        """tensors, where a step reads a byte: value table [rows, D or D/2]; rows, columns and (if there are several)
+        channels of the position, or its waves [N, .]. Where it reads a window: the wave table [256, 2 waves] if there
+        are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
+        expansion and its contraction. Then, for each layer, the weight and bias of query-key-value, attention out,
+        feed-forward in and out, then of its two norms; those of the last norm and of the head; those of the skip if
+        pixel logistics are predicted.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
         Raises ValueError if this processor cannot run that, or if the tensors are not those the shape needs.
@@ -76,13 +82,14 @@ class Network:
             raise ValueError(f"number or sizes of the {len(kept)} tensors are not those the shape needs")
 
     def advance(self, slots: dict[str, torch.Tensor], steps: int) -> None:
-        """Paint up to `steps` bytes of every slot whose position is below N; slots: as in abi.h, changed IN PLACE."""
+        """Run up to `steps` steps of every slot whose position is below N; slots: as in abi.h, changed IN PLACE."""
         _library().scanline_advance(self._network, ctypes.byref(_slots(slots)), steps)
 
     def read(
         self, slots: dict[str, torch.Tensor], start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None
     ) -> None:
-        """Run known bytes start..stop-1 of every slot; writes bits [B, n] float64 and parameters [B, n, 3K]."""
+        """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64 and
+        the parameters [B, n, P] float32."""
         written = None if parameters is None else parameters.data_ptr()
         _library().scanline_read(
             self._network, ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)

@@ -1,4 +1,4 @@
-// The embedding of one byte to predict: values of the bytes before it, and its place in the image.
+// The input of a step that reads a byte: the value of the byte before the one to predict, and its place in the image.
 #pragma once
 #include "weights.h"
 
@@ -12,13 +12,10 @@ static inline void embed(const Weights& w, const uint8_t* image, int64_t positio
         for (int64_t i = 0; i < n; i++) to[i] = replace ? from[i] : to[i] + from[i];
     };
 
-    // the sum of what each table says of the byte at its offset; row 256 stands for bytes before the image
-    for (int64_t t = 0; t < shape.tables; t++) {
-        const int64_t at = position - w.offsets[t];
-        add(&w.value[(t * w.value_rows + (at < 0 ? 256 : image[at])) * n], x, t == 0);
-    }
+    // row 256 stands for a byte before the image
+    add(&w.value[(position ? image[position - 1] : 256) * n], x, true);
 
-    // the position stands beside the values (concat) or is added to them
+    // the position stands beside the value (concat) or is added to it
     float* place = shape.concat ? x + n : x;
     if (shape.axial) {
         const int64_t pixel = position / shape.channels;

@@ -1,17 +1,18 @@
-// One step of all layers for a tile of rows, each row being one byte to predict, and the read-out of the mixture.
+// One step of the network for a tile of rows, each row being what a step predicts: from painted bytes to the parameters of
+// the distribution of the next ones.
 //
 // A tile is worked on by a group of one or more threads. Each member owns some heads and some columns of every product;
 // between two products the group waits at a barrier. Rows of a tile are images at their own positions, or successive
-// known bytes of one image: the recurrence takes rows in order, and to the products it makes no difference.
+// known steps of one image: the recurrence takes rows in order, and to the products it makes no difference.
 #pragma once
 #include <algorithm>
 #include <vector>
 
 #include "embedding.h"
 #include "matmul.h"
-#include "mixture.h"
 #include "recurrence.h"
 #include "threads.h"
+#include "window.h"
 
 namespace ISA {
 
@@ -20,7 +21,8 @@ constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is re
 
 // Memory that the threads of a group share.
 struct Tile {
-    Array<float> x, y, hidden, parameters;  // [TILE, D | D | feed-forward | 3K], rows padded to panels
+    Array<float> x, y, hidden, parameters;  // [TILE, D | D | feed-forward or block | P], rows padded to panels
+    Array<float> inputs, skip;              // [TILE, window's inputs], and [TILE, channels] padded to a panel
     Barrier barrier;
     int64_t rows = 0;
     int64_t slot[TILE], position[TILE];
@@ -28,9 +30,8 @@ struct Tile {
 
 // Memory that each thread has for itself.
 struct Scratch {
-    Array<float> normed, residual, heads, head_row, converted;
-    Array<uint8_t> bytes;
-    std::vector<float> logs;  // [K]
+    Array<float> normed, residual, heads, converted, distribution;
+    Array<uint8_t> bytes, window;
     float scale[TILE];
 };
 
@@ -62,20 +63,47 @@ class Network {
         t.y = Array<float>(TILE * weights.padded_width);
         t.hidden = Array<float>(TILE * weights.padded_hidden);
         t.parameters = Array<float>(TILE * weights.head.width());
+        t.inputs = Array<float>(TILE * weights.inputs);
+        t.skip = Array<float>(TILE * weights.skip.width());
     }
 
     void allocate(Scratch& s) const {
-        const int64_t widest = std::max(weights.width, shape.feed_forward);
+        const int64_t widest = std::max({weights.width, weights.padded_hidden, weights.inputs});
         s.normed = Array<float>(TILE * weights.padded_width);
         s.residual = Array<float>(TILE * weights.padded_width);
         s.heads = Array<float>(TILE * shape.heads * weights.head_width);
-        s.head_row = Array<float>(weights.padded_width);
         s.converted = Array<float>(PANEL * widest);
         s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
-        s.logs.resize(shape.components);
+        s.window = Array<uint8_t>(weights.window_bytes + W);
+        s.distribution = Array<float>(distribution_scratch(shape));
     }
 
-    // All layers for the rows of a tile whose x is embedded. x and the states of the rows' slots change IN PLACE.
+    // x of all rows of a tile: what the step reads, and its place.
+    void read_in(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
+        const int64_t stride = weights.padded_width, inputs = weights.inputs;
+        for (int64_t r = member.rank; r < t.rows; r += member.size()) {
+            const uint8_t* image = slots.images + t.slot[r] * weights.bytes;
+            if (shape.reads == WINDOW) {
+                const int64_t pixel = t.position[r] / shape.channels;
+                read_window(weights, image, pixel, scratch.window.data, t.inputs.data + r * inputs);
+                read_place(weights, pixel, t.x.data + r * stride);
+            } else {
+                embed(weights, image, t.position[r], t.x.data + r * stride);
+            }
+        }
+        member.barrier->wait();
+        if (shape.reads != WINDOW) return;
+        multiply(t.inputs.data, inputs, t.rows, weights.input, member, scratch, {GELU, t.x.data, stride, t.x.data, stride});
+        if (shape.predicts == PIXEL_LOGISTICS)
+            multiply(t.inputs.data, inputs, t.rows, weights.skip, member, scratch,
+                     {NONE, nullptr, 0, t.skip.data, weights.skip.width()});
+        member.barrier->wait();
+        for (const BlockWeights& block : weights.blocks)
+            feed_forward(norm_rows(t.x.data, t.rows, &block.norm, scratch.normed.data), t, block.expand, block.contract,
+                         {NONE, t.x.data, stride, t.x.data, stride}, member, scratch);
+    }
+
+    // All layers for the rows of a tile, from and to x. x and the states of the rows' slots change IN PLACE.
     void run_layers(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
         // Pre-norm adds to x itself and norms a copy. Post-norm norms x after each addition: the normed x is what the
         // next product reads and what its result is added to. Every member computes the whole of it for itself, which
@@ -84,60 +112,62 @@ class Network {
         const NormWeights* previous_norm = nullptr;
         const Epilogue add_to_x{NONE, pre ? t.x.data : scratch.residual.data, weights.padded_width, t.x.data,
                                 weights.padded_width};
-        const Epilogue activate{shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, weights.padded_hidden};
         for (int64_t i = 0; i < shape.layers; i++) {
             const LayerWeights& layer = weights.layers[i];
             // heads are divided among the threads: y of a head needs nothing of other heads
-            const float* x = pre ? norm_rows(t, layer.attention_norm, scratch.normed.data)
-                                 : norm_rows(t, previous_norm, scratch.residual.data);
+            const float* x = pre ? norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.normed.data)
+                                 : norm_rows(t.x.data, t.rows, previous_norm, scratch.residual.data);
             attend(i, x, t, scratch, member, slots);
             member.barrier->wait();
             // from here on columns are divided; a column needs all of the previous product, hence the barriers
             multiply(t.y.data, weights.padded_width, t.rows, layer.attention_out, member, scratch, add_to_x);
             member.barrier->wait();
-            x = pre ? norm_rows(t, layer.feed_forward_norm, scratch.normed.data)
-                    : norm_rows(t, layer.attention_norm, scratch.residual.data);
-            multiply(x, weights.padded_width, t.rows, layer.feed_forward_in, member, scratch, activate);
-            member.barrier->wait();
-            multiply(t.hidden.data, weights.padded_hidden, t.rows, layer.feed_forward_out, member, scratch, add_to_x);
-            member.barrier->wait();
+            x = pre ? norm_rows(t.x.data, t.rows, &layer.feed_forward_norm, scratch.normed.data)
+                    : norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.residual.data);
+            feed_forward(x, t, layer.feed_forward_in, layer.feed_forward_out, add_to_x, member, scratch);
             previous_norm = &layer.feed_forward_norm;
         }
     }
 
-    // Returns the mixture's parameters [3K] of one row of a tile, whose image is given.
-    const float* read_out(Tile& t, int64_t row, const uint8_t* image, Scratch& scratch) const {
-        const PackedMatrix& head = weights.head;
-        const float* x = t.x.data + row * weights.padded_width;
-        if (!shape.pre_norm) {
-            layer_norm(x, weights.width, weights.layers.back().feed_forward_norm, scratch.head_row.data);
-            x = scratch.head_row.data;
+    // The head's product for all rows of a tile.
+    void read_out(Tile& t, Scratch& scratch, const GroupMember& member) const {
+        const float* x = t.x.data;
+        if (!shape.pre_norm)
+            x = norm_rows(x, t.rows, &weights.layers.back().feed_forward_norm, scratch.residual.data);
+        x = norm_rows(x, t.rows, &weights.final_norm, scratch.normed.data);
+        multiply(x, weights.padded_width, t.rows, weights.head, member, scratch,
+                 {NONE, nullptr, 0, t.parameters.data, weights.head.width()});
+        member.barrier->wait();
+    }
+
+    // Returns the parameters [P] of one row, once, after read_out: pixel logistics have means that are offsets from the
+    // references and a linear function of the window.
+    const float* parameters(Tile& t, int64_t row) const {
+        float* p = t.parameters.data + row * weights.head.width();
+        if (shape.predicts != PIXEL_LOGISTICS) return p;
+        const int64_t C = shape.channels, K = shape.components;
+        const float* references = t.inputs.data + row * weights.inputs + weights.window_bytes;
+        for (int64_t c = 0; c < C; c++) {
+            const float skip = t.skip.data[row * weights.skip.width() + c];
+            const float base = shape.centred ? references[c] + skip : skip;
+            for (int64_t k = 0; k < K; k++) p[K + k * C + c] += base;
         }
-        layer_norm(x, weights.width, weights.final_norm, scratch.head_row.data);
-        float* parameters = t.parameters.data + row * head.width();
-        matmul({scratch.head_row.data, weights.padded_width}, 1, head, 0, head.panels,
-               {NONE, nullptr, 0, parameters, head.width()}, scratch.converted.data);
-        if (shape.anchor_numbers) apply_anchors(shape, image, t.position[row], parameters);
-        return parameters;
+        return p;
     }
 
   private:
     const Shape& shape = weights.shape;
 
-    // x of every row through the norm, if there is one; returns `out`.
-    const float* norm_rows(const Tile& t, const NormWeights* norm, float* out) const {
-        for (int64_t r = 0; r < t.rows; r++) {
+    // Rows of x through the norm, if there is one; returns `out`.
+    const float* norm_rows(const float* x, int64_t rows, const NormWeights* norm, float* out) const {
+        for (int64_t r = 0; r < rows; r++) {
             const int64_t at = r * weights.padded_width;
             if (norm)
-                layer_norm(t.x.data + at, weights.width, *norm, out + at);
+                layer_norm(x + at, weights.width, *norm, out + at);
             else
-                memcpy(out + at, t.x.data + at, 4 * weights.width);
+                memcpy(out + at, x + at, 4 * weights.width);
         }
         return out;
-    }
-
-    const float* norm_rows(const Tile& t, const NormWeights& norm, float* out) const {
-        return norm_rows(t, &norm, out);
     }
 
     Input input(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, Scratch& scratch) const {
@@ -157,6 +187,17 @@ class Network {
                   Scratch& scratch, const Epilogue& epilogue) const {
         matmul(input(x, stride, rows, w, scratch), rows, w, member.begin(w.panels), member.end(w.panels), epilogue,
                scratch.converted.data);
+    }
+
+    // Two products with an activation between them, of a layer or a residual block, by all members.
+    void feed_forward(const float* x, Tile& t, const PackedMatrix& in, const PackedMatrix& out, const Epilogue& add_to_x,
+                      const GroupMember& member, Scratch& scratch) const {
+        const int64_t stride = weights.padded_hidden;
+        multiply(x, weights.padded_width, t.rows, in, member, scratch,
+                 {shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, stride});
+        member.barrier->wait();
+        multiply(t.hidden.data, stride, t.rows, out, member, scratch, add_to_x);
+        member.barrier->wait();
     }
 
     // The member's heads: projections, feature map, recurrence; writes their part of y for all rows of the tile.

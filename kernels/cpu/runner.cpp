@@ -66,8 +66,7 @@ class IsaRunner final : public Runner {
                 }
                 member.barrier->wait();
                 if (!tile.rows) break;
-                embed_rows(tile, member, slots);
-                network.run_layers(tile, scratch, member, slots);
+                run_network(tile, scratch, member, slots);
                 for (int64_t r = member.rank; r < tile.rows; r += member.size()) paint(tile, r, scratch, slots);
                 member.barrier->wait();
             }
@@ -76,27 +75,27 @@ class IsaRunner final : public Runner {
     }
 
     void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters) override {
-        const int64_t bytes_read = stop - start, K = weights.shape.components;
+        const Shape& shape = weights.shape;
+        const int64_t size = shape.step_bytes, steps = (stop - start) / size, P = parameters_of(shape);
         const int64_t groups = std::min<int64_t>(slots.count, threads.count);
-        // A part is one image; the rows of its tiles are successive positions, whose bytes are all known.
+        // A part is one image; the rows of its tiles are successive steps, whose bytes are all known.
         run_groups(groups, slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
             const uint8_t* image = slots.images + b * weights.bytes;
-            for (int64_t begin = start; begin < stop; begin += TILE) {
+            for (int64_t begin = 0; begin < steps; begin += TILE) {
                 if (member.rank == 0) {
-                    tile.rows = std::min(TILE, stop - begin);
+                    tile.rows = std::min(TILE, steps - begin);
                     for (int64_t r = 0; r < tile.rows; r++) {
                         tile.slot[r] = b;
-                        tile.position[r] = begin + r;
+                        tile.position[r] = start + (begin + r) * size;
                     }
                 }
                 member.barrier->wait();
-                embed_rows(tile, member, slots);
-                network.run_layers(tile, scratch, member, slots);
+                run_network(tile, scratch, member, slots);
                 for (int64_t r = member.rank; r < tile.rows; r += member.size()) {
-                    const float* p = network.read_out(tile, r, image, scratch);
-                    const int64_t at = b * bytes_read + tile.position[r] - start;
-                    bits[at] = bits_of(p, K, image[tile.position[r]], weights.shape.exp_scale, scratch.logs.data());
-                    if (parameters) memcpy(parameters + at * 3 * K, p, 4 * 3 * K);
+                    const float* p = network.parameters(tile, r);
+                    const int64_t step = b * steps + begin + r;
+                    write_bits(shape, p, image + tile.position[r], bits + step * size, scratch.distribution.data);
+                    if (parameters) memcpy(parameters + step * P, p, 4 * P);
                 }
                 member.barrier->wait();
             }
@@ -144,25 +143,21 @@ class IsaRunner final : public Runner {
     // Whether other programs took cores from us a short while ago.
     bool solo() const { return std::chrono::steady_clock::now() < solo_until; }
 
-    void embed_rows(Tile& tile, const GroupMember& member, const Slots& slots) const {
-        for (int64_t r = member.rank; r < tile.rows; r += member.size())
-            embed(weights, slots.images + tile.slot[r] * weights.bytes, tile.position[r],
-                  tile.x.data + r * weights.padded_width);
-        member.barrier->wait();
+    // All members of a group return when the parameters of all rows are there.
+    void run_network(Tile& tile, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
+        network.read_in(tile, scratch, member, slots);
+        network.run_layers(tile, scratch, member, slots);
+        network.read_out(tile, scratch, member);
     }
 
-    // Samples the byte of a row unless it is known, adds its cost, and moves the slot to the next position.
+    // Paints the bytes of a row's step that are not known, adds their cost, and moves the slot to the next step.
     void paint(Tile& tile, int64_t r, Scratch& scratch, const Slots& slots) const {
-        const int64_t b = tile.slot[r], position = tile.position[r], K = weights.shape.components;
-        const bool exp_scale = weights.shape.exp_scale;
-        uint8_t* image = slots.images + b * weights.bytes;
-        const float* parameters = network.read_out(tile, r, image, scratch);
-        uint8_t& byte = image[position];
-        if (!slots.known[b * weights.bytes + position])
-            byte = sample(parameters, K, uniforms(slots.seed[b], slots.index[b], position), slots.temperature[b],
-                          exp_scale, scratch.logs.data());
-        slots.bits[b] += bits_of(parameters, K, byte, exp_scale, scratch.logs.data());
-        slots.position[b] = position + 1;
+        const int64_t b = tile.slot[r], position = tile.position[r], at = b * weights.bytes + position;
+        const Draw draw{slots.seed[b], slots.index[b], position, slots.temperature[b], slots.known + at};
+        double bits[MOST_CHANNELS];
+        paint_step(weights.shape, network.parameters(tile, r), draw, slots.images + at, bits, scratch.distribution.data);
+        for (int64_t c = 0; c < weights.shape.step_bytes; c++) slots.bits[b] += bits[c];
+        slots.position[b] = position + weights.shape.step_bytes;
     }
 };
 

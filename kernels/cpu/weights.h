@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "abi.h"
+#include "distribution.h"
 #include "packing.h"
 
 namespace ISA {
@@ -16,6 +16,12 @@ struct LayerWeights {
     PackedMatrix query_key_value;  // query, key and value of head h side by side, from column h * head_width on
     PackedMatrix attention_out, feed_forward_in, feed_forward_out;
     NormWeights attention_norm, feed_forward_norm;
+};
+
+// A residual block between the window and the layers.
+struct BlockWeights {
+    NormWeights norm;
+    PackedMatrix expand, contract;
 };
 
 // The tensors one after the other, each checked to have the size that the shape needs.
@@ -61,12 +67,13 @@ class TensorReader {
 };
 
 struct Weights {
-    const Shape shape;  // its `offsets` belong to the caller: use those below
+    const Shape shape;
     const int64_t width, bytes, keys, head_width, padded_width, padded_hidden;
-    const int64_t embedding_width;  // of values and of positions: D, or D/2 where they stand side by side
-    const int64_t value_rows;       // of one value table: 256 bytes, and the start token where there is one
-    const std::vector<int64_t> offsets;
-    std::vector<float> value, row, column, channel, waves;
+    const int64_t embedding_width;                      // of values and of positions: D, or D/2 where they are concatenated
+    const int64_t window_bytes, linear_inputs, inputs;  // of a window: its bytes, its inputs without waves, all of them
+    std::vector<float> value, row, column, channel, waves, wave_table;
+    PackedMatrix input, skip;
+    std::vector<BlockWeights> blocks;
     std::vector<LayerWeights> layers;
     NormWeights final_norm;
     PackedMatrix head;
@@ -79,19 +86,20 @@ struct Weights {
           keys(given.heads * given.key_width),
           head_width(round_up(2 * given.key_width + given.value_width, PANEL)),
           padded_width(round_up(width, PANEL)),
-          padded_hidden(round_up(given.feed_forward, PANEL)),
+          padded_hidden(round_up(std::max(given.feed_forward, given.block_width), PANEL)),
           embedding_width(given.concat ? width / 2 : width),
-          value_rows(given.first ? 256 : 257),
-          offsets(given.offsets, given.offsets + given.tables) {
+          window_bytes(pixels_around(given.window_rows, given.window_columns) * given.channels),
+          linear_inputs(window_bytes + (given.centred ? given.channels : 0)),
+          inputs(linear_inputs + 2 * given.waves * pixels_around(given.wave_rows, given.wave_columns) * given.channels) {
+        if (shape.channels > MOST_CHANNELS || shape.step_bytes > shape.channels)
+            throw std::invalid_argument("a step has too many bytes");
         TensorReader reader(tensors, count);
-        value = reader.copy(shape.tables * value_rows * embedding_width);
-        if (shape.axial) {
-            row = reader.copy(shape.height * embedding_width);
-            column = reader.copy(shape.width * embedding_width);
-            if (shape.channels > 1) channel = reader.copy(shape.channels * embedding_width);
-        } else {
-            waves = reader.copy(bytes * embedding_width);
-        }
+        // the input, the head and the skip are never rounded to 8 bits: a small error of a mean is a whole byte
+        const WeightType exact = type == INT8 ? FLOAT32 : type;
+        if (shape.reads == WINDOW)
+            read_window_weights(reader, type, exact);
+        else
+            read_embedding(reader);
         const std::vector<int64_t> by_head = rows_by_head();
         for (int64_t i = 0; i < shape.layers; i++) {
             LayerWeights layer;
@@ -104,12 +112,41 @@ struct Weights {
             layers.push_back(std::move(layer));
         }
         final_norm = reader.norm(width);
-        // the head is never rounded to 8 bits: a small error of a mean is a whole byte
-        head = reader.matrix(3 * shape.components + shape.anchor_numbers, width, type == INT8 ? FLOAT32 : type);
+        head = reader.matrix(parameters_of(shape), width, exact);
+        if (shape.predicts == PIXEL_LOGISTICS) skip = reader.matrix(shape.channels, linear_inputs, exact);
         reader.expect_end();
     }
 
   private:
+    // The pixels above and to either side, and to the left.
+    static int64_t pixels_around(int64_t rows, int64_t columns) { return rows * (2 * columns + 1) + columns; }
+
+    void read_embedding(TensorReader& reader) {
+        // without a start token there is no row that stands for a byte before the image
+        value = reader.copy((shape.first ? VALUES : VALUES + 1) * embedding_width);
+        if (!shape.axial) {
+            waves = reader.copy(bytes * embedding_width);
+            return;
+        }
+        row = reader.copy(shape.height * embedding_width);
+        column = reader.copy(shape.width * embedding_width);
+        if (shape.channels > 1) channel = reader.copy(shape.channels * embedding_width);
+    }
+
+    void read_window_weights(TensorReader& reader, WeightType type, WeightType exact) {
+        if (shape.waves) wave_table = reader.copy(VALUES * 2 * shape.waves);
+        input = reader.matrix(width, inputs, exact);
+        row = reader.copy(shape.height * width);
+        column = reader.copy(shape.width * width);
+        for (int64_t i = 0; i < shape.blocks; i++) {
+            BlockWeights block;
+            block.norm = reader.norm(width);
+            block.expand = reader.matrix(shape.block_width, width, type);
+            block.contract = reader.matrix(width, shape.block_width, type);
+            blocks.push_back(std::move(block));
+        }
+    }
+
     // The projection gives all queries, all keys, all values. Here each head's three stand together and start a panel
     // of their own, so that a thread can compute the heads it owns.
     std::vector<int64_t> rows_by_head() const {

@@ -1,13 +1,13 @@
-"""The network on a CPU, run by the compiled kernel: one call paints several bytes of every image."""
-
-import ctypes
+"""The network on a CPU, run by the compiled kernel: one call runs several steps of every image."""
 
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.window import wave_table
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.network.window_input import WindowInput
 from scanline.model.precision import DEFAULT, PRECISIONS, Precision
 from scanline.model.state import State
 
@@ -31,7 +31,7 @@ class CpuBackend:
         another device."""
         if precision.state_dtype != torch.float32:
             raise ValueError("precision 'float16-state' needs a GPU")
-        self.config = model.config
+        self.config, self.parameters = model.config, model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
         threads = threads or torch.get_num_threads()
         if weights is None:
@@ -52,12 +52,13 @@ class CpuBackend:
         return self.read_parameters(images, state, stop)[0]
 
     def read_parameters(self, images: torch.Tensor, state: State, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return bits [B, n] as `read` does, and the mixture's parameters [B, n, 3K]."""
-        start, length = int(state.position[0]), self.config.bytes
-        if images.shape[1] != length or not start < stop <= length:  # beyond them lies other memory
+        """Return bits [B, stop - start] as `read` does, and the distributions' parameters [B, n, P] of the n steps."""
+        start, length, size = int(state.position[0]), self.config.bytes, self.config.step_bytes
+        whole = start % size == stop % size == 0
+        if images.shape[1] != length or not start < stop <= length or not whole:  # beyond them lies other memory
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
-        parameters = torch.empty(len(images), stop - start, 3 * self.config.components)
+        parameters = torch.empty(len(images), (stop - start) // size, self.parameters)
         slots = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
         self.network.read(slots, start, stop, bits, parameters)
         return bits, parameters
@@ -68,36 +69,48 @@ class CpuBackend:
 
 
 def _fits_float16(model: Transformer) -> bool:
-    """Whether float16 holds the layers' matrices without loss, as it does those of a stored model."""
+    """Whether float16 holds the network's matrices without loss, as it does those of a stored model."""
     matrices = [module.weight for module in model.modules() if isinstance(module, torch.nn.Linear)]
     return all(torch.equal(matrix.half().float(), matrix) for matrix in matrices)
 
 
 def _shape(config: ModelConfig) -> cpu_kernels.Shape:
-    same = ("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
+    same = [
+        *("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components"),
+        *("first", "step_bytes", "blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows"),
+        *("wave_columns", "outside"),
+    ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
-    shape.tables = 1
-    shape.offsets = (ctypes.c_int64 * 1)(1)
-    shape.first = config.first
+    shape.reads, shape.predicts = cpu_kernels.READS[config.reads], cpu_kernels.PREDICTS[config.predicts]
     shape.pre_norm, shape.gelu = config.norm == "pre", config.activation == "gelu"
     shape.concat, shape.axial = config.embedding_join == "concat", config.position == "axial"
-    shape.exp_scale, shape.anchor_numbers = config.scale == "exp", 0
+    shape.exp_scale, shape.centred = config.scale == "exp", config.window_centred
     return shape
 
 
 def _tensors(model: Transformer) -> list[torch.Tensor]:
     """The weights in the order that cpu_kernels.Network expects."""
     embedding, config = model.embedding, model.config
-    tensors: list[torch.Tensor] = [embedding.value]
-    if config.position == "axial":
-        tensors += [embedding.row, embedding.column, *([embedding.channel] if config.channels > 1 else [])]
+    tensors: list[torch.Tensor]
+    if isinstance(embedding, WindowInput):
+        tensors = [wave_table(config.waves)] if config.waves else []
+        tensors += [embedding.linear.weight, embedding.linear.bias, embedding.row, embedding.column]
+    elif config.position == "axial":
+        tensors = [embedding.value, embedding.row, embedding.column]
+        tensors += [embedding.channel] if config.channels > 1 else []
     else:
-        tensors += [embedding.waves]
+        tensors = [embedding.value, embedding.waves]
+    for block in model.blocks:
+        for part in (block.norm, block.expand, block.contract):
+            tensors += [part.weight, part.bias]
     for layer in model.layers:
         products = (layer.query_key_value, layer.attention_out, layer.feed_forward_in, layer.feed_forward_out)
         for part in (*products, layer.attention_norm, layer.feed_forward_norm):
             tensors += [part.weight, part.bias]
-    return [*tensors, model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
+    tensors += [model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
+    if config.predicts == "pixel_logistics":
+        tensors += [model.skip.weight, model.skip.bias]
+    return tensors
 
 
 def _arrays(slots: SlotPool) -> dict[str, torch.Tensor]:

@@ -1,7 +1,6 @@
 """Networks for the CPU kernel whose every weight comes from whole random numbers and exact operations: the same bits on
 every machine, so that what the kernel makes of them can be compared between machines."""
 
-import ctypes
 import hashlib
 import struct
 from dataclasses import dataclass, field
@@ -13,7 +12,15 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 
+LOGISTICS, CATEGORICAL, PIXEL_LOGISTICS = (
+    cpu_kernels.PREDICTS[name] for name in ("logistics", "categorical", "pixel_logistics")
+)
+WINDOW = {"reads": cpu_kernels.READS["window"], "pre_norm": 1, "window_rows": 2, "window_columns": 2}
+BLOCKS, WAVES = {"blocks": 2, "block_width": 13}, {"waves": 3, "wave_rows": 1, "wave_columns": 2}
+PIXELS = {**WINDOW, "predicts": PIXEL_LOGISTICS, "centred": 1, "outside": 128}
+COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
 Arrays = dict[str, torch.Tensor]
+Size = tuple[int, ...]
 OUTPUTS = {  # what a run returns, in the order in which vectors.cpp writes it
     "read bits": np.float64,
     "read parameters": np.float32,
@@ -37,12 +44,22 @@ class Case:
     def shape(self) -> cpu_kernels.Shape:
         """4 x 3 pixels, one layer, two heads, C = 5, M = 7, post-norm with RELU, unless changed."""
         sizes = {"height": 4, "width": 3, "channels": 1, "layers": 1, "heads": 2, "key_width": 5, "value_width": 7}
-        fields = {**sizes, "feed_forward": 19, "components": 3, "axial": 1, "exp_scale": 1, **self.fields}
-        shape = cpu_kernels.Shape(**fields)
-        # without a start token there is no row that stands for bytes before the image
-        offsets = [1] if shape.first else [1, 2, fields["width"] * fields["channels"]]
-        shape.tables, shape.offsets = len(offsets), (ctypes.c_int64 * len(offsets))(*offsets)
-        return shape
+        fields = {
+            **sizes,
+            "feed_forward": 19,
+            "components": 3,
+            "axial": 1,
+            "exp_scale": 1,
+            "step_bytes": 1,
+            **self.fields,
+        }
+        return cpu_kernels.Shape(**fields)
+
+    def width(self) -> int:
+        """P, the number of parameters of a step."""
+        shape = self.shape()
+        k, c = shape.components, shape.channels
+        return {LOGISTICS: 3 * k, CATEGORICAL: 256, PIXEL_LOGISTICS: k * (1 + 2 * c + c * (c - 1) // 2)}[shape.predicts]
 
 
 CASES = {
@@ -59,29 +76,58 @@ CASES = {
     ),
     "the paper's heads, int8": Case({"key_width": 32, "value_width": 32, "feed_forward": 70, "layers": 3}, "int8", 9),
     "more images than a tile": Case({"pre_norm": 1, "gelu": 1, "value_width": 48}, "float16", 45),
+    "categorical": Case({"predicts": CATEGORICAL, "gelu": 1}),
+    "window of greys": Case({**WINDOW, **BLOCKS, "pre_norm": 0, "width": 7}),
+    "strokes": Case({**WINDOW, **BLOCKS, **WAVES, "predicts": CATEGORICAL, "gelu": 1, "window_columns": 3}, "float16"),
+    "grey pixels": Case(
+        {**WINDOW, "predicts": PIXEL_LOGISTICS, "centred": 1, "outside": 200, "width": 5}, "float16", 5
+    ),
+    "colour pixels": Case({**COLOUR_PIXELS, **BLOCKS, **WAVES, "components": 17, "gelu": 1}),
+    "colour pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "components": 10, "block_width": 50}, "int8", 9),
+    "colour pixels, uncentred": Case({**COLOUR_PIXELS, "centred": 0, "components": 1, "height": 16}, "float16", 2),
 }
 
 
-def sizes(shape: cpu_kernels.Shape) -> list[tuple[int, ...]]:
-    """The sizes of the tensors that the shape needs, in the order of cpu_kernels.Network."""
+def sizes(case: Case) -> list[Size]:
+    """The sizes of the tensors that the case's shape needs, in the order of cpu_kernels.Network."""
+    shape = case.shape()
     width, keys = shape.heads * shape.value_width, shape.heads * shape.key_width
+    layer = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
+    layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4
+    front, skip = _window(shape) if shape.reads else (_embedding(shape), [])
+    return [*front, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip]
+
+
+def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
+    width = shape.heads * shape.value_width
     n = width // 2 if shape.concat else width
-    found: list[tuple[int, ...]] = [(shape.tables * (256 if shape.first else 257), n)]
-    if shape.axial:
-        found += [(shape.height, n), (shape.width, n), *([(shape.channels, n)] if shape.channels > 1 else [])]
-    else:
-        found += [(shape.height * shape.width * shape.channels, n)]
-    products = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
-    layer = [size for outer, inner in products for size in ((outer, inner), (outer,))] + [(width,)] * 4
-    outputs = 3 * shape.components + shape.anchor_numbers
-    return [*found, *layer * shape.layers, (width,), (width,), (outputs, width), (outputs,)]
+    value = (256 if shape.first else 257, n)
+    if not shape.axial:
+        return [value, (shape.height * shape.width * shape.channels, n)]
+    return [value, (shape.height, n), (shape.width, n), *([(shape.channels, n)] if shape.channels > 1 else [])]
+
+
+def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
+    """Sizes of the tensors before the layers and after the head."""
+    width, channels = shape.heads * shape.value_width, shape.channels
+    pixels = shape.window_rows * (2 * shape.window_columns + 1) + shape.window_columns + shape.centred
+    near = shape.wave_rows * (2 * shape.wave_columns + 1) + shape.wave_columns
+    inputs = (pixels + near * 2 * shape.waves) * channels
+    block = [(width,), (width,), *_linear(shape.block_width, width), *_linear(width, shape.block_width)]
+    table = [(256, 2 * shape.waves)] if shape.waves else []
+    front = [*table, *_linear(width, inputs), (shape.height, width), (shape.width, width), *block * shape.blocks]
+    return front, _linear(channels, pixels * channels) if shape.predicts == PIXEL_LOGISTICS else []
+
+
+def _linear(outer: int, inner: int) -> list[Size]:
+    return [(outer, inner), (outer,)]
 
 
 def tensors(case: Case) -> list[torch.Tensor]:
     """Weights that a float16 holds exactly, large enough that each of them matters."""
     random = np.random.default_rng(len(case.fields))
     made = []
-    for size in sizes(case.shape()):
+    for size in sizes(case):
         numbers = random.integers(-1024, 1025, size) / 1024  # exact
         scale = 2.0 ** -round(np.log2(size[-1]) / 2 - 0.5) if len(size) == 2 else 0.5
         made.append(torch.from_numpy((numbers * scale).astype(np.float32)))
@@ -124,7 +170,7 @@ def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
     read, painted = slots(case), slots(case)
     shape, length = case.shape(), painted["images"].shape[1]
     bits = torch.zeros(case.images, length - shape.first).double()
-    parameters = torch.zeros(*bits.shape, 3 * shape.components)
+    parameters = torch.zeros(case.images, bits.shape[1] // shape.step_bytes, case.width())
     states = {name: read[name] for name in ("s", "z", "position", "images")}
     native.read(states, shape.first, length, bits, parameters)
     native.advance(painted, length)
@@ -140,15 +186,12 @@ def digest(results: dict[str, np.ndarray[Any, Any]]) -> str:
 
 
 def record(case: Case, path: Path) -> None:
-    """Write the case for vectors.cpp: shape, offsets, tensors, slots."""
-    shape = case.shape()
-    names = [name for name, kind in cpu_kernels.Shape._fields_ if kind is ctypes.c_int64]
+    """Write the case for vectors.cpp: shape, tensors, slots."""
     weight_type = {"float32": 0, "float16": 1, "int8": 2}[case.weights]
     with path.open("wb") as file:
-        file.write(struct.pack(f"<{len(names)}q", *(getattr(shape, name) for name in names)))
-        file.write(struct.pack(f"<{shape.tables}q", *shape.offsets[: shape.tables]))
+        file.write(bytes(case.shape()))
         made = tensors(case)
-        file.write(struct.pack("<3q", len(made), weight_type, case.images))
+        file.write(struct.pack("<4q", len(made), weight_type, case.images, case.width()))
         for tensor in made:
             file.write(struct.pack("<q", tensor.numel()) + tensor.numpy().tobytes())
         for tensor in inputs(case).values():

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "mixture.h"
+#include "logistics.h"
 
 using namespace ISA;
 

@@ -1,8 +1,6 @@
 // Runs a case of tests/support/native_vectors.py with a library of this machine's processor: vectors INPUT OUTPUT ISA.
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 #include "abi.h"
@@ -27,17 +25,9 @@ int main(int, char** arguments) {
     output = fopen(arguments[2], "wb");
     if (!input || !output) abort();
 
-    // the shape's numbers in their order, but for the pointer among them
-    Shape shape{};
-    const int64_t before = offsetof(Shape, offsets) / 8, all = sizeof(Shape) / 8;
-    const auto numbers = read<int64_t>(all - 1);
-    memcpy(&shape, numbers.data(), 8 * before);
-    memcpy(&shape.first, numbers.data() + before, 8 * (all - 1 - before));
-    const auto offsets = read<int64_t>(shape.tables);
-    shape.offsets = offsets.data();
-
-    const auto header = read<int64_t>(3);
-    const int64_t count = header[2], N = shape.height * shape.width * shape.channels;
+    const Shape shape = read<Shape>(1)[0];
+    const auto header = read<int64_t>(4);
+    const int64_t count = header[2], P = header[3], N = shape.height * shape.width * shape.channels;
     std::vector<std::vector<float>> data;
     std::vector<Tensor> tensors;
     for (int64_t i = 0; i < header[0]; i++) {
@@ -55,11 +45,11 @@ int main(int, char** arguments) {
         return 1;
     }
     const int64_t z_size = shape.layers * count * shape.heads * shape.key_width, s_size = z_size * shape.value_width;
-    const int64_t steps = N - shape.first;
+    const int64_t bytes = N - shape.first;
     for (const bool reading : {true, false}) {
-        std::vector<float> s(s_size), z(z_size), parameters(count * steps * 3 * shape.components);
+        std::vector<float> s(s_size), z(z_size), parameters(count * bytes / shape.step_bytes * P);
         std::vector<int64_t> position(count, shape.first);
-        std::vector<double> bits(count), read_bits(count * steps);
+        std::vector<double> bits(count), read_bits(count * bytes);
         const Slots slots{count,        s.data(),    z.data(),    position.data(), images.data(),
                           known.data(), bits.data(), seed.data(), index.data(),    temperature.data()};
         if (reading) {
