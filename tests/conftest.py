@@ -18,11 +18,8 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-from scanline.model.backends import Backend, choose
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling import generator as generator_module
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from tests.support import small_models
@@ -78,21 +75,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def painted_by_torch() -> Iterator[None]:
-    """Generators of models that the compiled library does not run yet use the torch backend."""
-
-    def chosen(
-        model: Transformer, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
-    ) -> Backend:
-        compiled = model.config.reads == "byte" and model.config.predicts == "logistics"
-        return choose(model, threads, precision, backend if compiled else "eager")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generator_module, "choose", chosen)
-        yield
 
 
 @pytest.fixture(scope="session")
