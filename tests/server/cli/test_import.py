@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.fast_transformers import EXPRESSIBLE, State, to_state
 from tests.support import small_models
 from tests.support.commands import done, refused
@@ -52,5 +53,11 @@ def test_a_misshapen_checkpoint_names_its_file_and_tensor(checkpoint: Path, tmp_
 
 def test_a_model_that_the_authors_code_cannot_express_is_not_exported(tmp_path: Path) -> None:
     said = refused("export", "mnist-small", tmp_path / "weights.pth")
+    assert "the authors' code has no step of 'pixel', only 'byte'" in said
+    config = small_models.config(
+        **SIZES, **(EXPRESSIBLE | {"norm": "pre"}), first_byte_histogram=small_models.HISTOGRAM
+    )
+    save_model(small_models.model(config), tmp_path)
+    said = refused("export", tmp_path, tmp_path / "weights.pth")
     assert "the authors' code has no norm of 'pre'" in said
     assert not (tmp_path / "weights.pth").exists()
