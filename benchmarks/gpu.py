@@ -4,9 +4,10 @@
     python -m benchmarks.gpu --dry-run    without a GPU: the same calls with tiny sizes in Triton's interpreter
 
 Without `pip install -e .`, set PYTHONPATH=.mypy_path, which has the package. A part that fails ends the command;
---only runs the others. "Of the copy" is the traffic of states, read and written once a byte, over the copy bandwidth
-measured in this run: 100 % is the most that states in memory allow. Weights are random, in the shape of the paper's
-models and float16. Painting is measured by `scanline bench --device cuda`, which this command runs last.
+--only runs the others. "Of the copy" is the traffic of states, read and written once a step, over the copy bandwidth
+measured in this run: 100 % is the most that states in memory allow. Weights are random and float16, in
+the shape of the paper's MNIST model. Painting is measured by `scanline bench --device cuda`, which this command runs
+last, for every training preset.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def main() -> None:
             what, value, unit = line
             print(f"    {what}: {value:,.4g} {unit}", flush=True)
     if not dry and (not options.only or "painting" in options.only):
-        for preset in ("mnist", "cifar10"):
+        for preset in PRESETS:
             plan = Plan(BATCHES, seconds=1.0, skip=("authors", "softmax"))
             print_report(bench(load(None, preset, "cuda"), preset, plan), Console())
     print_json("gpu", vars(options), results=found)
@@ -170,7 +171,7 @@ def launching(config: ModelConfig, batches: list[int]) -> Iterator[Line]:
     """Graphs of one or more branches, with chained launches or not; the bytes must be the same."""
     torch.manual_seed(0)
     model = Transformer(config).eval().requires_grad_(False).half().float().to(device())  # as stored weights are
-    count = min(16, config.bytes // 4)  # bytes of one call
+    count = min(16, config.steps // 4)  # steps of one call
     for batch in batches:
         painted = []
         for branches in (1, 2, 4) if batch >= 2048 else (1,):

@@ -14,19 +14,9 @@ FORMAT = 2  # of a model directory; a later one is an error
 WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
 MOST_WAVES = 16  # beyond 8, a byte's waves repeat
 # Fields that format 1 did not have, whose defaults are what it meant, and those that it had.
-ADDED = (
-    "step",
-    "reads",
-    "predicts",
-    "blocks",
-    "block_width",
-    "window_rows",
-    "window_columns",
-    "window_centred",
-    "waves",
-)
-ADDED += ("wave_rows", "wave_columns", "outside")
-REMOVED = {"neighbours": ([], ()), "anchors": (False,)}
+WINDOW_FIELDS = ("window_rows", "window_columns", "window_centred", "waves", "wave_rows", "wave_columns", "outside")
+ADDED = ("step", "reads", "predicts", "blocks", "block_width", *WINDOW_FIELDS)
+REMOVED: dict[str, tuple[Any, ...]] = {"neighbours": ([], ()), "anchors": (False,)}
 
 
 @dataclass(frozen=True)

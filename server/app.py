@@ -26,7 +26,7 @@ from scanline.server.settings import Settings
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-DESCRIPTION = "Linear-transformer image models, painted byte by byte: thousands at once, constant memory each."
+DESCRIPTION = "Linear-transformer image models, painted pixel by pixel: thousands at once, constant memory each."
 
 
 def build(

@@ -16,7 +16,7 @@ from benchmarks.simulation.routing import ROUTERS
 
 Row = dict[str, str | float]
 
-BYTES = 784  # of an image; both machines run the paper's MNIST size, 8 x 8 x 32
+STEPS = 784  # of an image; both machines run the paper's MNIST size, 8 x 8 x 32, whose step is a byte
 STATE_BYTES = 4 * 8 * 8 * 32 * 33  # ModelConfig.state_bytes_per_image
 
 # 2 virtual cores of an AMD EPYC (Zen 4), idle, 2026-11-21, scanline bench (LOG.md): images -> ms a step
@@ -47,8 +47,8 @@ def fitted(steps: dict[int, float]) -> tuple[float, float]:
 
 
 _fixed, _each = fitted(CPU_STEPS)
-CPU = Machine("CPU", BYTES, 64, _fixed / SERVED, _each / SERVED)
-GPU = Machine("H200 (computed)", BYTES, 4096, GPU_FIXED, GPU_EACH)
+CPU = Machine("CPU", STEPS, 64, _fixed / SERVED, _each / SERVED)
+GPU = Machine("H200 (computed)", STEPS, 4096, GPU_FIXED, GPU_EACH)
 MACHINES = (CPU, GPU)
 
 # processor seconds of an ingress for a request and for each image of it, JSON

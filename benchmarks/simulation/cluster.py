@@ -89,11 +89,11 @@ class Cluster:
 
     @property
     def painted(self) -> float:
-        """Bytes painted."""
+        """Steps of images that are done."""
         return sum(replica.painted for replica in self.replicas)
 
     def steps(self) -> float:
-        """Bytes of each image of the next shard; a subclass may draw them."""
+        """Steps of each image of the next shard; a subclass may draw them."""
         return self.machine.steps
 
     def _later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:

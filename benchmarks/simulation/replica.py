@@ -1,8 +1,8 @@
-"""One simulated replica: slots whose images advance together, one byte a step.
+"""One simulated replica: slots whose images advance together, a step at a time.
 
-So each replica has a clock that counts steps: an image that starts at step k is finished at step k + its bytes,
+So each replica has a clock that counts steps: an image that starts at step k is finished at step k + its steps,
 whatever joins meanwhile; the number of images only sets the clock's speed. Two approximations: images join at
-any time, where an engine admits them between ticks (25 ms), and a fraction of a step counts as a fraction of a byte.
+any time, where an engine admits them between ticks (25 ms), and a fraction of a step counts as one.
 """
 
 import heapq
@@ -13,10 +13,10 @@ from math import inf
 
 @dataclass(frozen=True)
 class Machine:
-    """A replica's hardware: a step that paints one byte of each of b images takes fixed + each * b seconds."""
+    """A replica's hardware: a step of each of b images takes fixed + each * b seconds."""
 
     name: str
-    steps: int  # bytes of an image
+    steps: int  # of an image
     slots: int
     fixed: float
     each: float
@@ -83,7 +83,7 @@ class Replica:
         self.shards: dict[Shard, None] = {}
         self.order = 0
         self.version = 0  # of the plan for this replica; events of an older version are ignored
-        self.painted = 0.0  # bytes
+        self.painted = 0.0  # steps of images
         self.image_seconds = 0.0  # integral of images over time
 
     def add(self, now: float, shard: Shard) -> None:

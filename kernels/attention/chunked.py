@@ -1,9 +1,9 @@
 """Causal linear attention in chunks, with its own backward (eq. 13-15).
 
 A chunk attends to the positions before it through one state (s, z), and to its own positions through a masked
-[chunk, chunk] product. Only phi(q), phi(k) and v are kept for the backward pass, which computes the state
-again, from the front for queries and from the back for keys and values. Training memory is therefore
-O(N max(C, M)) per head, and no [N, C, M] tensor exists. The derivation is in README.md, in this folder.
+[chunk, chunk] product. phi(q), phi(k), v and the states before each chunk are kept for the backward pass: with C and M
+up to CHUNK, training memory is O(N max(C, M)) per head, and no [N, C, M] tensor exists. The derivation is in README.md,
+in this folder.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ def causal_linear_attention(
     s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1], dtype=wide) if s is None else s
     z = phi_q.new_zeros(batch, heads, key_width, dtype=wide) if z is None else z
     numerator, normaliser, s, z = _Sums.apply(phi_q, phi_k, v, s, z)
-    return numerator / (normaliser + EPSILON)[..., None].to(numerator.dtype), s, z
+    return (numerator / (normaliser + EPSILON)[..., None]).to(v.dtype), s, z
 
 
 def _chunks(x: torch.Tensor) -> torch.Tensor:
@@ -61,37 +61,39 @@ def _after(sums: torch.Tensor) -> torch.Tensor:
 
 
 class _Sums(torch.autograd.Function):
-    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, and the final state."""
+    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, both in the state's dtype, and the final state.
+
+    Products have the inputs' dtype; running sums, and what is added up of several products, have the state's.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, s: torch.Tensor, z: torch.Tensor
     ) -> Tensors:
-        ctx.save_for_backward(phi_q, phi_k, v, s, z)
-        length = phi_q.shape[2]
-        q, k, v = _chunks(phi_q), _chunks(phi_k), _chunks(v)
-        s_before, s_last = _before((k.mT @ v).to(s.dtype), s)
-        z_before, z_last = _before(k.sum(dim=3, dtype=z.dtype), z)
+        length, wide = phi_q.shape[2], s.dtype
+        q, k, values = _chunks(phi_q), _chunks(phi_k), _chunks(v)
+        s_before, s_last = _before((k.mT @ values).to(wide), s)
+        z_before, z_last = _before(k.sum(dim=3, dtype=wide), z)
+        s_before = s_before.to(q.dtype)
         scores = (q @ k.mT).tril()
-        numerator = scores @ v + q @ s_before.to(q.dtype)
-        normaliser = scores.sum(dim=-1, dtype=z.dtype) + (q @ z_before.to(q.dtype).unsqueeze(-1)).squeeze(-1)
+        numerator = (scores @ values).to(wide) + (q @ s_before).to(wide)
+        normaliser = scores.sum(dim=-1, dtype=wide) + (q.to(wide) * z_before.unsqueeze(3)).sum(dim=-1)
+        ctx.save_for_backward(phi_q, phi_k, v, s_before, z_before)
         ctx.mark_non_differentiable(s_last, z_last)
         return numerator.flatten(2, 3)[:, :, :length], normaliser.flatten(2, 3)[:, :, :length], s_last, z_last
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        phi_q, phi_k, v, s, z = ctx.saved_tensors
-        length = phi_q.shape[2]
-        q, k, v = _chunks(phi_q), _chunks(phi_k), _chunks(v)
+        phi_q, phi_k, values, s_before, z_before = ctx.saved_tensors
+        length, wide = phi_q.shape[2], z_before.dtype
+        q, k, v = _chunks(phi_q), _chunks(phi_k), _chunks(values)
         g = _chunks(gradients[0].to(q.dtype))  # d loss / d numerator
-        h = _chunks(gradients[1].to(q.dtype).unsqueeze(-1))  # d loss / d normaliser
-        s_before, _ = _before((k.mT @ v).to(s.dtype), s)
-        z_before, _ = _before(k.sum(dim=3, dtype=z.dtype), z)
-        r_after = _after((q.mT @ g).to(s.dtype)).to(q.dtype)  # sum of phi(q_j) g_j^T over later chunks
-        t_after = _after((q * h).sum(dim=3, dtype=z.dtype)).to(q.dtype)  # and of phi(q_j) h_j
+        h = _chunks(gradients[1].unsqueeze(-1))  # d loss / d normaliser
+        r_after = _after((q.mT @ g).to(wide)).to(q.dtype)  # sum of phi(q_j) g_j^T over later chunks
+        t_after = _after((q.to(wide) * h).sum(dim=3))  # and of phi(q_j) h_j
         scores = (q @ k.mT).tril()
-        score_gradients = (g @ v.mT + h).tril()
-        grad_q = score_gradients @ k + g @ s_before.to(q.dtype).mT + h * z_before.to(q.dtype).unsqueeze(3)  # eq. 13
-        grad_k = score_gradients.mT @ q + v @ r_after.mT + t_after.unsqueeze(3)  # eq. 14
-        grad_v = scores.mT @ g + k @ r_after  # eq. 15
-        return *(x.flatten(2, 3)[:, :, :length] for x in (grad_q, grad_k, grad_v)), None, None
+        score_gradients = ((g @ v.mT).to(wide) + h).tril().to(q.dtype)
+        grad_q = (score_gradients @ k).to(wide) + (g @ s_before.mT).to(wide) + h * z_before.unsqueeze(3)  # eq. 13
+        grad_k = (score_gradients.mT @ q).to(wide) + (v @ r_after.mT).to(wide) + t_after.unsqueeze(3)  # eq. 14
+        grad_v = (scores.mT @ g).to(wide) + (k @ r_after).to(wide)  # eq. 15
+        return *(x.flatten(2, 3)[:, :, :length].to(q.dtype) for x in (grad_q, grad_k, grad_v)), None, None

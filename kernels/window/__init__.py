@@ -1,4 +1,6 @@
-"""What a step of a whole pixel reads: painted pixels around it as real numbers. `reference.py` defines the inputs."""
+"""What a step of a whole pixel reads: painted pixels around it as real numbers. `reference.py` defines the inputs;
+`triton.py` gathers them on a GPU.
+"""
 
 from scanline.kernels.window.reference import Window, wave_table
 

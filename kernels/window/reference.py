@@ -44,6 +44,12 @@ class Window:
         """Those that are also read as waves, in raster order."""
         return _around(self.wave_rows, self.wave_columns) if self.waves else ()
 
+    @cached_property
+    def wave_table(self) -> torch.Tensor:
+        """The waves of each byte [256, 2 waves]; kept here because torch.compile looks into cached functions, but not
+        into values."""
+        return wave_table(self.waves)
+
     @property
     def linear_inputs(self) -> int:
         """Number of inputs that are linear in the bytes: values and references."""
@@ -66,7 +72,7 @@ class Window:
         if self.centred:
             parts.append(reference)
         if self.waves:
-            table = wave_table(self.waves).to(images.device)
+            table = self.wave_table.to(images.device)
             parts.append(table[self._bytes(images, pixel, self.wave_pixels).long()].flatten(2))
         return torch.cat(parts, dim=-1), reference
 

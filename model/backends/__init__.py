@@ -32,7 +32,7 @@ class Backend(Protocol):
         """Prepares all that a call with these slots may need; changes no image."""
 
     def advance(self, slots: SlotPool, steps: int) -> None:
-        """Paints up to `steps` bytes of every image that is not done, IN PLACE."""
+        """Paints up to `steps` steps of every image that is not done, IN PLACE."""
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
         """Runs known bytes of images [B, N] uint8, from the state's position (the same for all) to stop - 1.

@@ -1,5 +1,5 @@
-"""The network on a GPU: a byte of many images is some forty launches of our own kernels and nothing else, recorded
-once into a CUDA graph for each of a few sizes and replayed for every byte.
+"""The network on a GPU: a step of many images is some forty launches of our own kernels and nothing else, recorded
+once into a CUDA graph for each of a few sizes and replayed for every step.
 
 Positions, draws and known bytes stay on the device. The host reads the positions once per call of `advance`, to find
 the slots in flight, and hands their numbers to the graph. Every kernel runs programs of one shape, and computes an
@@ -23,7 +23,7 @@ BRANCH = 1024  # images that are worth a branch
 
 
 class CudaBackend:
-    """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between bytes."""
+    """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between steps."""
 
     rows = 1
 
@@ -67,7 +67,8 @@ class CudaBackend:
         busy = (position < self.config.bytes).nonzero().flatten()
         if not len(busy):
             return
-        steps = min(steps, self.config.bytes - int(position[busy].min()))
+        left = self.config.bytes - int(position[busy].min())
+        steps = min(steps, left // self.config.step_bytes)
         # Graphs hold addresses: another pool needs its own.
         if slots is not self.slots:
             self.slots, self.graphs = slots, {}
@@ -95,7 +96,7 @@ class CudaBackend:
         self.slots, self.graphs = None, {}
 
     def _graph(self, slots: SlotPool, size: int) -> Callable[[], None]:
-        """Returns a function that paints one byte of the images in the first `size` of the buffers' slots."""
+        """Returns a function that paints one step of the images in the first `size` of the buffers' slots."""
         branches = max(1, min(self.branches, size // BRANCH))
         parts = [self.buffers.part(i * size // branches, (i + 1) * size // branches) for i in range(branches)]
 

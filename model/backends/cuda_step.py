@@ -1,40 +1,63 @@
-"""One byte of many images as a sequence of Triton kernels: the network's weights in the form that these take, the
+"""One step of many images as a sequence of Triton kernels: the network's weights in the form that these take, the
 buffers between them, and the order of the launches. A run allocates nothing and never waits for the device.
 """
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from scanline.kernels.logistics.triton import sample
+from scanline.kernels.categorical.triton import sample as sample_categorical
+from scanline.kernels.logistics.triton import sample as sample_logistics
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
+from scanline.kernels.window import wave_table
+from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
+from scanline.model.network.block import Block
+from scanline.model.network.distribution import distribution
+from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.network.window_input import WindowInput, window
 
 Norm = tuple[torch.Tensor, torch.Tensor]
+ALIGNED = 16  # a window's inputs are padded with zeros to a multiple, so that their rows are loaded as vectors
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """What kernels hand to each other in one byte's step of B images."""
+    """What kernels hand to each other in one step of B images. What a model does not have is 0 wide."""
 
     slots: torch.Tensor  # [B] int64: the slots to step; -1: none
     active: torch.Tensor  # [B] int64: the same, but -1 where the image is done
+    inputs: torch.Tensor  # [B, inputs of the window, padded]; the padding stays zero
+    base: torch.Tensor  # [B, C]: added to the means of pixel logistics
     x: torch.Tensor  # [B, D]
+    expanded: torch.Tensor  # [B, block width]
     projected: torch.Tensor  # [B, 2 H C + D]
     attended: torch.Tensor  # [B, D]
     hidden: torch.Tensor  # [B, feed-forward]
-    parameters: torch.Tensor  # [B, 3K], and with anchors a few more, as the head returns them
+    parameters: torch.Tensor  # [B, P], as the head returns them, without the base
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
         width = config.model_width
-        widths = (width, 2 * config.heads * config.key_width + width, width, config.feed_forward, 3 * config.components)
+        widths = (
+            _padded(window(config).inputs) if config.reads == "window" else 0,
+            config.channels if config.predicts == "pixel_logistics" else 0,
+            width,
+            config.block_width,
+            2 * config.heads * config.key_width + width,
+            width,
+            config.feed_forward,
+            distribution(config).width,
+        )
         numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
         return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
 
@@ -44,39 +67,49 @@ class Buffers:
 
 
 class KernelSequence:
-    """The byte step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py)."""
+    """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py)."""
 
     def __init__(self, model: Transformer, chained: bool) -> None:
-        config, embedding = model.config, model.embedding
-        self.scale, self.chained = config.scale, chained
-        self.grid = None
-        self.offsets, self.values = torch.tensor([1], device=model.device), embedding.value
-        self.places = embedding.place(torch.arange(config.first, config.bytes, device=model.device))
+        self.config, self.distribution, self.chained = model.config, model.distribution, chained
+        self.input = _WindowInput(model, chained) if model.window else _ByteInput(model)
+        self.blocks = [_Block(block, model.config.activation, chained) for block in model.blocks]
         self.layers = [_Layer(layer, chained) for layer in model.layers]
-        self.head = _Product(model.head, chained)
+        self.head = _Product.of(model.head, chained)
         self.norm = _norm(model.norm)
 
     def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paints the next byte of the images in `buffers.slots` that are not done."""
-        state = slots.state
-        embed(
-            buffers.slots, slots.images, state.position, self.offsets, self.values, self.places, buffers.x,
-            buffers.active,
-        )  # fmt: skip
+        """Paints the next step of the images in `buffers.slots` that are not done."""
+        self.input.run(slots, buffers)
+        for block in self.blocks:
+            block.run(buffers)
         for i, layer in enumerate(self.layers):
-            layer.run(buffers, state.s[i], state.z[i])
+            layer.run(buffers, slots.state.s[i], slots.state.z[i])
         self.head(buffers.x, buffers.parameters, norm=self.norm)
-        sample(
-            buffers.parameters, buffers.active, slots.images, slots.known, slots.bits, slots.temperature, slots.seed,
-            slots.index, state.position, self.scale, self.grid, self.chained,
+        self._sample(slots, buffers)
+
+    def _sample(self, slots: SlotPool, buffers: Buffers) -> None:
+        """Paints the bytes of the step, adds their cost and moves the positions of the active slots."""
+        arrays = (
+            buffers.active, slots.images, slots.known, slots.bits, slots.temperature, slots.seed, slots.index,
+            slots.state.position,
         )  # fmt: skip
+        if isinstance(self.distribution, PixelLogistics):
+            sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, self.chained)
+        elif self.config.predicts == "categorical":
+            sample_categorical(buffers.parameters, *arrays, self.chained)
+        else:
+            sample_logistics(buffers.parameters, *arrays, self.config.scale, self.chained)
 
 
 class _Product:
     """A linear layer, with what is fused to its product."""
 
-    def __init__(self, layer: nn.Linear, chained: bool) -> None:
-        self.weight, self.bias, self.chained = Halves.of(layer.weight), layer.bias, chained
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, chained: bool) -> None:
+        self.weight, self.bias, self.chained = Halves.of(weight), bias, chained
+
+    @classmethod
+    def of(cls, layer: nn.Linear, chained: bool) -> "_Product":
+        return cls(layer.weight, layer.bias, chained)
 
     def __call__(
         self,
@@ -89,13 +122,77 @@ class _Product:
         linear(x, self.weight, self.bias, out, norm, activation, residual, chained=self.chained)
 
 
+class _ByteInput:
+    """The vector of the previous byte's value and that of the position."""
+
+    def __init__(self, model: Transformer) -> None:
+        assert isinstance(model.embedding, Embedding)
+        self.values = model.embedding.value
+        self.places = model.embedding.place(torch.arange(model.config.first, model.config.bytes, device=model.device))
+
+    def run(self, slots: SlotPool, buffers: Buffers) -> None:
+        """Writes buffers.active and buffers.x."""
+        position = slots.state.position
+        embed(buffers.slots, slots.images, position, self.values, self.places, buffers.x, buffers.active)
+
+
+class _WindowInput:
+    """GELU of a linear layer of the window's inputs, and the vector of the pixel's place; the base of the means."""
+
+    def __init__(self, model: Transformer, chained: bool) -> None:
+        assert isinstance(model.embedding, WindowInput)
+        assert model.window is not None
+        self.window, first = model.window, model.embedding.linear
+        self.table = wave_table(self.window.waves).to(model.device)
+        pixels = torch.arange(model.config.height * model.config.width, device=model.device)
+        self.places = model.embedding.place(pixels)
+        # Not chained: its residual is written by the launch before it, so it may not be fetched early.
+        self.linear = _Product(self._pad(first.weight), first.bias, False)
+        self.skip = None
+        if model.config.predicts == "pixel_logistics":
+            # The reference is among the inputs, so that reference + skip is one product.
+            weight = model.skip.weight.clone()
+            if self.window.centred:
+                weight[:, -self.window.channels :] += torch.eye(self.window.channels, device=model.device)
+            self.skip = _Product(self._pad(weight), model.skip.bias, chained)
+
+    def run(self, slots: SlotPool, buffers: Buffers) -> None:
+        """Writes buffers.active, inputs, x and base."""
+        read_window(
+            self.window, buffers.slots, slots.images, slots.state.position, self.table, self.places, buffers.inputs,
+            buffers.x, buffers.active,
+        )  # fmt: skip
+        self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x)
+        if self.skip is not None:
+            self.skip(buffers.inputs, buffers.base)
+
+    def _pad(self, weight: torch.Tensor) -> torch.Tensor:
+        """Returns a weight [O, K] of the first K inputs as one of all inputs and their padding: zero where it has no
+        column, which adds nothing."""
+        return F.pad(weight, (0, _padded(self.window.inputs) - weight.shape[1]))
+
+
+class _Block:
+    """A residual block between the window and the layers."""
+
+    def __init__(self, block: Block, activation: str, chained: bool) -> None:
+        self.norm, self.activation = _norm(block.norm), activation
+        self.expand = _Product.of(block.expand, chained)
+        self.contract = _Product.of(block.contract, chained)
+
+    def run(self, buffers: Buffers) -> None:
+        """Updates buffers.x IN PLACE."""
+        self.expand(buffers.x, buffers.expanded, self.norm, self.activation)
+        self.contract(buffers.expanded, buffers.x, residual=buffers.x)
+
+
 class _Layer:
     def __init__(self, layer: Layer, chained: bool) -> None:
         self.config, self.chained = layer.config, chained
-        self.query_key_value = _Product(layer.query_key_value, chained)
-        self.attention_out = _Product(layer.attention_out, chained)
-        self.feed_forward_in = _Product(layer.feed_forward_in, chained)
-        self.feed_forward_out = _Product(layer.feed_forward_out, chained)
+        self.query_key_value = _Product.of(layer.query_key_value, chained)
+        self.attention_out = _Product.of(layer.attention_out, chained)
+        self.feed_forward_in = _Product.of(layer.feed_forward_in, chained)
+        self.feed_forward_out = _Product.of(layer.feed_forward_out, chained)
         norms = [_norm(layer.attention_norm), _norm(layer.feed_forward_norm)]
         before = self.config.norm == "pre"
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
@@ -120,3 +217,7 @@ class _Layer:
 
 def _norm(norm: nn.LayerNorm) -> Norm:
     return norm.weight, norm.bias
+
+
+def _padded(inputs: int) -> int:
+    return -(-inputs // ALIGNED) * ALIGNED

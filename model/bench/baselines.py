@@ -1,18 +1,19 @@
 """Two other programs for the same work: the authors' own library, and softmax attention with a key-value cache.
 
-`FastTransformers` is pytorch-fast-transformers 0.4.0 in its recurrent form, with random weights in the model's shape: a
-value and a position embedding side by side, and a mixture of logistics sampled in torch. It is the `benchmarks` extra,
-has no wheels, is built against the torch that is installed, and builds CUDA extensions wherever it finds nvcc. For a
-CPU build keep nvcc out of the PATH (4 minutes):
+`FastTransformers` is pytorch-fast-transformers 0.4.0 in its recurrent form, with random weights: the model's layers,
+heads and widths, a value and a position embedding side by side, and a mixture of logistics sampled in torch. It paints
+a byte a step, as the paper does, also where a step of the model is a whole pixel. It is the `benchmarks` extra, has no
+wheels, is built against the torch that is installed, and builds CUDA extensions wherever it finds nvcc. For a CPU build
+keep nvcc out of the PATH (4 minutes):
 
     pip install torch setuptools
     env PATH="$(dirname "$(which python)"):/usr/bin:/bin" MAX_JOBS=1 \\
         python -m pip install --no-build-isolation -e '.[benchmarks]'
 
-`SoftmaxCache` is the paper's stateful softmax: the model's own layers and weights with softmax attention over cached
-keys and values instead of linear attention over a state. The cache and the time of a step grow with the position, so
-the time of an image is integrated over positions. The cache is allocated once, at full length, so that nothing is
-copied as it grows (the authors' recurrent softmax concatenates), and attention is torch's fused kernel.
+`SoftmaxCache` is the paper's stateful softmax: the model's own weights and steps, with softmax attention over the keys
+and values of all earlier steps instead of linear attention over a state. The cache and the time of a step grow with the
+position, so the time of an image is integrated over its steps. The cache is allocated once, at full length, so that
+nothing is copied as it grows (the authors' recurrent softmax concatenates), and attention is torch's fused kernel.
 """
 
 from functools import partial
@@ -29,7 +30,7 @@ from scanline.model.network.transformer import Layer, Transformer
 
 WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn
-POSITIONS = 5  # at which a softmax step is timed, from the first to the last
+TIMED_STEPS = 5  # of an image, from the first to the last, at which the softmax cache is timed
 ROOM = 0.8  # share of the available memory that caches may take
 
 
@@ -94,65 +95,70 @@ class FastTransformers:
         self.times += durations(self.paint_byte, seconds, self.device, MINIMUM_BYTES)
 
     def rate(self) -> Rate:
-        return Rate.from_steps(self.batch, self.config.bytes, self.times)
+        """A step of it is a byte, whatever a step of the model is."""
+        return Rate.from_steps(self.batch, self.config.bytes - self.config.first, self.times)
 
     def close(self) -> None:
         self.state = None
 
 
 class SoftmaxCache:
-    """`batch` images; the step at a position reads the cache of all positions before it and extends it."""
+    """`batch` images; a step reads the cache of all steps before it and extends it."""
 
     def __init__(self, model: Transformer, batch: int) -> None:
         config = model.config
         self.model, self.batch, self.device = model, batch, model.device.type
-        shape = (config.layers, batch, config.heads, config.bytes)
+        shape = (config.layers, batch, config.heads, config.steps)
         self.keys = torch.empty(*shape, config.key_width, device=model.device)
         self.values = torch.empty(*shape, config.value_width, device=model.device)
         for cache in (self.keys, self.values):
             cache.copy_(torch.randn(cache.shape[2:], device=model.device))  # untouched pages would take no memory
         self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
-        timed = np.linspace(config.first, config.bytes - 1, POSITIONS).astype(int)
-        self.times: dict[int, list[float]] = {position: [] for position in sorted(set(timed.tolist()))}
+        timed = np.linspace(0, config.steps - 1, TIMED_STEPS).astype(int)
+        self.times: dict[int, list[float]] = {step: [] for step in sorted(set(timed.tolist()))}
 
     @torch.inference_mode()
-    def parameters(self, position: int) -> torch.Tensor:
-        """[B, 3K] for the byte at `position` of every image; adds that position's keys and values to the cache."""
-        model, places = self.model, torch.full((1, 1), position, device=self.model.device)
-        x, base = model._read_in(self.images, places)
+    def parameters(self, step: int) -> torch.Tensor:
+        """[B, P] for step `step` of every image; adds that step's keys and values to the cache."""
+        model, position = self.model, self._position(step)
+        x, base = model._read_in(self.images, torch.full((1, 1), position, device=model.device))
         x = x.squeeze(1)
         for layer, keys, values in zip(model.layers, self.keys, self.values, strict=True):
-            q, keys[:, :, position], values[:, :, position] = project(layer, x)
-            seen = slice(model.config.first, position + 1)
+            q, keys[:, :, step], values[:, :, step] = project(layer, x)
+            seen = slice(step + 1)
             attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
             x = layer._finish(x, attended.flatten(1))
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
-    def paint_byte(self, position: int) -> None:
-        """Paints the byte at `position` of every image."""
-        u = torch.rand(self.batch, 1, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
+    def paint_step(self, step: int) -> None:
+        """Paints the bytes of step `step` of every image."""
+        position, size = self._position(step), self.model.config.step_bytes
+        u = torch.rand(self.batch, size, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
         temperature = torch.ones(self.batch, device=self.model.device)
-        values = self.images[:, position : position + 1]
+        values = self.images[:, position : position + size]
         known = torch.zeros_like(values, dtype=torch.bool)
-        values.copy_(self.model.distribution.sample(self.parameters(position), u, temperature, values, known))
+        values.copy_(self.model.distribution.sample(self.parameters(step), u, temperature, values, known))
 
     def measure(self, seconds: float) -> None:
-        for position in self.times:
-            paint = partial(self.paint_byte, position)
-            self.times[position] += durations(paint, seconds / len(self.times), self.device)
+        for step in self.times:
+            paint = partial(self.paint_step, step)
+            self.times[step] += durations(paint, seconds / len(self.times), self.device)
 
     def rate(self) -> Rate:
-        """A step's median and p99 are taken at each timed position and averaged over the N steps of an image."""
-        length = self.model.config.bytes
-        median, p99 = (self._mean_over_positions(q) for q in (50, 99))
+        """The median and p99 of each timed step, averaged over the steps of an image."""
+        median, p99 = (self._mean_over_steps(q) for q in (50, 99))
         calls = sum(len(times) for times in self.times.values())
-        return Rate(1e3 * median, 1e3 * p99, self.batch / (length * median), calls)
+        return Rate(1e3 * median, 1e3 * p99, self.batch / (self.model.config.steps * median), calls)
 
     def close(self) -> None:
         del self.keys, self.values
 
-    def _mean_over_positions(self, q: float) -> float:
-        """The q-th percentile of a step's seconds, linear between the timed positions, averaged over all positions."""
+    def _position(self, step: int) -> int:
+        """The first byte of a step."""
+        return self.model.config.first + step * self.model.config.step_bytes
+
+    def _mean_over_steps(self, q: float) -> float:
+        """The q-th percentile of a step's seconds, linear between the timed steps, averaged over all steps."""
         seconds = [float(np.percentile(times, q)) for times in self.times.values()]
         timed = list(self.times)
         span = timed[-1] - timed[0]
@@ -171,7 +177,7 @@ def project(layer: Layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
 
 def cache_bytes(config: ModelConfig) -> int:
     """Bytes of the keys and values of one whole image, float32, all layers."""
-    return 4 * config.layers * config.heads * (config.key_width + config.value_width) * config.bytes
+    return 4 * config.layers * config.heads * (config.key_width + config.value_width) * config.steps
 
 
 def too_large(config: ModelConfig, batch: int, device: str) -> str | None:

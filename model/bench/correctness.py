@@ -1,6 +1,6 @@
 """Checks that the model computes what it should before any speed is measured.
 
-A few images are generated once, in a small batch. Their likelihood, summed up byte by byte while generating, must be
+A few images are generated once, in a small batch. Their likelihood, summed up step by step while generating, must be
 that of the parallel view, and every later measurement must produce the same bytes in its first, second and last slot.
 """
 
@@ -18,8 +18,8 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 
 SEED = 1
-STEPS = 8  # bytes of every image painted in one call
-CHECKED_BYTES = 16  # painted and compared at every batch size before anything is measured
+STEPS = 8  # of every image in one call
+CHECKED_STEPS = 16  # painted and compared at every batch size before anything is measured
 BOUND_EXACT = 1e-3  # largest difference of an image between the two views, bits/dim
 BOUND_REDUCED = 2e-2  # the same where weights or states are stored in fewer bits
 
@@ -92,12 +92,12 @@ def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[floa
 
 
 def _check_batch(reference: Reference, model: Transformer, batch: int, precision: str) -> None:
-    """Compares the first bytes painted with `batch` images in flight with the reference."""
+    """Compares the bytes of the first steps with `batch` images in flight with the reference."""
     generator = Generator(model, batch, precision=precision)
     try:
         for slot in range(batch):
             generator.place(slot, ImageSpec(SEED, slot))
-        generator.advance(CHECKED_BYTES)
+        generator.advance(CHECKED_STEPS)
         reference.check(generator)
     finally:
         generator.close()

@@ -65,7 +65,7 @@ def synchronize(device: str) -> None:
 class Ceilings:
     """Rates of this machine, per second."""
 
-    flop_per_byte: int  # of the matrix products behind one byte of one image
+    flop_per_step: int  # of the matrix products behind one step of one image
     products_seconds: dict[int, float]  # rows -> seconds of the matrix products of one step and nothing else
     square_flop: float
     copy_bytes: float  # read + written
@@ -77,18 +77,18 @@ class Ceilings:
     @property
     def matrix_flop(self) -> float:
         """The best rate of the model's own products, at any number of rows."""
-        return self.best_rows * self.flop_per_byte / self.products_seconds[self.best_rows]
+        return self.best_rows * self.flop_per_step / self.products_seconds[self.best_rows]
 
-    def against_torch_matmul(self, bytes_per_second: float) -> float:
-        """The rate of the products behind those bytes, relative to torch doing only the model's products.
+    def against_torch_matmul(self, steps_per_second: float) -> float:
+        """The rate of the products behind those steps, relative to torch doing only the model's products.
 
         Above 1 our products are faster than torch's, so this is a comparison and not a share of a limit.
         """
-        return bytes_per_second * self.flop_per_byte / self.matrix_flop
+        return steps_per_second * self.flop_per_step / self.matrix_flop
 
-    def to_dict(self, length: int, state_bytes: int) -> dict[str, Any]:
-        """The JSON object, for images of `length` bytes whose state takes `state_bytes`."""
-        flop_per_image = self.flop_per_byte * length
+    def to_dict(self, steps: int, state_bytes: int) -> dict[str, Any]:
+        """The JSON object, for images of so many steps whose state takes `state_bytes`, read and written by a step."""
+        flop_per_image = self.flop_per_step * steps
         return {
             "matrix_flop": self.matrix_flop,
             "matrix_rows": self.best_rows,
@@ -97,7 +97,7 @@ class Ceilings:
             "flop_per_image": flop_per_image,
             "products_ms": {str(rows): 1e3 * seconds for rows, seconds in self.products_seconds.items()},
             "images_by_products": self.matrix_flop / flop_per_image,
-            "images_by_state_traffic": self.copy_bytes / (2 * state_bytes * length),
+            "images_by_state_traffic": self.copy_bytes / (2 * state_bytes * steps),
         }
 
 
@@ -107,8 +107,8 @@ def measure_ceilings(config: ModelConfig, batches: Sequence[int], device: str, s
     products = {rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})}
     side = SQUARE[device]
     square = 2 * side**3 / products_seconds([(side, side)], side, device, seconds)
-    flop_per_byte = 2 * sum(inner * outer for inner, outer in shapes)
-    return Ceilings(flop_per_byte, products, square, copy_rate(device, seconds))
+    flop_per_step = 2 * sum(inner * outer for inner, outer in shapes)
+    return Ceilings(flop_per_step, products, square, copy_rate(device, seconds))
 
 
 def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
@@ -116,17 +116,28 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
     block = [(width, config.block_width), (config.block_width, width)]
-    read = [(window(config).inputs, width)] if config.reads == "window" else []
-    return [*read, *(block * config.blocks), *(layer * config.layers), (width, distribution(config).width)]
+    shapes = [*(block * config.blocks), *(layer * config.layers), (width, distribution(config).width)]
+    if config.reads == "window":
+        shapes.insert(0, (window(config).inputs, width))
+        if config.predicts == "pixel_logistics":  # the means' linear skip
+            shapes.append((window(config).linear_inputs, config.channels))
+    return shapes
 
 
-def products_seconds(shapes: list[tuple[int, int]], rows: int, device: str = "cpu", seconds: float = 0.5) -> float:
+def products_seconds(
+    shapes: list[tuple[int, int]],
+    rows: int,
+    device: str = "cpu",
+    seconds: float = 0.5,
+    dtype: torch.dtype = torch.float32,
+) -> float:
     """The least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
 
     Each product has weights of its own, so that they are read from where a network's weights are read from.
     """
     pairs = [
-        (torch.randn(rows, inner, device=device), torch.randn(outer, inner, device=device)) for inner, outer in shapes
+        (torch.randn(rows, inner, device=device, dtype=dtype), torch.randn(outer, inner, device=device, dtype=dtype))
+        for inner, outer in shapes
     ]
     with torch.inference_mode():
         return min(durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device))
@@ -143,16 +154,16 @@ def copy_rate(device: str = "cpu", seconds: float = 0.5) -> float:
 class Rate:
     """How fast one program paints a batch of images."""
 
-    step_ms_median: float  # one byte of every image
+    step_ms_median: float  # one step of every image
     step_ms_p99: float
     images_per_second: float
     calls: int  # timed
 
     @classmethod
-    def from_steps(cls, batch: int, length: int, steps: list[float]) -> "Rate":
-        """From the seconds of a step, one for each timed call; all `length` steps of an image cost the same."""
-        median, p99 = (float(np.percentile(steps, q)) for q in (50, 99))
-        return cls(1e3 * median, 1e3 * p99, batch / (length * median), len(steps))
+    def from_steps(cls, batch: int, steps: int, seconds: list[float]) -> "Rate":
+        """From the seconds of a step, one for each timed call; all `steps` of an image cost the same."""
+        median, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
+        return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
 
 
 class Program(Protocol):
@@ -190,12 +201,12 @@ class Scanline:
         self.generator = Generator(model, batch, precision=precision)
         self.reference = reference
         self.device = model.device.type
-        self.steps = min(STEPS, model.config.bytes - model.config.first)
+        self.steps = min(STEPS, model.config.steps)
         self.times: list[float] = []
         place_all(self.generator)
 
     def measure(self, seconds: float) -> None:
-        """Times calls that paint `steps` bytes of every image; checking the bytes is not timed."""
+        """Times calls that run `steps` steps of every image; checking the bytes is not timed."""
         times = durations(
             lambda: self.generator.advance(self.steps), seconds, self.device, prepare=self._restart_near_end
         )
@@ -203,13 +214,14 @@ class Scanline:
         self.times += [seconds_of_call / self.steps for seconds_of_call in times]
 
     def rate(self) -> Rate:
-        return Rate.from_steps(self.generator.slots, self.generator.config.bytes, self.times)
+        return Rate.from_steps(self.generator.slots, self.generator.config.steps, self.times)
 
     def close(self) -> None:
         self.generator.close()
 
     def _restart_near_end(self) -> None:
-        if self.generator.positions().max() + self.steps > self.generator.config.bytes:
+        config = self.generator.config
+        if self.generator.positions().max() + self.steps * config.step_bytes > config.bytes:
             self.reference.check(self.generator)
             place_all(self.generator)
 
@@ -221,7 +233,8 @@ def place_all(generator: Generator) -> None:
 
 
 def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:
-    """Seconds of one image, alone, from the call to its last byte, in a generator that is ready as a server's is."""
+    """Seconds of one image, alone, from the call to its last byte, in a generator that is ready as a server's is; and
+    the milliseconds of a step and of a byte, which are those of the image divided."""
     generator = Generator(model, 1, precision=precision)
 
     def paint() -> None:
@@ -236,15 +249,20 @@ def one_image(model: Transformer, seconds: float, reference: Reference, precisio
     finally:
         generator.close()
     median, p99 = (float(np.percentile(times, q)) for q in (50, 99))
-    return {"seconds_median": median, "seconds_p99": p99, "calls": len(times)}
+    config = model.config
+    each = {"step_ms": 1e3 * median / config.steps, "byte_ms": 1e3 * median / config.bytes}
+    return {"seconds_median": median, "seconds_p99": p99, **each, "calls": len(times)}
 
 
 def known_bytes(
     model: Transformer, seconds: float, reference: Reference, ceilings: Ceilings, precision: str = DEFAULT
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """How fast known bytes are read: prefill of the first half of one image, and likelihoods of several images."""
+    """How fast known bytes are read: prefill of the first half of one image, and likelihoods of several images.
+
+    Half of an image is a whole number of steps.
+    """
     config, device = model.config, model.device.type
-    stop = max(config.bytes // 2, config.first + 1)
+    stop = config.first + max(config.steps // 2, 1) * config.step_bytes
     spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)
     images = np.resize(np.stack(list(reference.images.values())), (IMAGES_SCORED[device], config.bytes))
     generator = Generator(model, 1, precision=precision)
@@ -253,12 +271,14 @@ def known_bytes(
         scoring_times = durations(lambda: generator.score(images), seconds, device)
     finally:
         generator.close()
-    prefill = _reading(1, stop - config.first, prefill_times, ceilings)
-    scoring = _reading(len(images), config.bytes - config.first, scoring_times, ceilings)
+    prefill = _reading(config, 1, stop - config.first, prefill_times, ceilings)
+    scoring = _reading(config, len(images), config.bytes - config.first, scoring_times, ceilings)
     return prefill, scoring | {"images_per_second": len(images) / scoring["seconds_median"]}
 
 
-def _reading(images: int, bytes_of_each: int, times: list[float], ceilings: Ceilings) -> dict[str, float]:
+def _reading(
+    config: ModelConfig, images: int, bytes_of_each: int, times: list[float], ceilings: Ceilings
+) -> dict[str, float]:
     seconds = float(np.median(times))
     bytes_per_second = images * bytes_of_each / seconds
     return {
@@ -267,5 +287,5 @@ def _reading(images: int, bytes_of_each: int, times: list[float], ceilings: Ceil
         "seconds_median": seconds,
         "calls": len(times),
         "bytes_per_second": bytes_per_second,
-        "of_matrix_rate": ceilings.against_torch_matmul(bytes_per_second),
+        "of_matrix_rate": ceilings.against_torch_matmul(bytes_per_second / config.step_bytes),
     }

@@ -30,7 +30,7 @@ class Sample:
     """After `position` bytes of every image."""
 
     position: int
-    step_ms_median: float  # one byte of all images together
+    step_ms_median: float  # one step of all images together
     tensor_bytes: float  # of one image
     process_bytes: float | None  # of one image; None where the system does not say
 
@@ -103,16 +103,16 @@ def _settled_memory(device: str) -> int:
 
 
 def _positions(config: ModelConfig, samples: int) -> list[int]:
-    """Where samples are taken, from the end of the first call to the last byte."""
-    first = min(config.first + STEPS, config.bytes)
-    return sorted(set(np.linspace(first, config.bytes, samples).astype(int).tolist()))
+    """Where samples are taken, in bytes, from the end of the first call to the last step."""
+    steps = sorted(set(np.linspace(min(STEPS, config.steps), config.steps, samples).astype(int).tolist()))
+    return [config.first + step * config.step_bytes for step in steps]
 
 
 def _paint_until(generator: Generator, position: int, device: str) -> list[float]:
     """Paints every image up to `position`; returns the seconds of a step, one for each call."""
     times = []
     while (remaining := position - int(generator.positions().min())) > 0:
-        steps = min(remaining, STEPS)
+        steps = min(remaining // generator.config.step_bytes, STEPS)
         synchronize(device)
         start = time.perf_counter()
         generator.advance(steps)

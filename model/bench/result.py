@@ -1,19 +1,21 @@
-"""The result of a run: the JSON object, schema 1, and how people see it, as tables.
+"""The result of a run: the JSON object, schema 2, and how people see it, as tables.
 
 A part that was skipped is null; rates are per second; "ours" is Scanline, "authors" is pytorch-fast-transformers.
 
 benchmark, schema, date, machine {cpu, cores, threads, isa, gpu?}, others_share_of_cpu, commit, torch, python
 configuration   {model, precision, device, program, batches, seconds, skip, config: as in config.json}
+step            {bytes: that a step paints, of_an_image: number of steps}
 state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
 ceilings        {matrix_flop, matrix_rows, square_flop, copy_bytes, flop_per_image, products_ms: {rows: ms of a step},
                  images_by_products, images_by_state_traffic}
-one_image       {ours: {seconds_median, seconds_p99, calls}, authors: seconds, softmax: seconds}; a baseline's is N of
-                its steps with one image in flight, null where 1 was not among the batches
+one_image       {ours: {seconds_median, seconds_p99, step_ms, byte_ms, calls}, authors: seconds, softmax: seconds}; a
+                baseline's is the time of all its steps with one image in flight, null where 1 was not among the batches
 bulk            [{batch, ours: RATE, authors: RATE, softmax: RATE}], a baseline null where it could not be measured
-                RATE {step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}; of_matrix_rate is relative
-                to torch doing only the model's matrix products, and exceeds 1 where our products are faster;
-                softmax: means over an image
+                RATE {step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}; a step of the authors'
+                library is a byte, one of the others as `step` says; of_matrix_rate is that of images, relative to torch
+                doing only the model's matrix products, and exceeds 1 where our products are faster; softmax: means over
+                an image
 prefill         {images, bytes_of_each, seconds_median, calls, bytes_per_second, of_matrix_rate}
 scoring         the same, and images_per_second
 over_position   {ours: SAMPLES}
@@ -47,6 +49,8 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
         where = machine["gpu"]
     yield f"{configuration['model']} on {where}; {result['date']}, torch {result['torch']}, commit {result['commit']}"
     yield f"backend {configuration['program']}, precision {configuration['precision']}"
+    step = result["step"]
+    yield f"a step paints {_painted(step)}, {step['of_an_image']:,} steps an image"
     yield (
         f"checked: the two views differ by {checked['views_differ_bits_per_dim']:.1e} bits/dim; same bytes at every"
         " batch size"
@@ -55,7 +59,7 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
     if result["one_image"]:
         yield _one_image(result["one_image"])
     if result["bulk"]:
-        yield _bulk(result["bulk"], result["ceilings"])
+        yield _bulk(result["bulk"], result["ceilings"], step)
     if result["prefill"]:
         yield from _known_bytes(result["prefill"], result["scoring"])
     if result["over_position"]:
@@ -63,6 +67,10 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
     yield from result["left_out"]
     if warning := busy_warning(result):
         yield warning
+
+
+def _painted(step: dict[str, int]) -> str:
+    return "1 byte" if step["bytes"] == 1 else f"a pixel, {step['bytes']} bytes"
 
 
 def _ceilings(ceilings: dict[str, Any]) -> Iterator[str]:
@@ -79,15 +87,22 @@ def _ceilings(ceilings: dict[str, Any]) -> Iterator[str]:
 
 def _one_image(latency: dict[str, Any]) -> str:
     ours = latency["ours"]
-    line = f"one image, alone: {ours['seconds_median']:.3f} s, p99 {ours['seconds_p99']:.3f} s ({ours['calls']} calls)"
+    line = (
+        f"one image, alone: {ours['seconds_median']:.3f} s, p99 {ours['seconds_p99']:.3f} s ({ours['calls']} calls),"
+        f" {ours['step_ms']:.3f} ms a step, {ours['byte_ms']:.3f} ms a byte"
+    )
     for name in ("authors", "softmax"):
         if seconds := latency[name]:
             line += f"; {name} {seconds:.2f} s, {seconds / ours['seconds_median']:.1f}x"
     return line
 
 
-def _bulk(rows: list[dict[str, Any]], ceilings: dict[str, Any]) -> Table:
-    table = _table("images in flight; ms a step (median, p99, torch's products alone); images/s")
+def _bulk(rows: list[dict[str, Any]], ceilings: dict[str, Any], step: dict[str, int]) -> Table:
+    title = "images in flight; ms a step (median, p99, torch's products alone); images/s"
+    if step["bytes"] > 1 and any(row["authors"] for row in rows):
+        steps = step["bytes"] * step["of_an_image"]
+        title += f"\nauthors: the same layers, heads and widths, a byte a step: {steps:,} steps"
+    table = _table(title)
     for column in ("batch", "median", "p99", "products", "images/s", "vs torch\nmatmul"):
         table.add_column(column, justify="right", no_wrap=True)
     for column in ("authors", "speed-up", "softmax", "speed-up"):

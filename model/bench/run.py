@@ -28,7 +28,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.training.presets import PRESETS
 
-SCHEMA = 1  # of the JSON object, which result.py documents
+SCHEMA = 2  # of the JSON object, which result.py documents
 PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
 
 
@@ -104,7 +104,7 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
     if latency is not None:
         for baseline in ("authors", "softmax"):
             rate = (rates or {}).get(1, {}).get(baseline)
-            latency[baseline] = None if rate is None else rate.step_ms_median * config.bytes / 1e3
+            latency[baseline] = None if rate is None else 1 / rate.images_per_second
     if plan.includes("reading"):
         log("known bytes")
         prefill, scoring = known_bytes(model, plan.seconds, reference, ceilings, plan.precision)
@@ -118,15 +118,16 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
         "schema": SCHEMA,
         **facts(),
         "configuration": {**configuration, "config": config.to_dict()},
+        "step": {"bytes": config.step_bytes, "of_an_image": config.steps},
         "state_bytes_per_image": state_bytes,
         "checked": {
             "images": len(reference.images),
             "batches": plan.batches,
             "views_differ_bits_per_dim": reference.views_differ,
         },
-        "ceilings": ceilings.to_dict(config.bytes, state_bytes),
+        "ceilings": ceilings.to_dict(config.steps, state_bytes),
         "one_image": latency,
-        "bulk": rates and [_bulk_row(batch, rates[batch], ceilings, config.bytes) for batch in rates],
+        "bulk": rates and [_bulk_row(batch, rates[batch], ceilings, config.steps) for batch in rates],
         "prefill": prefill,
         "scoring": scoring,
         "over_position": over_position,
@@ -152,10 +153,10 @@ def _programs(
     return programs
 
 
-def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, length: int) -> dict[str, Any]:
+def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, steps: int) -> dict[str, Any]:
     row: dict[str, Any] = {"batch": batch, "ours": None, "authors": None, "softmax": None}
     for program, rate in rates.items():
-        row[program] = asdict(rate) | {"of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * length)}
+        row[program] = asdict(rate) | {"of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * steps)}
     return row
 
 

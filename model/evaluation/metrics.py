@@ -61,6 +61,24 @@ def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     return values.mean(dim=0), torch.cov(values.T).reshape(values.shape[1], -1)
 
 
+def card_rows(evaluation: dict[str, Any]) -> str:
+    """Return the rows of a model card's table, markdown, that state an evaluation with "quality"."""
+    q = evaluation["quality"]
+    frechet, known, near, bits = (
+        q[name] for name in ("frechet_distance", "recognisable", "nearest_training_image", "sample_bits_per_dim")
+    )
+    copies = near["copies"] or "no"
+    return (
+        f"| test bits/dim | **{evaluation['bits_per_dim']:.3f} +- {evaluation['standard_error']:.4f}** on"
+        f" {evaluation['images']:,} test images, precision {evaluation['precision']} |\n"
+        f"| {q['samples']:,} samples beside test images | {known['samples']:.0%} recognisable to a small classifier"
+        f" ({known['test_images']:.0%}), Frechet distance in its features {frechet['samples']:.1f}"
+        f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
+        f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
+        f" {near['test_images_median']:.0f}) |"
+    )
+
+
 def _frechet(found: Comparison) -> dict[str, Any]:
     """Compare as many samples as chosen test images, each with the other half of the test images."""
     count = len(found.chosen)

@@ -13,9 +13,15 @@ from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.comparison import COMPLETIONS, NEIGHBOURS, Comparison
 from scanline.model.evaluation.figures import plots, sheets
+from scanline.model.evaluation.metrics import card_rows
 
 REPORT = "report.html"
 SCALE = 2  # screen pixels for a pixel of a sheet
+PREDICTED = {  # by ModelConfig.predicts
+    "logistics": "a mixture of logistics for a byte",
+    "categorical": "256 probabilities for a byte",
+    "pixel_logistics": "a mixture of logistics for a pixel, whose channels are conditioned on each other",
+}
 PAGE = (Path(__file__).parent / "report.template").read_text()
 
 
@@ -48,6 +54,9 @@ def _page(name: str, config: ModelConfig, evaluation: dict[str, Any], found: Com
     return PAGE.format(
         name=escape(name),
         config=config,
+        steps=f"{config.steps:,}",
+        predicted=PREDICTED[config.predicts],
+        card=escape(card_rows(evaluation)),
         date=datetime.now(UTC).date().isoformat(),
         dataset={"mnist": "MNIST", "cifar10": "CIFAR-10"}[found.data.dataset],
         test_images=len(found.data.test),

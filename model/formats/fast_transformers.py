@@ -20,14 +20,14 @@ SIZES = {784: (28, 28, 1), 3072: (32, 32, 3)}  # N -> height, width, channels
 DATASETS = {784: "mnist", 3072: "cifar10"}
 HEAD = 32  # key and value width of a head in all their published models; no tensor implies it
 EXPRESSIBLE = {
+    "step": "byte",
+    "predicts": "logistics",
     "norm": "post",
     "activation": "relu",
     "embedding_join": "concat",
     "position": "sincos",
     "feature_map": "elu",
     "start_token": False,
-    "step": "byte",
-    "predicts": "logistics",
 }
 PARTS = {
     "attention.out_projection": "attention_out",

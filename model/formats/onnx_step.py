@@ -1,7 +1,8 @@
 """The recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes without torch.
 
-Inputs are images [B, N], positions [B], s and z; outputs are the mixture's parameters [B, 3K] and the next s and z.
-The file also holds the model's configuration (sizes, scale, start token, histogram), as the property `scanline.config`.
+Inputs are images [B, N], positions [B] of the first byte of the step, s and z; outputs are the parameters [B, P] of the
+distribution of the step's bytes and the next s and z. Bytes from `position` on are not read. The file also holds the
+model's configuration, as the property `scanline.config`.
 """
 
 import json
@@ -13,8 +14,11 @@ from torch import nn
 from scanline.kernels.attention.reference import EPSILON
 from scanline.model.config import ModelConfig
 from scanline.model.formats.onnx_graph import Graph
+from scanline.model.formats.onnx_window import read_window
+from scanline.model.network.block import Block
 from scanline.model.network.embedding import START, Embedding, frequencies
 from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.network.window_input import WindowInput
 
 if TYPE_CHECKING:
     import onnx
@@ -41,39 +45,64 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     position = graph.input("position", "int32", ("B",))
     s = graph.input("s", "float32", (*state, config.value_width))
     z = graph.input("z", "float32", state)
-    x = _embedded(graph, model.embedding, image, position)
+    x, base = _read_in(graph, model, image, position)
     each_s = graph.nodes("Split", config.layers, s, axis=0, num_outputs=config.layers)
     columns = graph.node("Unsqueeze", z, graph.ints(-1))
     each_z = graph.nodes("Split", config.layers, columns, axis=0, num_outputs=config.layers)
     for i, layer in enumerate(model.layers):
         x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i])
-    parameters = _read_out(graph, model, x, image, position)
-    graph.output("parameters", "float32", ("B", 3 * config.components), parameters)
+    graph.output("parameters", "float32", ("B", model.distribution.width), _read_out(graph, model, x, base))
     graph.output("next_s", "float32", (*state, config.value_width), graph.node("Concat", *each_s, axis=0))
     joined = graph.node("Concat", *each_z, axis=0)
     graph.output("next_z", "float32", state, graph.node("Squeeze", joined, graph.ints(-1)))
-    about = "One recurrent step of a linear transformer: bytes before position, s and z to a mixture and the next s, z."
+    about = (
+        "One recurrent step of a linear transformer: bytes before position, s, z to a distribution and the next s, z."
+    )
     return graph.model("step", about, {CONFIG_KEY: json.dumps(config.to_dict())})
+
+
+def _read_in(graph: Graph, model: Transformer, image: str, position: str) -> tuple[str, str | None]:
+    """As Transformer._read_in: [B, D], and the base of the means [B, C] where they have one."""
+    embedding = model.embedding
+    if isinstance(embedding, Embedding):
+        return _embedded(graph, embedding, image, position), None
+    assert model.window is not None
+    inputs, reference = read_window(graph, model.window, image, position)
+    x = graph.node(
+        "Add", graph.node("Gelu", _linear(graph, embedding.linear, inputs)), _place(graph, embedding, position)
+    )
+    for block in model.blocks:
+        x = _block(graph, block, x, ACTIVATIONS[model.config.activation])
+    if model.config.predicts != "pixel_logistics":
+        return x, None
+    last = graph.ints(model.window.linear_inputs)
+    base = _exact_linear(graph, model.skip, graph.node("Slice", inputs, graph.ints(0), last, graph.ints(1)))
+    return x, graph.node("Add", base, reference) if reference else base
 
 
 def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:
     """As Embedding.forward: [B, D]."""
     config = embedding.config
-    back = _less(graph, graph.node("Unsqueeze", position, graph.ints(1)), (1,))
-    outside = graph.node("Less", back, graph.constant(0, "int32"))
-    values = graph.node("Where", outside, graph.constant(START, "int32"), _bytes_at(graph, image, back))
-    first_rows = [0]
-    rows = graph.node("Add", values, graph.constant(first_rows, "int32"))
-    vectors = graph.node("Gather", graph.matrix(embedding.value), rows)  # [B, tables, width]
-    value = graph.node("ReduceSum", vectors, graph.ints(1), keepdims=0)
+    before = _less(graph, position, 1)
+    column = graph.node("Unsqueeze", graph.node("Max", before, graph.constant(0, "int32")), graph.ints(1))
+    bytes_ = graph.node("Squeeze", graph.node("GatherElements", image, column, axis=1), graph.ints(1))
+    outside = graph.node("Less", before, graph.constant(0, "int32"))
+    values = graph.node("Where", outside, graph.constant(START, "int32"), graph.cast(bytes_, "int32"))
+    value = graph.node("Gather", graph.matrix(embedding.value), values)
     place = _place(graph, embedding, position)
     if config.embedding_join == "sum":
         return graph.node("Add", value, place)
     return graph.node("Concat", value, place, axis=-1)
 
 
-def _place(graph: Graph, embedding: Embedding, position: str) -> str:
-    """As Embedding.place: [B, D or D/2]."""
+def _block(graph: Graph, block: Block, x: str, activation: str) -> str:
+    """As Block.forward: [B, D]."""
+    hidden = graph.node(activation, _linear(graph, block.expand, _norm(graph, block.norm, x)))
+    return graph.node("Add", x, _linear(graph, block.contract, hidden))
+
+
+def _place(graph: Graph, embedding: Embedding | WindowInput, position: str) -> str:
+    """As `place` of the embedding: [B, D or D/2]."""
     config = embedding.config
     if config.position == "sincos":
         return _waves(graph, config, position)
@@ -85,7 +114,7 @@ def _place(graph: Graph, embedding: Embedding, position: str) -> str:
         graph.node("Gather", graph.weight(embedding.row), row),
         graph.node("Gather", graph.weight(embedding.column), column),
     )
-    if config.channels == 1:
+    if isinstance(embedding, WindowInput) or config.channels == 1:
         return place
     channel = graph.node("Mod", position, graph.constant(config.channels, "int32"))
     return graph.node("Add", place, graph.node("Gather", graph.weight(embedding.channel), channel))
@@ -133,20 +162,19 @@ def _feed_forward(graph: Graph, layer: Layer, x: str) -> str:
     return _linear(graph, layer.feed_forward_out, hidden)
 
 
-def _read_out(graph: Graph, model: Transformer, x: str, image: str, position: str) -> str:
-    """As Transformer._read_out; the head is never int8, which would round a mean near 1 by a whole byte."""
-    normed = _norm(graph, model.norm, x)
-    raw = graph.node("Gemm", normed, graph.weight(model.head.weight), graph.weight(model.head.bias), transB=1)
-    return raw
+def _read_out(graph: Graph, model: Transformer, x: str, base: str | None) -> str:
+    """As Transformer._read_out: [B, P]."""
+    parameters = _exact_linear(graph, model.head, _norm(graph, model.norm, x))
+    if base is None:
+        return parameters
+    k, c = model.config.components, model.config.channels
+    sizes = graph.ints(k, k * c, model.distribution.width - k - k * c)
+    logits, means, rest = graph.nodes("Split", 3, parameters, sizes, axis=-1)
+    moved = graph.node("Add", means, graph.node("Tile", base, graph.ints(1, k)))
+    return graph.node("Concat", logits, moved, rest, axis=-1)
 
 
-def _bytes_at(graph: Graph, image: str, places: str) -> str:
-    """Return the bytes at `places`, int32 [B, n]; a place before the image reads its first byte."""
-    inside = graph.node("Max", places, graph.constant(0, "int32"))
-    return graph.cast(graph.node("GatherElements", image, inside, axis=1), "int32")
-
-
-def _less(graph: Graph, value: str, amount: int | tuple[int, ...]) -> str:
+def _less(graph: Graph, value: str, amount: int) -> str:
     return graph.node("Sub", value, graph.constant(amount, "int32"))
 
 
@@ -157,3 +185,8 @@ def _norm(graph: Graph, norm: nn.LayerNorm, x: str) -> str:
 
 def _linear(graph: Graph, linear: nn.Linear, x: str) -> str:
     return graph.node("Gemm", x, graph.matrix(linear.weight), graph.weight(linear.bias), transB=1)
+
+
+def _exact_linear(graph: Graph, linear: nn.Linear, x: str) -> str:
+    """As `_linear`, never int8: for means, which it would round by a whole byte."""
+    return graph.node("Gemm", x, graph.weight(linear.weight), graph.weight(linear.bias), transB=1)

@@ -15,10 +15,10 @@ from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
-from scanline.model.network.activations import ACTIVATIONS, Activation
+from scanline.model.network.block import ACTIVATIONS, Activation, Block
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
-from scanline.model.network.window_input import Block, WindowInput, window
+from scanline.model.network.window_input import WindowInput, window
 from scanline.model.state import State
 
 
@@ -156,7 +156,14 @@ class Transformer(nn.Module):
         if self.config.predicts != "pixel_logistics":
             return x, None
         with torch.autocast(x.device.type, enabled=False):
-            return x, reference + self.skip(inputs[..., : self.window.linear_inputs])
+            return x, reference + self._skipped(inputs[..., : self.window.linear_inputs])
+
+    def _skipped(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Returns `skip` of inputs [B, n, .], [B, n, C], as a product whose columns are the pixels: as its rows, a few
+        outputs for each, a pixel's sums would be rounded by where it lies in the batch."""
+        pixels = inputs.flatten(0, 1).T
+        found = torch.addmm(self.skip.bias.unsqueeze(1), self.skip.weight, pixels)
+        return found.T.unflatten(0, inputs.shape[:2])
 
     def _read_out(self, x: torch.Tensor, base: torch.Tensor | None) -> torch.Tensor:
         """Returns parameters [B, n, P] for x [B, n, D] and the means' base; in float32 even under autocast, since

@@ -1,5 +1,4 @@
-"""The input of a step of a whole pixel: the window of painted pixels and the position, as one vector, refined by
-residual blocks that see this pixel's window alone; what lies further away comes from the layers' states."""
+"""The input of a step of a whole pixel: the window of painted pixels and the position, as one vector."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +6,6 @@ from torch import nn
 
 from scanline.kernels.window import Window
 from scanline.model.config import ModelConfig
-from scanline.model.network.activations import ACTIVATIONS, Activation
 from scanline.model.network.embedding import drawn
 
 
@@ -44,18 +42,3 @@ class WindowInput(nn.Module):
     def place(self, pixel: torch.Tensor) -> torch.Tensor:
         """Return the vectors [..., D] of pixels [...]."""
         return self.row[pixel // self.config.width] + self.column[pixel % self.config.width]
-
-
-class Block(nn.Module):
-    """A feed-forward network with a residual: x + W2 activation(W1 norm(x))."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(config.model_width)
-        self.expand = nn.Linear(config.model_width, config.block_width)
-        self.contract = nn.Linear(config.block_width, config.model_width)
-        self.activation: Activation = ACTIVATIONS[config.activation]
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return [..., D] for x [..., D]."""
-        return x + self.contract(self.activation(self.expand(self.norm(x))))

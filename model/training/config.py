@@ -9,19 +9,18 @@ class TrainingConfig:
     """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
 
     updates: int
-    batch: int = 16
-    optimiser: Literal["adamw", "muon", "radam"] = "adamw"
-    learning_rate: float = 2e-3
+    minutes: float | None = None  # the run ends after these too, and its rate falls to zero with the clock (budget.py)
+    batch: int = 8
+    optimiser: Literal["adamw", "muon", "radam"] = "muon"
+    learning_rate: float = 5e-3  # of the matrices of blocks and layers; that of the rest is a share of it
     second_moment: float = 0.99  # beta_2 of AdamW and RAdam
     weight_decay: float = 0.01  # on matrices only
-    warm_up: int = 200  # updates
+    warm_up: int = 100  # updates
     schedule: Literal["cosine", "trapezoid", "constant"] = "trapezoid"
-    decay: float = 0.3  # share of the updates in which a trapezoid falls to zero
+    decay: float = 1.0  # share of the updates in which a trapezoid falls to zero
     clip: float = 1.0  # gradient norm of the head, and of all else
-    average: float = 0.999  # of the exponential moving average of the weights
+    average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
-    precision: Literal["float32", "bfloat16"] = "float32"
-    compile: bool = False
     seed: int = 0
     checkpoint_every: int = 1000  # updates
     evaluate_images: int = 200  # of the test set, at each checkpoint
@@ -34,6 +33,8 @@ class TrainingConfig:
         for name in ("updates", "batch", "checkpoint_every", "evaluate_images", "sample_images"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.minutes is not None and not 0 < self.minutes < float("inf"):
+            raise ValueError(f"minutes must be above 0, not {self.minutes}")
         if not self.learning_rate > 0 or not self.clip > 0:
             raise ValueError("learning_rate and clip must be above 0")
         if not 0 <= self.average < 1 or not 0 < self.decay <= 1 or not 0 < self.second_moment < 1:

@@ -1,123 +1,166 @@
-"""The training loop: the loss of a batch, an update, and a checkpoint every so many updates.
+"""The training loop: updates, a row of the loss curve every so many of them, and checkpoints.
 
 A checkpoint in the model's directory is: the averaged weights as a model that can be served, the run's state for
 --resume, the loss curve, a sheet of samples.
 """
 
 import os
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from errno import EACCES
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from scanline.kernels.logistics.reference import LN2
 from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
+from scanline.model.datasets.split import Images
 from scanline.model.evaluation.evaluate import bits_per_dim
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from scanline.model.training.budget import Budget
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Curve, Row
-from scanline.model.training.optimiser import MovingAverage, clip_gradients, learning_rate, optimiser
+from scanline.model.training.precision import product_dtype
+from scanline.model.training.processes import Group, processes
 from scanline.model.training.state import load_state, save_state
+from scanline.model.training.update import Updater
 
-ROW_EVERY = 20  # updates
+Weights = dict[str, torch.Tensor]
 
 
 def train(
     model_config: ModelConfig,
     config: TrainingConfig,
-    images: np.ndarray,
-    test_images: np.ndarray,
+    images: Images,
+    test_images: Images,
     directory: Path,
     *,
+    start: Weights | None = None,
     resume: bool = False,
     device: torch.device | str = "cpu",
+    precision: str | None = None,
+    compiled: bool = True,
+    workers: int = 1,
     report: Callable[[Row], None] = lambda row: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Transformer:
     """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
 
+    start: weights to begin with, by default random ones. interrupted: asked after every update; the run ends where it
+    is True, with a checkpoint that has neither a test figure nor a new sheet.
     resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
     there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
-    ValueError for images that do not have the model's size; FloatingPointError where the loss is not finite.
+    precision: of products, float32 or bfloat16; by default what the device is good at. compiled: the loss by
+    torch.compile, where that works. workers: processes that share every batch, on a CPU; they are spawned, so that a
+    script that calls this needs `if __name__ == "__main__"`.
+    ValueError for images that do not have the model's size, or a batch that the workers cannot share;
+    FloatingPointError where the loss is not finite; WorkerError where a worker ends.
     """
     device = torch.device(device)
+    dtype = product_dtype(device, precision)
     for given in (images, test_images):
         if given.shape[1] != model_config.bytes:
             raise ValueError(f"the images have {given.shape[1]} bytes, the model's {model_config.bytes}")
+    if workers < 1 or config.batch % workers:
+        raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
+    if workers > 1 and device.type != "cpu":
+        raise ValueError("several processes train on a CPU only")
     directory.mkdir(parents=True, exist_ok=True)
     if not os.access(directory, os.W_OK):
         raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
+    state = load_state(directory, model_config, config, device) if resume else {}
+    job = (model_config, config, images, directory, start, resume, dtype, compiled)
+    with processes(workers, _follow, *job) as group:
+        updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
+        model = updater.average.model
+        first, seconds = state.get("update", 0), state.get("seconds", 0.0)
+        curve = Curve(directory, first)
+        budget = Budget(config, seconds)
+        recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
+
+        done, ended, stopped = first, budget.ended(first), False
+        while not ended and not stopped:
+            rate = budget.rate(done)
+            recent.append(updater.update(batch_at(images, done, config, model_config).to(device), done, rate))
+
+            done += 1
+            ended = budget.ended(done)
+            stopped = not ended and interrupted()
+            at_checkpoint = ended or stopped or budget.checkpoint_due(done)
+            # The losses leave the device only for a row: reading each would wait for every update on a GPU.
+            if budget.row_due(done) or at_checkpoint:
+                bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
+                recent.clear()
+                tested = None
+                if at_checkpoint and not stopped:
+                    tested = float(bits_per_dim(model, test_images[: config.evaluate_images]).mean())
+                row = Row(done, bits, rate, norms, budget.seconds, tested)
+                if not np.isfinite(bits):
+                    raise FloatingPointError(
+                        f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
+                    )
+                curve.rows.append(row)
+                report(row)
+            if at_checkpoint:
+                save_model(model, directory)
+                # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost
+                # ones.
+                curve.save()
+                about = {"model_config": model_config.to_dict(), "config": asdict(config)}
+                save_state(directory, {**about, **updater.state_dict(), "update": done, "seconds": budget.seconds})
+                if not stopped:
+                    samples = paint(model, config.sample_images, seed=config.seed).images
+                    contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
+                budget.checkpoint_written(row.seconds)
+    return model
+
+
+def _updater(
+    group: Group,
+    model_config: ModelConfig,
+    config: TrainingConfig,
+    device: torch.device,
+    start: Weights | None,
+    state: dict[str, Any],
+    dtype: torch.dtype,
+    compiled: bool,
+) -> Updater:
+    """Return the updater of a run at its beginning or at a state: the same in all processes."""
     torch.manual_seed(config.seed)
     model = Transformer(model_config).to(device)
-    average = MovingAverage(model, config.average)
-    optimise = optimiser(model, config)
-    first, seconds = 0, 0.0
-    if resume:
-        state = load_state(directory, model_config, config, device)
-        model.load_state_dict(state["model"])
-        average.model.load_state_dict(state["average"])
-        optimise.load_state_dict(state["optimiser"])
-        first, seconds = state["update"], state["seconds"]
-    curve = Curve(directory, first)
-    started = time.monotonic() - seconds
-    loss_of = torch.compile(_loss) if config.compile else _loss
-    recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
-
-    for update in range(first, config.updates):
-        for group in optimise.param_groups:
-            group["lr"] = group["scale"] * learning_rate(config, update)
-        batch = batch_at(images, update, config, model_config).to(device, non_blocking=True)
-        loss = loss_of(model, batch, config.precision)
-        optimise.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = clip_gradients(model, config.clip)
-        optimise.step()
-        average.move(model, update)
-        recent.append((loss.detach(), norm))
-
-        done = update + 1
-        at_checkpoint = done % config.checkpoint_every == 0 or done == config.updates
-        # The losses leave the device only for a row: reading each would wait for every update on a GPU.
-        if at_checkpoint or done % ROW_EVERY == 0:
-            bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
-            recent.clear()
-            tested = None
-            if at_checkpoint:
-                tested = float(bits_per_dim(average.model, test_images[: config.evaluate_images]).mean())
-            row = Row(done, bits, learning_rate(config, update), norms, time.monotonic() - started, tested)
-            if not np.isfinite(bits):
-                raise FloatingPointError(
-                    f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
-                )
-            curve.rows.append(row)
-            report(row)
-        if at_checkpoint:
-            save_model(average.model, directory)
-            state = {
-                "model_config": model_config.to_dict(),
-                "config": asdict(config),
-                "model": model.state_dict(),
-                "average": average.model.state_dict(),
-                "optimiser": optimise.state_dict(),
-                "update": done,
-                "seconds": time.monotonic() - started,
-            }
-            # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost ones.
-            curve.save()
-            save_state(directory, state)
-            samples = paint(average.model, config.sample_images, seed=config.seed).images
-            contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
-    return average.model
+    if start is not None:
+        model.load_state_dict(start)
+    updater = Updater(model, config, group, dtype, compiled)
+    if state:
+        updater.load_state_dict(state)
+    return updater
 
 
-def batch_at(images: np.ndarray, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
+def _follow(
+    group: Group,
+    model_config: ModelConfig,
+    config: TrainingConfig,
+    images: Images,
+    directory: Path,
+    start: Weights | None,
+    resume: bool,
+    dtype: torch.dtype,
+    compiled: bool,
+) -> None:
+    """What a worker does: its share of every update, until the first process ends it."""
+    device = torch.device("cpu")
+    state = load_state(directory, model_config, config, device) if resume else {}
+    updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
+    for number in count(state.get("update", 0)):
+        updater.update(batch_at(images, number, config, model_config), number, 0.0)  # the first process has the rate
+
+
+def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
     """Return the images [batch, N] uint8 of an update: a pure function of (seed, update), as resuming needs.
 
     An epoch is a permutation of the images; batches go through one epoch after the other.
@@ -134,14 +177,3 @@ def batch_at(images: np.ndarray, update: int, config: TrainingConfig, model: Mod
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
     return torch.from_numpy(batch)
-
-
-def _loss(model: Transformer, batch: torch.Tensor, precision: str) -> torch.Tensor:
-    """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first."""
-    autocast: AbstractContextManager[object] = nullcontext()
-    if precision == "bfloat16":
-        autocast = torch.autocast(batch.device.type, torch.bfloat16)
-    with autocast:
-        parameters = model.parallel(batch)
-    values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
-    return -model.distribution.log_prob(parameters, values).mean() / LN2

@@ -10,9 +10,12 @@ from torch import nn
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
+from scanline.model.training.muon import Muon
 
-HEAD_SCALE = 0.1  # rate of the head, as a share of the rate of the layers' matrices
-BESIDE_MUON_SCALE = 0.4  # rate of what AdamW moves beside Muon, as a share of Muon's
+# rates of the head and of all that is no matrix, as shares of the rate of the matrices
+HEAD_SCALE, OTHERS_SCALE = 0.1, 1.0
+HEAD_SCALE_BESIDE_MUON, OTHERS_SCALE_BESIDE_MUON = 0.2, 0.4
+STACKS = ("blocks", "layers")  # parts of the network whose linear maps are the matrices
 
 
 class CombinedOptimiser:
@@ -41,36 +44,37 @@ class CombinedOptimiser:
             part.load_state_dict(state[str(number)])
 
 
-def optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer | CombinedOptimiser:
+def optimiser(
+    model: nn.Module, config: TrainingConfig, dtype: torch.dtype = torch.float32
+) -> torch.optim.Optimizer | CombinedOptimiser:
     """Return the recipe's optimiser; each group's `scale` multiplies the rate of the schedule.
 
-    Weight decay is decoupled, and on the matrices of the layers alone: none on embeddings, norms, biases, head.
-    Muon orthogonalises the momentum of those matrices (Jordan et al., 2024), and AdamW moves the rest. The head
-    learns at a tenth of the rate: one step moves a mean by rate x sum |x|, which at the full rate is many bytes, and
-    the loss jumps.
+    Weight decay is decoupled, and on the matrices of blocks and layers alone: none on embeddings, norms, biases, head.
+    Muon moves those matrices, with products in `dtype`, and AdamW the rest. The head learns at a lower rate: one step
+    moves a mean by rate x sum |x|, which at the full rate is many bytes, and the loss jumps.
     """
-    head: list[nn.Parameter] = []
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        is_matrix = parameter.dim() == 2 and name.startswith("layers.")
-        (head if name.startswith("head.") else matrices if is_matrix else others).append(parameter)
+    stacks = [part for name, part in model.named_children() if name in STACKS]
+    linear = [module for stack in stacks for module in stack.modules() if isinstance(module, nn.Linear)]
+    matrices = [module.weight for module in linear]
+    head = _head(model)
+    others = [p for p in model.parameters() if not any(p is q for q in (*matrices, *head))]
+    muon = config.optimiser == "muon"
     decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
     kept: list[dict[str, Any]] = [
-        {"params": others, "weight_decay": 0.0, "scale": 1.0},
-        {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE},
+        {"params": others, "weight_decay": 0.0, "scale": OTHERS_SCALE_BESIDE_MUON if muon else OTHERS_SCALE},
+        {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE_BESIDE_MUON if muon else HEAD_SCALE},
     ]
     rate, betas = config.learning_rate, (0.9, config.second_moment)
+    if muon:
+        adamw = torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True)
+        return CombinedOptimiser(Muon([decayed], lr=rate, dtype=dtype), adamw)
     if config.optimiser == "radam":
         return torch.optim.RAdam([decayed, *kept], lr=rate, betas=betas, decoupled_weight_decay=True)
-    if config.optimiser == "adamw":
-        return torch.optim.AdamW([decayed, *kept], lr=rate, betas=betas, fused=True)
-    if not hasattr(torch.optim, "Muon"):
-        raise ValueError(f"the optimiser muon needs torch 2.9 or newer, and this is torch {torch.__version__}")
-    muon = torch.optim.Muon([decayed], lr=rate, adjust_lr_fn="match_rms_adamw")
-    for group in kept:
-        group["scale"] *= BESIDE_MUON_SCALE
-    return CombinedOptimiser(muon, torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True))
+    return torch.optim.AdamW([decayed, *kept], lr=rate, betas=betas, fused=True)
+
+
+def _head(model: nn.Module) -> list[nn.Parameter]:
+    return list(model.get_submodule("head").parameters())
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
@@ -91,8 +95,8 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
     Returns the norm of both together before clipping. They are clipped apart because nearly all of the norm is the
     head's, in jumps that would silence the layers.
     """
-    head = [p for name, p in model.named_parameters() if name.startswith("head.")]
-    rest = [p for name, p in model.named_parameters() if not name.startswith("head.")]
+    head = _head(model)
+    rest = [p for p in model.parameters() if not any(p is q for q in head)]
     norms = [torch.nn.utils.clip_grad_norm_(part, limit) for part in (head, rest)]
     return torch.stack(norms).norm()
 

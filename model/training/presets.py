@@ -1,12 +1,13 @@
 """The presets of `scanline train`."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
-WINDOWED = {"step": "pixel", "reads": "window", "blocks": 2, "block_width": 320}
-STROKES = {
+WINDOWED: dict[str, Any] = {"step": "pixel", "reads": "window"}
+STROKES: dict[str, Any] = {
     "predicts": "categorical",
     "window_rows": 5,
     "window_columns": 6,
@@ -14,13 +15,14 @@ STROKES = {
     "wave_rows": 2,
     "wave_columns": 2,
 }
-PHOTOGRAPHS = {
+PHOTOGRAPHS: dict[str, Any] = {
     "predicts": "pixel_logistics",
     "window_rows": 3,
     "window_columns": 3,
     "window_centred": True,
     "outside": 128,
 }
+PAPER: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 1e-3, "decay": 0.3, "average": 0.9995}
 
 
 @dataclass(frozen=True)
@@ -35,22 +37,22 @@ class Preset:
 PRESETS = {
     "mnist-small": Preset(
         "mnist",
-        ModelConfig(28, 28, 1, 3, 5, 32, 32, 640, **WINDOWED, **STROKES),
-        TrainingConfig(updates=5_000, batch=8, optimiser="muon", learning_rate=5e-3, decay=1.0),
+        ModelConfig(28, 28, 1, 2, 6, 32, 32, 384, **WINDOWED, blocks=3, block_width=384, **STROKES),
+        TrainingConfig(updates=20_000),
     ),
     "cifar10-small": Preset(
         "cifar10",
-        ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, **PHOTOGRAPHS),
-        TrainingConfig(updates=3_600, batch=4, optimiser="muon", learning_rate=5e-3, decay=1.0, flip=True),
+        ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, blocks=2, block_width=320, **PHOTOGRAPHS),
+        TrainingConfig(updates=20_000, batch=6, flip=True),
     ),
     "mnist": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 8, 8, 32, 32, 1024),
-        TrainingConfig(updates=40_000, batch=64, learning_rate=1e-3, average=0.9995),
+        TrainingConfig(updates=40_000, batch=64, **PAPER),
     ),
     "cifar10": Preset(
         "cifar10",
         ModelConfig(32, 32, 3, 16, 8, 32, 32, 1024),
-        TrainingConfig(updates=60_000, batch=32, learning_rate=1e-3, average=0.9995, flip=True),
+        TrainingConfig(updates=60_000, batch=32, flip=True, **PAPER),
     ),
 }

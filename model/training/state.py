@@ -16,7 +16,7 @@ from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
 # fields that a resumed run may change: its length, and whatever does not change an update
-FREE = {"updates", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images", "compile"}
+FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images"}
 
 
 class ResumeError(ValueError):
@@ -30,8 +30,31 @@ def save_state(directory: Path, state: dict[str, Any]) -> None:
     write_atomically(directory / FILE, lambda path: path.write_bytes(held.getbuffer()))
 
 
+def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
+    """Return the model and the recipe of the run in `directory`; ResumeError where there is none of this program."""
+    path, state = _read(directory, torch.device("cpu"))
+    try:
+        return ModelConfig.from_dict(state["model_config"]), TrainingConfig(**state["config"])
+    except (TypeError, ValueError) as error:
+        raise ResumeError(f"{path} is of another version of this program: {error}") from None
+
+
 def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
     """Return the state of a run of this model and recipe; ResumeError for anything else."""
+    path, state = _read(directory, device)
+    for name, value in model.to_dict().items():
+        found = state["model_config"].get(name)
+        if found != value:
+            raise ResumeError(f"{path} is of another model: {name} is {found!r} there, {value!r} here")
+    for name, value in asdict(config).items():
+        found = state["config"].get(name)
+        if name not in FREE and found != value:
+            raise ResumeError(f"{path} is of another recipe: {name} is {found} there, {value} here")
+    return state
+
+
+def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:
+    """Return the state's path and its content, of which every part is there."""
     path = directory / FILE
     if not path.exists():
         raise ResumeError(f"there is nothing to resume: {path} is missing")
@@ -42,14 +65,7 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
     except (RuntimeError, pickle.UnpicklingError, OSError) as error:
         raise ResumeError(f"{path} is not a training state: {str(error).splitlines()[0]}") from None
     try:
-        saved_model, saved_config = dict(state["model_config"]), dict(state["config"])
-        _ = [state[part] for part in ("model", "average", "optimiser", "update", "seconds")]
+        parts = {part: state[part] for part in ("model", "average", "optimiser", "update", "seconds")}
+        return path, parts | {part: dict(state[part]) for part in ("model_config", "config")}
     except (TypeError, KeyError, ValueError):
         raise ResumeError(f"{path} is not a training state of this program") from None
-    for name, value in model.to_dict().items():
-        if saved_model.get(name) != value:
-            raise ResumeError(f"{path} is of another model: {name} is {saved_model.get(name)!r} there, {value!r} here")
-    for name, value in asdict(config).items():
-        if name not in FREE and saved_config.get(name) != value:
-            raise ResumeError(f"{path} is of another recipe: {name} is {saved_config.get(name)} there, {value} here")
-    return state

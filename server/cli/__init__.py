@@ -11,7 +11,7 @@ from scanline.server.cli.commands import bench, complete, evaluate, export, impo
 
 app = typer.Typer(
     name="scanline",
-    help="Generate images with linear transformers, byte by byte, thousands at once.",
+    help="Generate images with linear transformers, pixel by pixel, thousands at once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -29,7 +29,7 @@ def test_replicas_are_scaled_as_the_server_does() -> None:
 
 def test_images_are_those_of_the_papers_mnist_model() -> None:
     config = PRESETS["mnist"].model
-    assert (config.bytes, config.state_bytes_per_image) == (cases.BYTES, cases.STATE_BYTES)
+    assert (config.steps, config.state_bytes_per_image) == (cases.STEPS, cases.STATE_BYTES)
 
 
 def test_a_straight_line_fits_the_measured_steps() -> None:

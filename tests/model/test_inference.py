@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import scanline
+from scanline.model.evaluation import likelihood
+from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from tests.support import small_models
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +25,14 @@ def grey_model(grey_directory: Path) -> "scanline.Model":
 @pytest.fixture(scope="module")
 def colour_model(colour_directory: Path) -> "scanline.Model":
     return scanline.load(colour_directory)
+
+
+@pytest.fixture(scope="module")
+def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
+    """4 x 5 pixels, each of three bytes and painted in one step."""
+    directory = tmp_path_factory.mktemp("models") / "pixels"
+    save_model(small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"])), directory)
+    return scanline.load(directory)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +89,21 @@ def test_scores_are_the_bits_that_painting_counted(grey_model: "scanline.Model")
     bits = grey_model.score(images.array, per_pixel=True)
     assert bits.shape == (3, 7, 5)
     np.testing.assert_allclose(bits.mean(axis=(1, 2)), images.bits_per_dim, rtol=1e-6)
+
+
+def test_steps_of_pixels_have_bits_for_every_byte_and_keep_what_is_known(pixel_model: "scanline.Model") -> None:
+    images = pixel_model.sample(3, seed=9)
+    bits = pixel_model.score(images.array, per_pixel=True)
+    assert bits.shape == images.array.shape == (3, 4, 5, 3)
+    np.testing.assert_allclose(bits.mean(axis=(1, 2, 3)), images.bits_per_dim, rtol=1e-5)
+    law = likelihood.bits(pixel_model.network, torch.from_numpy(images.array.reshape(3, -1)))
+    np.testing.assert_allclose(bits.reshape(3, -1), law.numpy(), rtol=1e-4, atol=1e-4)
+    completed = pixel_model.complete(images.array[0], keep_rows=2, n=4, seed=1).array
+    assert (completed[:, :2] == images.array[0, :2]).all()
+    assert len(np.unique(completed[:, 2:], axis=0)) == 4
+    steps = list(pixel_model.stream(3, seed=9))
+    np.testing.assert_array_equal(steps[-1].array, images.array)
+    assert all((step.painted % 3 == 0).all() for step in steps)
 
 
 @pytest.mark.parametrize("completes", [False, True])

@@ -55,7 +55,8 @@ def main() -> None:
     for changes in (
         {},
         {"norm": "post", "activation": "relu", "embedding_join": "concat"},
-        {"anchors": True, "channels": 3},
+        {**small_models.VARIANTS["strokes"], "blocks": 1, "block_width": 512},
+        small_models.VARIANTS["waves of pixels"],
     ):
         for weights in (torch.float32, torch.float16):
             model = Transformer(small_models.config(**paper, **changes)).requires_grad_(False)

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.kernels.mixture.reference import sample
+from scanline.kernels.logistics.reference import LN2, Logistics
 from scanline.kernels.philox import philox4x32, uniforms
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.model.network.distribution import Distribution, distribution
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
@@ -22,7 +24,14 @@ SEEDS = (0, 1, 2**32, 2**53 + 1, 2**63 - 1)
 INDICES = (0, 7, 2**32 - 1, 2**32 + 5)
 POSITIONS = (0, 783, 3071)
 TEMPERATURES = (0.3, 1.0, 1.7)
-DRAWS = 60  # of each scale and temperature
+DRAWS = 60  # of each distribution and temperature
+DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {  # changes of a configuration, rows of parameters
+    "logistics": ({"components": 4}, 30),
+    "logistics, elu scale": ({"components": 4, "scale": "elu"}, 30),
+    "categorical": ({"predicts": "categorical"}, 5),
+    "grey pixels": (small_models.VARIANTS["grey pixels"], 20),
+    "colour pixels": ({**small_models.VARIANTS["pixels"], "components": 5}, 30),
+}
 
 
 def vectors() -> dict[str, Any]:
@@ -30,7 +39,7 @@ def vectors() -> dict[str, Any]:
     return {
         "philox": _philox(),
         "uniforms": [_uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)],
-        "mixture": [_mixture(scale, temperature) for scale in ("exp", "elu") for temperature in TEMPERATURES],
+        "samples": [_samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES],
         "first": {"histogram": small_models.HISTOGRAM, "draws": [_first(seed) for seed in range(60)]},
     }
 
@@ -50,20 +59,46 @@ def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:
     return {"seed": str(seed), "index": index, "position": position, "uniforms": found.tolist()}
 
 
-def _mixture(scale: str, temperature: float) -> dict[str, Any]:
-    """Samples of mixtures with four components, narrow and wide, with means inside and outside the byte range."""
+def _samples(name: str, temperature: float) -> dict[str, Any]:
+    """Samples of a distribution and their bits at temperature 1: the parameters of a row, then some draws of it."""
+    changes, rows = DISTRIBUTIONS[name]
+    config = small_models.config(**changes)
+    law, size, each = distribution(config), config.step_bytes, DRAWS // rows
     random = torch.Generator().manual_seed(int(10 * temperature))
-    parameters = (64 * torch.randn(DRAWS, 12, generator=random)).round() / 64  # few digits
-    parameters[:, 8:] = 3 * parameters[:, 8:] - 4
-    draws = uniforms(torch.tensor(3), torch.arange(DRAWS), torch.tensor(0))
-    painted = sample(parameters, draws, torch.full((DRAWS,), temperature), scale)
+    parameters = _parameters(law, config.components, rows, random)
+    repeated = parameters.repeat_interleave(each, dim=0)
+    draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))  # [DRAWS, n, 2]
+    known = torch.rand(DRAWS, size, generator=random) < (0.3 if size > 1 else 0.1)
+    values = torch.randint(0, 256, (DRAWS, size), generator=random, dtype=torch.uint8)
+    painted = law.sample(repeated, draws, torch.full((DRAWS,), temperature), values, known)
+    bits = -law.log_prob(repeated, painted).double().sum(dim=-1) / LN2
     return {
-        "scale": scale,
+        "name": name,
+        "config": {key: getattr(config, key) for key in ("predicts", "components", "channels", "scale")},
         "temperature": temperature,
         "parameters": parameters.tolist(),
-        "uniforms": draws.tolist(),
+        "draws": draws.tolist(),
+        "known": [
+            [value if is_known else None for value, is_known in zip(*row, strict=True)]
+            for row in zip(values.tolist(), known.tolist(), strict=True)
+        ],
         "bytes": painted.tolist(),
+        "bits": [float(f"{bit:.6g}") for bit in bits.tolist()],
     }
+
+
+def _parameters(law: Distribution, components: int, rows: int, random: torch.Generator) -> torch.Tensor:
+    """Parameters [rows, P] of few digits: for logistics, narrow and wide, with means inside and outside the range."""
+    parameters = (64 * torch.randn(rows, law.width, generator=random)).round() / 64
+    if isinstance(law, Logistics):
+        parameters[:, 2 * components :] = 3 * parameters[:, 2 * components :] - 4
+    elif isinstance(law, PixelLogistics):
+        first = components * (1 + law.channels)
+        scales = parameters[:, first : first + components * law.channels]
+        scales.copy_(3 * scales - 4)
+    else:
+        parameters *= 4
+    return parameters
 
 
 def _first(seed: int) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
@@ -25,22 +24,24 @@ RECIPE: dict[str, Any] = {
     "sample_images": 4,
 }
 IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(np.uint8), (1, 4))
-HAS_MUON = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch 2.9 brought Muon")
 
 
 class StoppedError(Exception):
     """Stands for anything that ends a run early."""
 
 
-def run(directory: Path, stop_at: int | None = None, resume: bool = False, **changes: Any) -> Transformer:
-    """Train in `directory`; raise StoppedError when the update `stop_at` is reported."""
+def run(
+    directory: Path, stop_at: int | None = None, resume: bool = False, workers: int = 1, **changes: Any
+) -> Transformer:
+    """Train in `directory`, eagerly and in float32; raise StoppedError when the update `stop_at` is reported."""
 
     def report(row: Any) -> None:
         if row.update == stop_at:
             raise StoppedError
 
     config = TrainingConfig(**{**RECIPE, **changes})
-    return train(MODEL, config, IMAGES[:32], IMAGES[32:], directory, resume=resume, report=report)
+    how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}
+    return train(MODEL, config, IMAGES[:32], IMAGES[32:], directory, resume=resume, report=report, **how)
 
 
 def state(directory: Path) -> dict[str, Any]:

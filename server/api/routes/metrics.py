@@ -48,7 +48,10 @@ COUNTERS: dict[str, tuple[str, Value]] = {
         lambda e: e.stats.painted_bytes,
     ),
     "prompt_tokens": ("Known bytes at the start of images, processed by prefill.", lambda e: e.stats.known_bytes),
-    "engine_steps": ("Engine steps; each paints one byte of every image in flight.", lambda e: e.stats.steps),
+    "engine_steps": (
+        "Engine steps; each paints a byte, or a whole pixel, of every image in flight.",
+        lambda e: e.stats.steps,
+    ),
     "engine_restarts": ("Engine restarts after a crash or a hang.", lambda e: e.restarts),
     "stream_frames_coalesced": (
         "Updates of streamed images that were merged because the client was behind.",

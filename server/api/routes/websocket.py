@@ -1,4 +1,4 @@
-"""The websocket /v1/images/stream: many jobs at once on one connection, streamed byte by byte.
+"""The websocket /v1/images/stream: many jobs at once on one connection, streamed as they are painted.
 
 An invalid message is answered by an error message, and the connection stays open. A client that reads slowly delays
 only its own jobs.

@@ -1,7 +1,10 @@
 // The page samples the same bytes as the server: compared with vectors of the Python code (tests/support/page_vectors.py).
 
-import { expect, test } from "vitest";
-import { sample, sampleFirst, type Scale } from "../src/device/mixture";
+import { describe, expect, test } from "vitest";
+import { distributionOf } from "../src/device/distributions/distribution";
+import { firstByte, type Draw } from "../src/device/distributions/draw";
+import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "../src/device/distributions/elementary";
+import type { OnnxConfig } from "../src/device/onnx_config";
 import { philox, uniforms } from "../src/device/philox";
 import vectors from "./vectors.json";
 
@@ -15,15 +18,54 @@ test.each(vectors.uniforms)("uniforms of $seed, $index, $position", ({ seed, ind
   expect(uniforms(BigInt(seed), index, position)).toEqual(expected);
 });
 
-test.each(vectors.mixture)("bytes of mixtures, scale $scale, temperature $temperature", (mixture) => {
-  const bytes = mixture.parameters.map((parameters, i) =>
-    sample(Float32Array.from(parameters), mixture.uniforms[i] as Pair, mixture.temperature, mixture.scale as Scale),
-  );
-  expect(bytes).toEqual(mixture.bytes);
+describe.each(vectors.samples)("$name at temperature $temperature", (of) => {
+  const distribution = distributionOf(of.config as OnnxConfig);
+  const each = of.bytes.length / of.parameters.length;
+  const parametersOf = (sample: number) => Float32Array.from(of.parameters[Math.floor(sample / each)]!);
+
+  test("bytes", () => {
+    const bytes = of.draws.map((draws, i) => {
+      const known = of.known[i]!.map((byte) => byte ?? undefined);
+      return distribution.sample(parametersOf(i), draws as unknown as Draw[], Math.fround(of.temperature), known);
+    });
+    expect(bytes).toEqual(of.bytes);
+  });
+
+  test("bits", () => {
+    of.bytes.forEach((bytes, i) => {
+      const bits = distribution.bits(parametersOf(i), bytes);
+      expect(Math.abs(bits / of.bits[i]! - 1)).toBeLessThan(1e-4);
+    });
+  });
 });
 
 test("first bytes from a histogram", () => {
   const { histogram, draws } = vectors.first;
-  const bytes = draws.map((draw) => sampleFirst(histogram, draw.uniforms as Pair, draw.temperature));
+  const bytes = draws.map(({ uniforms: [uniform], temperature }) => firstByte(histogram, uniform!, temperature));
   expect(bytes).toEqual(draws.map(({ byte }) => byte));
+});
+
+/** Numbers on both sides of zero, from tiny to `most`. */
+const spread = (most: number) => Array.from({ length: 4001 }, (_, i) => Math.fround(most * ((i - 2000) / 2000) ** 3));
+
+test.each([
+  { name: "exponential", found: exponential, expected: Math.exp, over: spread(87) },
+  { name: "logarithm", found: logarithm, expected: Math.log, over: spread(85).map(exponential) },
+  {
+    name: "logOneMinusExponential",
+    found: logOneMinusExponential,
+    expected: (a: number) => Math.log(-Math.expm1(-a)),
+    over: spread(15).filter((x) => x > 1e-9),
+    bound: 8,
+  },
+  {
+    name: "logSigmoid",
+    found: logSigmoid,
+    expected: (x: number) => Math.min(x, 0) - Math.log1p(Math.exp(-Math.abs(x))),
+    over: spread(80),
+  },
+])("$name is exact but for rounding, in float32", ({ found, expected, over, bound = 3 }) => {
+  const errors = over.map((x) => Math.abs(found(x) - expected(x)) / Math.max(Math.abs(expected(x)), 1e-30));
+  expect(Math.max(...errors)).toBeLessThan(bound * 2 ** -24);
+  expect(over.map(found)).toEqual(over.map((x) => Math.fround(found(x))));
 });

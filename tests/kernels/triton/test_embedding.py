@@ -1,4 +1,4 @@
-"""The gather at the front of a byte's step: the right rows of the right tables, and which images are active."""
+"""The gather at the front of a byte's step: the right rows of the tables, and which images are active."""
 
 import pytest
 import torch
@@ -8,44 +8,42 @@ from tests.support.gpu import DEVICE, there  # isort: skip
 from scanline.kernels.triton.embedding import embed
 from tests.support.close import assert_close
 
-LENGTH, WIDTH, OFFSETS = 9, 6, [1, 3]
-START = 256  # the row of a table for a byte before the image
+LENGTH, WIDTH = 9, 6
+START = 256  # the row of the table for the byte before the image
 
 
 def inputs() -> tuple[torch.Tensor, ...]:
-    """slots, images, position, offsets, values, places: one slot empty, one image done, one at its first byte."""
+    """slots, images, position, values, places: one slot empty, one image done, one at its first byte."""
     images = torch.randint(0, 256, (5, LENGTH), dtype=torch.uint8)
     slots, position = torch.tensor([4, -1, 0, 2, 1]), torch.tensor([0, 8, 9, 5, 2])
-    values, places = torch.randn(2 * (START + 1), WIDTH), torch.randn(LENGTH, WIDTH)
-    return there(slots, images, position, torch.tensor(OFFSETS), values, places)
+    return there(slots, images, position, torch.randn(START + 1, WIDTH), torch.randn(LENGTH, WIDTH))
 
 
 @pytest.mark.parametrize("concat", [False, True])
 def test_vectors_are_rows_of_tables(concat: bool) -> None:
-    slots, images, position, offsets, values, places = inputs()
+    slots, images, position, values, places = inputs()
+    position[4] = 0
     x, active = torch.full((5, WIDTH * (1 + concat)), 7.0, device=DEVICE), torch.empty_like(slots)
-    embed(slots, images, position, offsets, values, places, x, active)
+    embed(slots, images, position, values, places, x, active)
     assert active.tolist() == [4, -1, 0, -1, 1]
     expected = torch.zeros_like(x)
     for i, slot in enumerate(active.tolist()):
         if slot >= 0:
             place = int(position[slot])
-            back = [place - offset for offset in OFFSETS]
-            bytes_ = [int(images[slot, at]) if at >= 0 else START for at in back]
-            value = sum(values[table * (START + 1) + byte] for table, byte in enumerate(bytes_))
+            value = values[int(images[slot, place - 1]) if place else START]
             expected[i] = torch.cat((value, places[place])) if concat else value + places[place]
     assert_close("x", expected, x)
 
 
 def test_places_may_begin_after_the_first_byte_and_other_shapes_are_refused() -> None:
-    slots, images, position, offsets, values, places = inputs()
+    slots, images, position, values, places = inputs()
     position[0] = 1  # no image is at byte 0, which has no place below
     x, later = (torch.empty(5, WIDTH, device=DEVICE) for _ in range(2))
     active = torch.empty_like(slots)
-    embed(slots, images, position, offsets, values, places, x, active)
-    embed(slots, images, position, offsets, values, places[1:].contiguous(), later, active)
+    embed(slots, images, position, values, places, x, active)
+    embed(slots, images, position, values, places[1:].contiguous(), later, active)
     live = active >= 0
     assert live.sum() == 3
     assert torch.equal(x[live], later[live])
     with pytest.raises(ValueError, match="do not fit"):
-        embed(slots, images, position, offsets, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), active)
+        embed(slots, images, position, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), active)

@@ -1,15 +1,11 @@
 """The CUDA backend: the parameters of Transformer.step, and bytes that do not depend on the rest of the batch."""
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
 from tests.support.gpu import DEVICE, ON_GPU, there  # isort: skip
 
-from scanline.kernels.mixture.anchors import anchored, candidates
 from scanline.model.backends.cuda import CudaBackend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
@@ -17,12 +13,22 @@ from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
 
-TINY = small_models.config(height=2, width=3, layers=1)
+SMALL = {"height": 2, "width": 3, "layers": 1}
+TINY = small_models.config(**SMALL)
 Finished = tuple[list[int], float]  # bytes, and bits, which show a difference in any last bit
 
 
-def model_of(variant: str) -> Transformer:
-    return small_models.model(small_models.config(**small_models.VARIANTS[variant])).to(DEVICE)
+def model_of(variant: str, **changes: int) -> Transformer:
+    return small_models.model(small_models.config(**small_models.VARIANTS[variant], **changes)).to(DEVICE)
+
+
+def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
+    """The parameters as the network returns them: with the base added to every component's means."""
+    k, c = model.config.components, model.config.channels
+    moved = parameters.clone()
+    if model.config.predicts == "pixel_logistics":
+        moved[:, k : k + k * c] += base.repeat(1, k)
+    return moved
 
 
 def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
@@ -43,14 +49,10 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         place(slots, slot, config.first, slot)
     state = State.zeros(config, len(chosen), DEVICE)
     for _ in range(3):
-        images, position = slots.images[chosen], state.position[:, None].clone()
-        expected = model.step(images, state)
+        expected = model.step(slots.images[chosen], state)
         backend.advance(slots, 1)
-        parameters = backend.buffers.parameters[: len(chosen)]
-        if config.anchors:
-            anchors = candidates(images, position, config.width, config.channels)
-            parameters = anchored(parameters.unsqueeze(1), *anchors, config.components).squeeze(1)
-        assert_close("parameters", expected, parameters)
+        found = backend.buffers.part(0, len(chosen))
+        assert_close("parameters", expected, with_base(model, found.parameters, found.base))
     assert_close("s", state.s, slots.state.s[:, chosen])
     assert_close("z", state.z, slots.state.z[:, chosen])
     assert slots.state.position[chosen].tolist() == state.position.tolist()
@@ -70,12 +72,16 @@ def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[i
     }
 
 
-def test_bytes_do_not_depend_on_the_batch() -> None:
-    model = small_models.model(TINY).to(DEVICE)
-    backend = CudaBackend(model, sizes=(1, 8, 16))
-    everyone = painted(model, backend, 40, list(range(33)))
-    for batch in (1, 2, 7):
-        indices = list(range(33 - batch, 33))
+@pytest.mark.parametrize(
+    ("variant", "count", "sizes"),
+    [("plain", 33, (1, 8, 16)), ("strokes", 4, (1, 4)), ("waves of pixels", 4, (1, 4))],
+)
+def test_bytes_do_not_depend_on_the_batch(variant: str, count: int, sizes: tuple[int, ...]) -> None:
+    model = model_of(variant, **SMALL)
+    backend = CudaBackend(model, sizes=sizes)
+    everyone = painted(model, backend, 40, list(range(count)))
+    for batch in (1, 2, 7) if count > 7 else (1, 2):
+        indices = list(range(count - batch, count))
         assert painted(model, backend, 9, indices) == {index: everyone[index] for index in indices}
 
 
@@ -124,10 +130,10 @@ def test_states_may_be_stored_in_16_bits() -> None:
     assert_close("bits", wide.bits, narrow.bits, 1e-2)
 
 
-@pytest.mark.parametrize("changes", [{}, {"channels": 3, "anchors": True}], ids=["grey", "anchored colour"])
-def test_reading_is_painting_what_is_known(changes: dict[str, Any]) -> None:
-    config = replace(TINY, **changes)
-    model = small_models.model(config).to(DEVICE)
+@pytest.mark.parametrize("variant", ["plain", "colour", "categorical", "strokes", "grey pixels", "pixels"])
+def test_reading_is_painting_what_is_known(variant: str) -> None:
+    model = model_of(variant, **SMALL)
+    config = model.config
     backend, slots = CudaBackend(model, sizes=(1,)), SlotPool.empty(config, 1, DEVICE)
     place(slots, 0, 0, 0)
     slots.known[:] = True

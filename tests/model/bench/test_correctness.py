@@ -13,9 +13,9 @@ from scanline.model.sampling.offline import paint
 from tests.support import small_models
 
 
-@pytest.fixture(scope="module")
-def model() -> Transformer:
-    return small_models.model(small_models.config())
+@pytest.fixture(scope="module", params=["plain", "waves of pixels"])
+def model(request: pytest.FixtureRequest) -> Transformer:
+    return small_models.model(small_models.config(**small_models.VARIANTS[request.param]))
 
 
 def test_the_reference_is_what_painting_gives(model: Transformer) -> None:
@@ -35,12 +35,13 @@ def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
             program.measure(0.0)
         program.close()
     reference.images[0][-1] ^= 1
-    with pytest.raises(WrongResultError, match=r"byte 19 of image 0 differs .* with 1 images in flight"):
+    last = model.config.bytes - 1
+    with pytest.raises(WrongResultError, match=f"byte {last} of image 0 differs .* with 1 images in flight"):
         one_image(model, 0.0, reference)
 
 
 def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = small_models.model(small_models.config(), seed=1)
+    other = small_models.model(model.config, seed=1)
     bits = correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
     with pytest.raises(WrongResultError, match=r"recurrent steps and the parallel view differ by .* bits/dim"):
@@ -49,7 +50,7 @@ def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.Mon
 
 def test_images_near_their_end_are_checked_and_start_again(model: Transformer) -> None:
     program = Scanline(model, 2, make_reference(model, (2,)))
-    for _ in range(3):  # of three timed calls and one that warms up, 8 of 20 bytes each
+    for _ in range(3):  # of three timed calls and one that warms up, 8 of 20 steps each
         program.measure(0.0)
     assert program.rate().calls == 9
     assert program.generator.positions().max() <= model.config.bytes

@@ -18,7 +18,7 @@ def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(missing_library() is not None, reason="pytorch-fast-transformers is not installed")
-@pytest.mark.parametrize("variant", ["plain", "colour"])
+@pytest.mark.parametrize("variant", ["plain", "colour", "pixels"])
 def test_it_paints_whole_images_one_after_the_other(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     baseline = FastTransformers(config, 3, "cpu")
@@ -27,4 +27,6 @@ def test_it_paints_whole_images_one_after_the_other(variant: str) -> None:
     assert baseline.position == 2
     assert len(baseline.images[:, 1:].unique()) > 2
     baseline.measure(0.0)
-    assert baseline.rate().calls == baselines.MINIMUM_BYTES
+    rate = baseline.rate()
+    assert rate.calls == baselines.MINIMUM_BYTES
+    assert rate.images_per_second == pytest.approx(3e3 / (config.bytes * rate.step_ms_median))

@@ -6,11 +6,22 @@ import pytest
 from torch import nn
 
 from scanline.model.bench import measure
-from scanline.model.bench.measure import Ceilings, Rate, copy_rate, durations, product_shapes, products_seconds
+from scanline.model.bench.correctness import make_reference
+from scanline.model.bench.measure import (
+    Ceilings,
+    Rate,
+    Scanline,
+    copy_rate,
+    durations,
+    known_bytes,
+    one_image,
+    product_shapes,
+    products_seconds,
+)
 from tests.support import small_models
 
 
-@pytest.mark.parametrize("variant", ["plain", "authors", "anchored colour"])
+@pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
 def test_products_are_those_of_the_network_and_their_flop_two_for_each_weight(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -20,12 +31,12 @@ def test_products_are_those_of_the_network_and_their_flop_two_for_each_weight(
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     assert sorted(product_shapes(model.config)) == sorted((part.in_features, part.out_features) for part in linear)
     ceilings = measure.measure_ceilings(model.config, [3], "cpu", seconds=0.0)
-    assert ceilings.flop_per_byte == 2 * sum(part.weight.numel() for part in linear)
+    assert ceilings.flop_per_step == 2 * sum(part.weight.numel() for part in linear)
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
 
 
 def test_the_fastest_number_of_rows_is_the_matrix_rate() -> None:
-    ceilings = Ceilings(flop_per_byte=100, products_seconds={1: 1.0, 64: 2.0, 256: 16.0}, square_flop=1, copy_bytes=1)
+    ceilings = Ceilings(flop_per_step=100, products_seconds={1: 1.0, 64: 2.0, 256: 16.0}, square_flop=1, copy_bytes=1)
     assert ceilings.best_rows == 64
     assert ceilings.matrix_flop == 64 * 100 / 2.0
     assert ceilings.against_torch_matmul(48) == pytest.approx(1.5)
@@ -44,7 +55,34 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch
     assert len(durations(lambda: None, 45.0)) == 5
 
 
+def test_ceilings_of_images_count_steps() -> None:
+    found = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=9000).to_dict(steps=20, state_bytes=15)
+    assert found["flop_per_image"] == 2000
+    assert found["images_by_products"] == pytest.approx(64 * 100 / 2.0 / 2000)
+    assert found["images_by_state_traffic"] == pytest.approx(9000 / (2 * 15 * 20))
+
+
+@pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])
+def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant: str) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    config, reference = model.config, make_reference(model, (2,))
+    program = Scanline(model, 2, reference)
+    program.measure(0.0)
+    rate = program.rate()
+    program.close()
+    assert rate.images_per_second == pytest.approx(2e3 / (config.steps * rate.step_ms_median))
+    ceilings = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=1)
+    prefill, scoring = known_bytes(model, 0.0, reference, ceilings)
+    assert prefill["bytes_of_each"] == {"plain": 10, "histogram": 9, "pixels": 30}[variant]
+    assert scoring["bytes_of_each"] == config.bytes - config.first
+    steps = scoring["images"] * config.steps / scoring["seconds_median"]
+    assert scoring["of_matrix_rate"] == pytest.approx(ceilings.against_torch_matmul(steps))
+    alone = one_image(model, 0.0, reference)
+    assert 1e-3 * alone["step_ms"] * config.steps == pytest.approx(alone["seconds_median"])
+    assert 1e-3 * alone["byte_ms"] * config.bytes == pytest.approx(alone["seconds_median"])
+
+
 def test_a_rate_is_images_over_all_steps_of_an_image() -> None:
-    rate = Rate.from_steps(batch=4, length=100, steps=[0.01, 0.02, 0.03])
+    rate = Rate.from_steps(batch=4, steps=100, seconds=[0.01, 0.02, 0.03])
     assert (rate.step_ms_median, rate.calls) == (20.0, 3)
     assert rate.images_per_second == pytest.approx(4 / (100 * 0.02))

@@ -23,6 +23,21 @@ def test_bits_are_those_that_painting_counted_known_bytes_included(variant: str)
         assert_close("bits per dimension", scored, torch.from_numpy(painted.bits_per_dim))
 
 
+@pytest.mark.parametrize("variant", small_models.VARIANTS)
+def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(variant: str) -> None:
+    """So the bits of an image's bytes sum up to -log2 of the probability of the image, of which there are 256^N."""
+    config = small_models.config(**small_models.VARIANTS[variant])
+    model = small_models.model(config)
+    for position in (0, 1, 5, config.bytes // 2, config.bytes - 1):
+        images = torch.from_numpy(small_models.images(config, 1)).repeat(256, 1)
+        images[:, position] = torch.arange(256)
+        found = bits(model, images)
+        assert (-found[:, position]).exp2().sum().item() == pytest.approx(1, abs=1e-4)
+        if position:
+            before = found[:, :position]
+            assert_close("bits of earlier bytes", before[:1].expand_as(before), before)
+
+
 def test_first_byte_costs_what_the_histogram_says() -> None:
     model = small_models.model(small_models.config(**small_models.NO_START))
     images = torch.from_numpy(small_models.images(model.config, 3))
@@ -32,9 +47,12 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
     assert bits(small_models.model(certain), torch.ones(1, 20, dtype=torch.uint8))[0, 0].isinf()
 
 
-def test_the_backend_scores_as_the_parallel_view_does_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variant", ["plain", "histogram", "strokes", "pixels"])
+def test_the_backend_scores_as_the_parallel_view_does_in_every_batch(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evaluate, "BATCH", 3)
-    model, done = small_models.model(small_models.config()), []
+    model, done = small_models.model(small_models.config(**small_models.VARIANTS[variant])), []
     images = small_models.images(model.config, 7)
     expected, generator = bits(model, torch.from_numpy(images)), Generator(model, 1)
     assert_close("bits", expected, torch.from_numpy(generator.score(images)))

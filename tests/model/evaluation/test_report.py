@@ -12,14 +12,13 @@ from scanline.model.evaluation.classifier import Classifier, Predictions, classi
 from scanline.model.evaluation.comparison import COMPLETED, COMPLETIONS, NEIGHBOURS, Comparison, LabelledData, compare
 from scanline.model.evaluation.evaluate import bits_per_dim
 from scanline.model.evaluation.figures import GAP, sheets
-from scanline.model.evaluation.metrics import quality
+from scanline.model.evaluation.metrics import card_rows, quality
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import save_report
 from scanline.model.sampling.offline import Painted, paint
 from tests.support import small_models
 
 CONFIG = small_models.config(height=6, width=5, layers=1)
-COLOUR = small_models.config(height=4, width=4, layers=1, channels=3)
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
 TRAINING, TEST = small_models.images(CONFIG, 150, seed=1), small_models.images(CONFIG, 131, seed=2)
 DATA = LabelledData("mnist", TRAINING, np.zeros(150, np.uint8), TEST, np.zeros(131, np.uint8))
@@ -85,6 +84,24 @@ def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparis
     assert numbers["classes"]["test_images"][:2] == [127 / 131, 4 / 131]
 
 
+def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -> None:
+    numbers = {"precision": "int8", "bits_per_dim": 0.6444, "standard_error": 0.0025, "images": 10_000}
+    numbers["quality"] = quality(found) | {
+        "samples": 2000,
+        "sample_bits_per_dim": {"mean": 0.99, "standard_error": 0.005},
+        "recognisable": {"samples": 0.853, "test_images": 0.97},
+        "frechet_distance": {"samples": 3.74, "test_images": 0.41},
+        "nearest_training_image": {"copies": 0, "samples_median": 49.2, "test_images_median": 39.1},
+    }
+    first, second = card_rows(numbers).split("\n")
+    assert first == "| test bits/dim | **0.644 +- 0.0025** on 10,000 test images, precision int8 |"
+    assert second == (
+        "| 2,000 samples beside test images | 85% recognisable to a small classifier (97%), Frechet distance in its"
+        " features 3.7 (0.4), 0.990 +- 0.005 bits/dim, no copies of training images (median distance to the nearest 49,"
+        " of test images 39) |"
+    )
+
+
 def test_completions_keep_the_upper_half_and_are_those_of_their_original(found: Comparison) -> None:
     """The known front is prefilled once for all completions of an image, and never for those of another."""
     assert found.completed.shape == (COMPLETED, COMPLETIONS, CONFIG.bytes)
@@ -121,19 +138,32 @@ def test_the_sheets_show_the_images_that_their_names_say(found: Comparison) -> N
     np.testing.assert_array_equal(completions[:, -6:-1], found.originals[0].reshape(6, 5))
 
 
-def test_a_report_of_colour_images_shows_the_numbers_of_its_evaluation(tmp_path: Path) -> None:
-    model = small_models.model(COLOUR)
-    training, test = small_models.images(COLOUR, 80, seed=1), small_models.images(COLOUR, 100, seed=2)
+@pytest.mark.parametrize(
+    ("variant", "steps"),
+    [
+        ("colour", "48 steps paint an image; each paints a byte and predicts a mixture of logistics for a byte"),
+        ("pixels", "16 steps paint an image; each paints a pixel and predicts a mixture of logistics for a pixel"),
+    ],
+)
+def test_a_report_of_colour_images_shows_the_numbers_of_its_evaluation(
+    variant: str, steps: str, tmp_path: Path
+) -> None:
+    config = small_models.config(height=4, width=4, layers=1, **small_models.VARIANTS[variant])
+    model = small_models.model(config)
+    training, test = small_models.images(config, 80, seed=1), small_models.images(config, 100, seed=2)
     data = LabelledData("cifar10", training, np.zeros(80, np.uint8), test, np.zeros(100, np.uint8))
     found = compare(model, Classifier(4, 4, 3), data, bits_per_dim(model, test), 50, seed=0)
-    numbers = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "quality": quality(found)}
-    save_report("<dots & dots>", COLOUR, numbers, found, tmp_path / "report.html")
+    numbers = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 100}
+    numbers["quality"] = quality(found)
+    save_report("<dots & dots>", config, numbers, found, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "<h1>&lt;dots &amp; dots&gt;</h1>" in page
     text = html.unescape(re.sub(r"<[^>]*>", "|", page))
     near = numbers["quality"]["nearest_training_image"]
     assert f"least such distance|{near['samples_least']:.1f}|{near['test_images_least']:.1f}" in text
     assert "8.000 ± 0.1000" in text
+    assert steps in " ".join(text.split())
+    assert card_rows(numbers) in text
     assert "airplane" in numbers["quality"]["classes"]["names"]
-    first = np.asarray(sheets(found, COLOUR)["samples"])[1:5, 1:5, :3]
+    first = np.asarray(sheets(found, config)["samples"])[1:5, 1:5, :3]
     np.testing.assert_array_equal(first.reshape(-1), found.painted.images[0])

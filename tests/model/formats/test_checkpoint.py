@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from scanline.model.config import ADDED
 from scanline.model.formats import checkpoint, model_dir
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, weight_bytes
@@ -26,6 +27,18 @@ def test_a_saved_model_comes_back_for_evaluation_with_weights_of_float16(tmp_pat
     assert files(tmp_path / "first") == files(tmp_path / "second") == ["config.json", "model.safetensors"]
     for name in files(tmp_path / "first"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_a_directory_of_format_1_is_read(tmp_path: Path) -> None:
+    """Whose config.json had neighbours and anchors, and none of the fields of steps and windows."""
+    saved = small_models.model(small_models.config())
+    save_model(saved, tmp_path, torch.float32)
+    written = json.loads((tmp_path / "config.json").read_text())
+    old = {key: value for key, value in written.items() if key not in ADDED}
+    (tmp_path / "config.json").write_text(json.dumps({**old, "format": 1, "neighbours": [], "anchors": False}))
+    model = load_model(tmp_path)
+    assert model.config == saved.config
+    assert_same_weights(saved.state_dict(), model.state_dict())
 
 
 def test_float32_comes_back_exactly(tmp_path: Path) -> None:

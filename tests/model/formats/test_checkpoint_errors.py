@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from scanline.model.config import FORMAT
 from scanline.model.formats import checkpoint
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError
@@ -61,7 +62,19 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         "config.json is not readable JSON",
     ),
     "unknown key": (lambda d: config_file(d, dropout=0.1), "config.json: unknown key 'dropout'"),
-    "newer format": (lambda d: config_file(d, format=2), "config.json: format 2 is newer than this program"),
+    "newer format": (
+        lambda d: config_file(d, format=FORMAT + 1),
+        f"config.json: format {FORMAT + 1} is newer than this",
+    ),
+    "neighbours": (
+        lambda d: config_file(d, format=1, neighbours=[1, 5]),
+        "neighbours are no longer supported; train the",
+    ),
+    "anchors": (
+        lambda d: config_file(d, format=1, anchors=True),
+        "anchors are no longer supported; train the model again",
+    ),
+    "anchors in format 2": (lambda d: config_file(d, anchors=False), "config.json: unknown key 'anchors'"),
     "wrong field": (lambda d: config_file(d, norm="mid"), "config.json: norm must be one of pre, post, not 'mid'"),
     "another size": (lambda d: config_file(d, feed_forward=21), "has shape [20], not [21] as config.json says"),
     "more than any machine has": (lambda d: config_file(d, feed_forward=10**12), "feed_forward must be at most 65536"),

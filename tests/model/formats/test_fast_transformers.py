@@ -13,9 +13,9 @@ from scanline.model.formats.fast_transformers import (
     ForeignCheckpointError,
     from_state,
     read_checkpoint,
-    to_state,
     write_checkpoint,
 )
+from tests.support import small_models
 from tests.support.close import assert_close
 
 State = dict[str, torch.Tensor]
@@ -141,11 +141,20 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
             assert torch.equal(tensor, again[name]), name
 
 
-def test_a_model_that_their_code_cannot_express_is_refused() -> None:
-    from tests.support import small_models
-
-    with pytest.raises(ValueError, match="the authors' code has no norm of 'pre', only 'post'"):
-        to_state(small_models.model(small_models.config()))
+@pytest.mark.parametrize(
+    ("variant", "sentence"),
+    [
+        ("plain", "the authors' code has no norm of 'pre', only 'post'"),
+        ("categorical", "the authors' code has no predicts of 'categorical', only 'logistics'"),
+        ("strokes", "the authors' code has no step of 'pixel', only 'byte'"),
+        ("waves of pixels", "the authors' code has no step of 'pixel', only 'byte'"),
+    ],
+)
+def test_a_model_that_their_code_cannot_express_is_refused(variant: str, sentence: str, tmp_path: Path) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    with pytest.raises(ValueError, match=sentence):
+        write_checkpoint(model, tmp_path / "weights.pth")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

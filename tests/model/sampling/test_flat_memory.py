@@ -23,7 +23,7 @@ def tensors(thing: Any, name: str = "generator") -> Iterator[tuple[str, torch.Te
             yield from tensors(value, f"{name}.{key}")
 
 
-@pytest.mark.parametrize("variant", ["plain", "colour", "authors"])
+@pytest.mark.parametrize("variant", ["plain", "colour", "authors", "pixels"])
 def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_never_grows(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     generator = Generator(small_models.model(config), 64)
@@ -33,7 +33,7 @@ def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_ne
     for slot in range(3):
         generator.place(slot, ImageSpec(1, slot))
     sizes = []
-    for _ in range(config.bytes):
+    for _ in range(config.steps):
         generator.advance(1)
         sizes.append({name: tensor.untyped_storage().nbytes() for name, tensor in tensors(generator)})
     generator.close()

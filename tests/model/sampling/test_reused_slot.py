@@ -17,29 +17,30 @@ def poison(generator: Generator, slot: int) -> None:
 
 def painted(generator: Generator, slot: int, canvas: ImageSpec) -> tuple[list[int], float]:
     generator.place(slot, canvas, generator.prefill(canvas) if canvas.prefix else None)
-    generator.advance(generator.config.bytes)
+    generator.advance(generator.config.steps)
     return generator.image(slot).tolist(), generator.bits_per_dim(slot)
 
 
-KNOWN = np.arange(20, dtype=np.uint8)
-SPECS = {
-    "free": ImageSpec(1, 2),
-    "with a known front": ImageSpec(1, 2, known=KNOWN, mask=KNOWN < 8),
-    "with known bytes": ImageSpec(1, 2, known=KNOWN, mask=KNOWN % 4 == 2),
+SPECS = {  # of images of so many bytes
+    "free": lambda n: ImageSpec(1, 2),
+    "with a known front": lambda n: ImageSpec(1, 2, known=np.arange(n, dtype=np.uint8), mask=np.arange(n) < 8),
+    "with known bytes": lambda n: ImageSpec(1, 2, known=np.arange(n, dtype=np.uint8), mask=np.arange(n) % 4 == 2),
 }
 
 
 @pytest.mark.parametrize("kind", SPECS)
-@pytest.mark.parametrize("variant", ["plain", "histogram"])
+@pytest.mark.parametrize("variant", ["plain", "histogram", "strokes", "waves of pixels"])
 def test_images_in_a_poisoned_slot_and_beside_it_are_those_of_a_fresh_pool(variant: str, kind: str) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     fresh, used = Generator(model, 2), Generator(model, 2)
-    used.place(0, ImageSpec(9, 9, 0.3, np.zeros(20, np.uint8), np.ones(20, bool)))
+    length = model.config.bytes
+    used.place(0, ImageSpec(9, 9, 0.3, np.zeros(length, np.uint8), np.ones(length, bool)))
     used.advance(5)
     used.clear(0)
     poison(used, 0)
     for slot in (1, 0):
-        assert painted(used, slot, SPECS[kind]) == painted(fresh, slot, SPECS[kind])
+        spec = SPECS[kind](length)
+        assert painted(used, slot, spec) == painted(fresh, slot, spec)
     fresh.close()
     used.close()
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels import mixture
 from scanline.kernels.philox import uniforms
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
@@ -15,20 +14,37 @@ def model():
     return small_models.model(small_models.config())
 
 
+MASKS = {
+    "nothing known": lambda n: np.zeros(n, bool),
+    "every second": lambda n: np.arange(n) % 2 == 1,  # of three channels: known green, unknown red, and the reverse
+    "front to the midst of a pixel": lambda n: np.arange(n) < 13,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("variant", ["plain", "strokes", "pixels", "waves of pixels"])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(model, temperature: float) -> None:
-    """The law of painting, a byte at a time through the parallel view."""
-    seed, index = 2**40 + 3, 2
-    image = torch.zeros(1, model.config.bytes, dtype=torch.uint8)
-    for position in range(model.config.bytes):
-        parameters = model.parallel(image)[:, position]
-        draw = uniforms(torch.tensor([seed]), torch.tensor([index]), torch.tensor([position]))
-        image[0, position] = mixture.sample(parameters, draw, torch.tensor([temperature]), model.config.scale)
-    painted = paint(model, index + 1, seed=seed, temperature=temperature).images[index]
+def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
+    temperature: float, variant: str, mask: str
+) -> None:
+    """The law of painting, a step at a time through the parallel view."""
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    seed, index, size = 2**40 + 3, 2, model.config.step_bytes
+    given = small_models.images(model.config, 1)
+    image, known = torch.from_numpy(given.copy()), torch.from_numpy(MASKS[mask](model.config.bytes))[None]
+    image[~known] = 0
+    for step in range(model.config.steps):
+        places = torch.arange(step * size, (step + 1) * size)
+        parameters = model.parallel(image)[:, step]
+        draws = uniforms(torch.tensor(seed), torch.tensor(index), places)[None]
+        kept = image[:, places], known[:, places]
+        image[:, places] = model.distribution.sample(parameters, draws, torch.tensor([temperature]), *kept)
+    options = {} if mask == "nothing known" else {"known": given[0], "mask": known[0].numpy()}
+    painted = paint(model, index + 1, seed=seed, temperature=temperature, **options).images[index]
     np.testing.assert_array_equal(painted, image[0].numpy())
 
 
-@pytest.mark.parametrize("variant", ["plain", "histogram", "colour"])
+@pytest.mark.parametrize("variant", ["plain", "histogram", "colour", "strokes", "pixels"])
 def test_same_seed_same_images_whatever_fits_into_a_tick(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     first = paint(model, 5, seed=11)
@@ -38,12 +54,14 @@ def test_same_seed_same_images_whatever_fits_into_a_tick(variant: str, monkeypat
     np.testing.assert_array_equal(first.bits_per_dim, again.bits_per_dim)
 
 
-def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(model) -> None:
+@pytest.mark.parametrize("variant", ["plain", "pixels"])
+def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(variant: str) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     counts: list[int] = []
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
     paint(model, 3, seed=0, progress=counts.append)
     assert counts == sorted(set(counts))
-    assert counts[-1] == 60
+    assert counts[-1] == 3 * model.config.bytes
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.get_num_threads() == threads
 

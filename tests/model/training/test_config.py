@@ -24,7 +24,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
     "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
     "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),
-    "precision": ({"precision": "float16"}, "precision must be one of float32, bfloat16, not 'float16'"),
 }
 
 

@@ -5,10 +5,10 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
+from scanline.model.training.muon import Muon
 from scanline.model.training.optimiser import CombinedOptimiser, MovingAverage, clip_gradients, learning_rate, optimiser
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.training_runs import HAS_MUON
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
@@ -18,24 +18,25 @@ def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_laye
     assert type(found) is kind
     assert_trains_everything(found, model)
     decayed = [p for group in found.param_groups if group["weight_decay"] == 0.1 for p in group["params"]]
-    assert {id(p) for p in decayed} == {id(p) for p in model.layers.parameters() if p.dim() == 2}
+    assert {id(p) for p in decayed} == matrices(model)
 
 
-@HAS_MUON
 def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
-    model = small_models.model(small_models.config())
+    model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
     found = optimiser(model, TrainingConfig(1, optimiser="muon"))
     assert isinstance(found, CombinedOptimiser)
-    assert [type(part) for part in found.parts] == [torch.optim.Muon, torch.optim.AdamW]
+    assert [type(part) for part in found.parts] == [Muon, torch.optim.AdamW]
     moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
-    assert moved == {id(p) for p in model.layers.parameters() if p.dim() == 2}
+    assert moved == matrices(model)
     assert_trains_everything(found, model)
+    rates = {id(p): group["scale"] for group in found.param_groups for p in group["params"]}
+    assert [rates[id(model.layers[0].attention_out.weight)], rates[id(model.embedding.row)]] == [1.0, 0.4]
+    assert {rates[id(p)] for p in model.head.parameters()} == {0.2}
 
 
-def test_muon_is_refused_by_an_older_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.optim, "Muon", raising=False)
-    with pytest.raises(ValueError, match=r"the optimiser muon needs torch 2\.9 or newer, and this is torch"):
-        optimiser(small_models.model(small_models.config()), TrainingConfig(1, optimiser="muon"))
+def matrices(model: Transformer) -> set[int]:
+    """Return the ids of the matrices of blocks and layers."""
+    return {id(p) for stack in (model.blocks, model.layers) for p in stack.parameters() if p.dim() == 2}
 
 
 def assert_trains_everything(found: torch.optim.Optimizer | CombinedOptimiser, model: Transformer) -> None:

@@ -14,7 +14,7 @@ from scanline.model.training import TrainingConfig
 from scanline.model.training.curve import Curve
 from scanline.model.training.state import ResumeError, load_state, save_state
 from tests.support import small_models
-from tests.support.training_runs import HAS_MUON, MODEL, RECIPE, StoppedError, curve, run, state
+from tests.support.training_runs import MODEL, RECIPE, StoppedError, curve, run, state
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_stopped_between_checkpoints_and_resumed(whole: Path, tmp_path: Path, st
     assert_same_end(whole, tmp_path)
 
 
-@pytest.mark.parametrize("optimiser", ["radam", pytest.param("muon", marks=HAS_MUON)])
+@pytest.mark.parametrize("optimiser", ["radam", "adamw"])
 def test_other_optimisers_resume_too(tmp_path: Path, optimiser: str) -> None:
     run(tmp_path / "whole", optimiser=optimiser, updates=40, schedule="constant")
     run(tmp_path / "split", optimiser=optimiser, updates=30, schedule="constant")
@@ -105,7 +105,7 @@ def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> 
     [
         ({"seed": 1}, "training.pt is of another recipe: seed is 0 there, 1 here"),
         ({"batch": 9}, "training.pt is of another recipe: batch is 8 there, 9 here"),
-        ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is adamw there, radam here"),
+        ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is muon there, radam here"),
         ({"average": 0.5}, "training.pt is of another recipe: average is 0.9 there, 0.5 here"),
         ({}, "is of another model: components is 3 there, 4 here"),
     ],

@@ -16,8 +16,8 @@ from tests.support.commands import done, refused
 
 ALL = {
     *("benchmark", "schema", "date", "machine", "others_share_of_cpu", "commit", "torch", "python", "configuration"),
-    *("state_bytes_per_image", "checked", "ceilings", "one_image", "bulk", "prefill", "scoring", "over_position"),
-    "left_out",
+    *("step", "state_bytes_per_image", "checked", "ceilings", "one_image", "bulk", "prefill", "scoring"),
+    *("over_position", "left_out"),
 }
 RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
 SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
@@ -44,6 +44,8 @@ def small_measurements() -> Iterator[None]:
         patch.setattr(measure, "SQUARE", {"cpu": 16})
         patch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
         patch.setitem(PRESETS, "tiny", Preset("mnist", small_models.config(), TrainingConfig(updates=1)))
+        pixels = small_models.config(**small_models.VARIANTS["waves of pixels"])
+        patch.setitem(PRESETS, "tiny pixels", Preset("cifar10", pixels, TrainingConfig(updates=1)))
         yield
 
 
@@ -102,6 +104,24 @@ def test_parts_can_be_skipped() -> None:
     assert result["left_out"] == []
     skipped = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", f"{skip},bulk")
     assert "torch matmul:" in skipped
+
+
+def test_a_model_of_pixels_is_measured_by_its_steps_and_the_authors_library_by_bytes() -> None:
+    command = (*SHORT, "--random", "tiny pixels", "--batches", "1,2")
+    result = json.loads(done(*command, "--json"))
+    assert result["step"] == {"bytes": 3, "of_an_image": 20}
+    assert result["prefill"]["bytes_of_each"] == 30
+    assert [look["position"] % 3 for look in result["over_position"]["ours"]["looks"]] == [0] * 8
+    steps = {"ours": 20, "softmax": 20} | ({} if missing_library() else {"authors": 60})
+    for row in result["bulk"]:
+        for program, of_an_image in steps.items():
+            seconds = of_an_image * row[program]["step_ms_median"] / 1e3
+            assert row[program]["images_per_second"] == pytest.approx(row["batch"] / seconds)
+    one = result["bulk"][0]
+    assert result["one_image"]["softmax"] == pytest.approx(1 / one["softmax"]["images_per_second"])
+    shown = done(*command, "--skip", "reading,position")
+    assert "a step paints a pixel, 3 bytes, 20 steps an image" in shown
+    assert ("a byte a step: 60 steps" in shown) == (missing_library() is None)
 
 
 def test_a_baseline_that_is_not_installed_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,30 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "a broken data file": ("evaluate digits --data broken", "t10k-images-idx3-ubyte.gz is truncated"),
     "a model of no data set": ("evaluate grey --data data", "no data set has images of 7 x 5 x 1"),
     "unknown preset": ("train --preset imagenet --data data --out new", "there is no preset 'imagenet'"),
-    "training without data": ("train --preset mnist-small --data empty --out new", "has neither train-images"),
+    "training without data": ("train --preset mnist-small --data empty --out new", "empty holds no files"),
+    "training on nothing": ("train --out new", "give --data: a folder of pictures"),
+    "training on a broken published file": ("train --data broken --out new", "has neither train-images-idx3-ubyte nor"),
+    "pictures of mixed sizes": ("train --data pictures --out new", "a.png is 5x7 and b.png is 3x3; give --size"),
+    "no size": ("train --data pictures --size big --out new", "--size must be a number like 32"),
+    "a model inside its data": ("train --data pictures --size 4 --out pictures/new", "pictures/new is inside pictures"),
+    "a model that is there": ("train --data data --out digits", "digits already holds a model; name another directory"),
+    "two sources of a model": (f"{TRAIN} --from grey", "--preset and --from exclude each other"),
+    "pictures of another size than the preset's": (
+        "train --preset mnist-small --data pictures --size 8 --out new",
+        "the preset mnist-small paints 28x28 grey and the pictures are 8x8 grey",
+    ),
+    "pictures of another size than the model's": (
+        "train --from grey --data data --out new",
+        "grey paints 5x7 grey and the pictures are 28x28 grey",
+    ),
+    "continuing no model": ("train --from white --data data --out new", "there is no model 'white'"),
+    "no minutes": ("train --data data --minutes 0 --out new", "minutes must be above 0, not 0.0"),
+    "a prediction that does not exist": (
+        "train --data data --predicts words --updates 1 --out new",
+        "predicts must be one of logistics, categorical, pixel_logistics, not 'words'",
+    ),
+    "downloading nothing": ("train --data data --fetch --out new", "--fetch needs --preset"),
+    "resuming another network": (f"{TRAIN[:5]} --out new --data data --predicts logistics --resume", "for a new run"),
     "unknown schedule": (f"{TRAIN} --schedule steps", "one of cosine, trapezoid, constant, not 'steps'"),
     "nothing to resume": (f"{TRAIN} --resume", "there is nothing to resume"),
     "serving no model": ("serve --model white", "there is no model 'white'"),
@@ -60,7 +83,7 @@ USAGE = {  # label: a command that the parser refuses, part of the message
 def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
     """Models, data and pictures, right and wrong."""
     folder = tmp_path_factory.mktemp("folder")
-    for name in ("empty", "broken", "data"):
+    for name in ("empty", "broken", "data", "pictures"):
         (folder / name).mkdir()
     (folder / "grey").symlink_to(grey_directory)
     save_model(small_models.model(GREY), folder / "other" / "grey")
@@ -72,6 +95,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     (folder / "file").write_bytes(b"no picture")
     (folder / "grey.png").write_bytes(encode(noise(7, 5)))
     (folder / "small.png").write_bytes(encode(noise(3, 3)))
+    (folder / "pictures" / "a.png").write_bytes(encode(noise(7, 5)))
+    (folder / "pictures" / "b.png").write_bytes(encode(noise(3, 3)))
     (folder / "mask.png").write_bytes(encode(np.tile(np.uint8([0, 255, 0, 0, 0]), (7, 1))))
     return folder
 

@@ -13,7 +13,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
 from tests.support import blobs, small_models
-from tests.support.commands import done, refused
+from tests.support.commands import done, refused, scanline
 
 TINY = Preset(
     "mnist",
@@ -40,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     directory = tmp_path_factory.mktemp("models") / "tiny"
-    done("train", "--preset", "tiny", "--data", data, "--out", directory)
+    done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", directory)
     return directory
 
 
@@ -54,12 +54,12 @@ def test_training_writes_a_model_a_curve_and_a_sheet(trained: Path) -> None:
 
 def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
     options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
-    result = done("train", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
     assert json.loads(result)["update"] == 2
 
 
 def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
-    train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
     done(*train, "--updates", 2)
     done(*train, "--resume")
     assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
@@ -67,23 +67,29 @@ def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, t
 
 def test_a_run_is_neither_overwritten_without_resume_nor_resumed_with_another_recipe(data: Path, trained: Path) -> None:
     before = (trained / "training.pt").read_bytes()
-    said = refused("train", "--preset", "tiny", "--data", data, "--out", trained)
+    said = refused("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", trained)
     assert "already holds a training run; continue it with --resume, or name another directory" in said
     assert (trained / "training.pt").read_bytes() == before
-    said = refused("train", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3)
+    said = refused(
+        "train", "--no-compile", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3
+    )
     assert said == f"{trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here"
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
     """The limit of the process's file size stands for a full disk."""
-    train = ("train", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
     done(*train, "--updates", 2)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        said = refused(*train, "--resume")
+        ran = scanline(*train, "--resume")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert said == f"{tmp_path / 'model.safetensors'}: File too large"
+    assert (ran.status, ran.err) == (
+        2,
+        f"scanline: {tmp_path / 'model.safetensors'}: File too large; the last checkpoint is intact, so make room and"
+        f" continue with: scanline train --resume --out {tmp_path}\n",
+    )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -3,29 +3,36 @@
 import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
 from tests.support.page_visitor import Visit, Visitor
-from tests.support.running_server import Server, serve
+from tests.support.running_server import PATIENCE, Server, serve
 
 IMAGES = 12
 EQUAL = re.compile(rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal")
-WITHOUT_START = small_models.config(**small_models.VARIANTS["authors"])
-LONG = small_models.config(height=100, width=100)  # takes long enough to be stopped
+MODELS = {
+    "without-start": small_models.config(**small_models.VARIANTS["authors"]),
+    "categorical": small_models.config(**small_models.VARIANTS["strokes"]),
+    "grey-pixels": small_models.config(**small_models.VARIANTS["grey pixels"]),
+    "pixels": small_models.config(**small_models.VARIANTS["waves of pixels"]),
+    "long": small_models.config(height=100, width=100),  # takes long enough to be stopped
+}
 LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
 LARGEST = str(2**63 - 1)
 
 
 @pytest.fixture(scope="module")
-def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of a model without a start token, and of LONG."""
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of MODELS."""
     directory = tmp_path_factory.mktemp("device")
-    for name, config in (("without-start", WITHOUT_START), ("long", LONG)):
+    for name, config in MODELS.items():
         save_model(small_models.model(config), directory / name)
-    with serve(directory / "without-start", "--model", str(directory / "long"), "--slots", "16") as server:
+    first, *others = (directory / name for name in MODELS)
+    with serve(first, *(f"--model={other}" for other in others), "--slots", "16") as server:
         yield server
 
 
@@ -40,7 +47,7 @@ def paint(visitor: Visitor, seed: str = LARGEST) -> None:
     visitor.see("#device-count").fill(str(IMAGES))
     visitor.see("#device-seed").fill(seed)
     visitor.see("#device-go").click()
-    done = re.compile(rf"^Seed {seed} · 100 % · [\d,]+ pixels/s in this browser$")
+    done = re.compile(rf"^Seed {seed} · 100 % · [\d,]+ pixels/s in this browser · \d+\.\d+ bits/dim$")
     expect(visitor.see("#device-meter")).to_have_text(done)
     expect(visitor.see("#device-compare")).to_be_visible()
     expect(visitor.see("#device-gallery canvas")).to_have_count(IMAGES)
@@ -55,11 +62,31 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(found[1]), float(found[2])
 
 
-@pytest.mark.parametrize("name", ["server", "colour_server", "two_models"])
+@pytest.mark.parametrize("name", ["server", "colour_server"])
 def test_the_browser_paints_what_the_server_paints(visit: Visit, request: pytest.FixtureRequest, name: str) -> None:
-    """Up to rounding, which can change single bytes: grey, colour, and a model without a start token."""
     server: Server = request.getfixturevalue(name)
-    visitor = wait_for_size(visit(f"{server.url}/#device"))
+    paint_and_compare(visit(f"{server.url}/#device"))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "long"])
+def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str) -> None:
+    """Without a start token; by pixels, grey and colour, whose bytes are one step."""
+    visitor = visit(f"{models.url}/?model={name}#device")
+    expect(visitor.see("#model")).to_have_value(name)
+    paint_and_compare(visitor)
+    answer = httpx.post(
+        f"{models.url}/v1/images/generations",
+        json={"model": name, "n": IMAGES, "seed": int(LARGEST)},
+        timeout=PATIENCE,
+    )
+    expected = sum(image["bits_per_dim"] for image in answer.json()["data"]) / IMAGES
+    shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
+    assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
+
+
+def paint_and_compare(visitor: Visitor) -> None:
+    """Paints and compares: equal up to rounding, which can change single bytes."""
+    wait_for_size(visitor)
     paint(visitor)
     images, percentage = compare(visitor)
     assert images >= IMAGES - 1
@@ -106,8 +133,8 @@ def test_a_download_can_be_stopped(visit: Visit, server: Server) -> None:
     paint(visitor)
 
 
-def test_painting_can_be_stopped(visit: Visit, two_models: Server) -> None:
-    visitor = wait_for_size(visit(f"{two_models.url}/?model=long#device"))
+def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
+    visitor = wait_for_size(visit(f"{models.url}/?model=long#device"))
     visitor.see("#device-count").fill("64")
     visitor.see("#device-go").click()
     expect(visitor.see("#device-meter")).to_contain_text("pixels/s")
@@ -118,8 +145,8 @@ def test_painting_can_be_stopped(visit: Visit, two_models: Server) -> None:
     expect(visitor.see("#device-go")).to_have_text("Paint")
 
 
-def test_another_model_resets_the_tab(visit: Visit, two_models: Server) -> None:
-    visitor = wait_for_size(visit(f"{two_models.url}/#device"))
+def test_another_model_resets_the_tab(visit: Visit, models: Server) -> None:
+    visitor = wait_for_size(visit(f"{models.url}/#device"))
     paint(visitor)
     for model in ("long", "without-start"):
         visitor.see("#model").select_option(model)

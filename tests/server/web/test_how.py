@@ -42,7 +42,7 @@ def test_the_heat_maps_show_the_whole_state(visitor: Visitor, colour: Transforme
     assert s[..., 3].any()
     assert (z[..., 3] > 0).all()
     assert (z[..., 0] > z[..., 2]).all()  # z is positive, which is a warm colour
-    expect(visitor.see("#sizes")).to_contain_text("z: 8. The size is the same after every byte.")
+    expect(visitor.see("#sizes")).to_contain_text("z: 8. The size is the same after every step.")
 
 
 def test_the_slider_shows_earlier_states(visitor: Visitor) -> None:

@@ -1,6 +1,6 @@
 // The model configuration that `scanline export --onnx` stores in the file's metadata, read from the protobuf directly.
 
-import type { Scale } from "./mixture";
+import type { Scale } from "./distributions/logistics";
 
 export interface OnnxConfig {
   height: number;
@@ -10,7 +10,10 @@ export interface OnnxConfig {
   heads: number;
   key_width: number;
   value_width: number;
+  components: number;
   scale: Scale;
+  step: "byte" | "pixel";
+  predicts: "logistics" | "categorical" | "pixel_logistics";
   start_token: boolean;
   first_byte_histogram: number[] | null;
 }

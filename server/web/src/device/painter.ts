@@ -1,8 +1,10 @@
-// Paints images with an exported model: each step runs the model once for the batch and samples one byte per image.
+// Paints images with an exported model: each step runs the model once for the batch and samples the bytes of one step, a
+// byte or a whole pixel, of each image.
 // Knows neither the page nor the worker.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
-import { sample, sampleFirst } from "./mixture";
+import { distributionOf, type Distribution } from "./distributions/distribution";
+import { firstByte, type Draw } from "./distributions/draw";
 import { readConfig, type OnnxConfig } from "./onnx_config";
 import { uniforms } from "./philox";
 
@@ -16,10 +18,14 @@ export interface DeviceJob {
 
 /** An exported model that has been loaded. */
 export class OnnxModel {
+  readonly distribution: Distribution;
+
   private constructor(
     readonly config: OnnxConfig,
     readonly session: InferenceSession,
-  ) {}
+  ) {
+    this.distribution = distributionOf(config);
+  }
 
   static async open(file: Uint8Array): Promise<OnnxModel> {
     const config = readConfig(file);
@@ -30,11 +36,16 @@ export class OnnxModel {
     const { height, width, channels } = this.config;
     return height * width * channels;
   }
+
+  get stepBytes(): number {
+    return this.config.step === "pixel" ? this.config.channels : 1;
+  }
 }
 
 /** The images of one job and their state; `position` bytes of each are painted. */
 export class PaintLoop {
   readonly images: Uint8Array; // [B, N]
+  readonly bits: Float64Array; // [B], of the painted bytes under the model at temperature 1
   position = 0;
   private state: { s: Tensor; z: Tensor }; // s [L, B, H, C, M], z [L, B, H, C]
 
@@ -44,6 +55,7 @@ export class PaintLoop {
   ) {
     const { layers, heads, key_width, value_width } = model.config;
     this.images = new Uint8Array(job.images * model.bytes);
+    this.bits = new Float64Array(job.images);
     const zeros = (...shape: number[]) => new Tensor(new Float32Array(shape.reduce((a, b) => a * b)), shape);
     const sums = [layers, job.images, heads, key_width] as const;
     this.state = { s: zeros(...sums, value_width), z: zeros(...sums) };
@@ -53,18 +65,24 @@ export class PaintLoop {
     return this.position === this.model.bytes;
   }
 
-  /** Paints the next byte of every image. */
+  /** Paints the next step of every image. */
   async step(): Promise<void> {
-    const { first_byte_histogram: histogram } = this.model.config;
+    const { config, distribution, stepBytes } = this.model;
+    const { first_byte_histogram: histogram } = config;
+    const temperature = Math.fround(this.job.temperature);
     if (this.position === 0 && histogram) {
-      this.append((draw) => sampleFirst(histogram, draw, this.job.temperature));
+      this.append(1, ([draw]) => {
+        const byte = firstByte(histogram, draw![0], temperature);
+        return { bytes: [byte], bits: -Math.log2(histogram[byte]!) };
+      });
       return;
     }
     const parameters = await this.parameters();
     const each = parameters.length / this.job.images;
-    this.append((draw, image) => {
+    this.append(stepBytes, (draws, image) => {
       const own = parameters.subarray(image * each, (image + 1) * each);
-      return sample(own, draw, this.job.temperature, this.model.config.scale);
+      const bytes = distribution.sample(own, draws, temperature, []);
+      return { bytes, bits: distribution.bits(own, bytes) };
     });
   }
 
@@ -79,7 +97,7 @@ export class PaintLoop {
     return bytes;
   }
 
-  /** Returns the mixture parameters [B, 3K] of the byte at `position`, and updates the state. */
+  /** Returns the parameters [B, P] of the step at `position`, and updates the state. */
   private async parameters(): Promise<Float32Array> {
     const count = this.job.images;
     const { parameters, next_s, next_z } = await this.model.session.run({
@@ -91,11 +109,15 @@ export class PaintLoop {
     return parameters!.data as Float32Array;
   }
 
-  private append(byteOf: (draw: [number, number], image: number) => number): void {
+  /** Adds `count` bytes to every image, which `paint` samples from their draws. */
+  private append(count: number, paint: (draws: Draw[], image: number) => { bytes: number[]; bits: number }): void {
     for (let image = 0; image < this.job.images; image++) {
-      const draw = uniforms(this.job.seed, this.job.first + image, this.position);
-      this.images[image * this.model.bytes + this.position] = byteOf(draw, image);
+      const { seed, first } = this.job;
+      const draws = Array.from({ length: count }, (_, i) => uniforms(seed, first + image, this.position + i));
+      const { bytes, bits } = paint(draws, image);
+      this.images.set(bytes, image * this.model.bytes + this.position);
+      this.bits[image]! += bits;
     }
-    this.position++;
+    this.position += count;
   }
 }

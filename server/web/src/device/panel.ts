@@ -100,6 +100,7 @@ async function paint(signal: AbortSignal): Promise<void> {
   runner.showStatus("");
   const start = performance.now();
   let painted = 0;
+  const bits = new Float64Array(n); // of each image
   signal.addEventListener("abort", () => opened.stop());
   await opened.paint({ seed: BigInt(seed), first: 0, images: n, temperature }, (part) => {
     const each = part.bytes.length / part.images;
@@ -107,8 +108,11 @@ async function paint(signal: AbortSignal): Promise<void> {
       pictures[part.first + i]!.paint(part.from, part.bytes.subarray(i * each, (i + 1) * each));
     }
     painted += part.bytes.length;
+    bits.set(part.bits, part.first);
     const percent = Math.floor((100 * painted) / (n * bytes));
-    runner.showMeter(`Seed ${seed} · ${percent} % · ${rate(painted, start)} in this browser`);
+    const parts = [`Seed ${seed}`, `${percent} %`, `${rate(painted, start)} in this browser`];
+    if (painted === n * bytes) parts.push(`${(bits.reduce((sum, of) => sum + of) / painted).toFixed(3)} bits/dim`);
+    runner.showMeter(parts.join(" · "));
   });
 }
 

@@ -8,9 +8,16 @@ export type Command =
   | ({ type: "paint" } & DeviceJob)
   | { type: "stop" };
 export type Reply =
-  | { type: "painted"; from: number; bytes: Uint8Array } // of each image those from `from` on, image after image
+  | ({ type: "painted" } & PaintedPart)
   | { type: "ended" }
   | { type: "failed"; message: string };
+
+/** Painted bytes of the images of a job. */
+export interface PaintedPart {
+  from: number;
+  bytes: Uint8Array; // of each image those from position `from` on, image after image
+  bits: Float64Array; // of each image, of all bytes so far, under the model at temperature 1
+}
 
 const POST_EVERY = 30; // milliseconds
 let model: OnnxModel;
@@ -39,7 +46,7 @@ async function paint(job: DeviceJob): Promise<void> {
     const from = loop.position;
     const until = performance.now() + POST_EVERY;
     while (!loop.isDone && performance.now() < until) await loop.step();
-    post({ type: "painted", from, bytes: loop.bytesFrom(from) });
+    post({ type: "painted", from, bytes: loop.bytesFrom(from), bits: loop.bits });
     await receiveMessages();
   }
 }

@@ -1,16 +1,14 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
 import type { DeviceJob } from "./painter";
-import type { Command, Reply } from "./worker";
+import type { Command, PaintedPart, Reply } from "./worker";
 
 const MOST_WORKERS = 4; // each takes about 60 MB
 
-/** Painted bytes: of `images` images from index `first` on, those from position `from` on, image after image. */
-export interface Painted {
+/** Painted bytes of `images` images from index `first` on. */
+export interface Painted extends PaintedPart {
   first: number;
   images: number;
-  from: number;
-  bytes: Uint8Array;
 }
 
 export class WorkerPool {
@@ -36,7 +34,7 @@ export class WorkerPool {
     await Promise.all(
       workers.map((worker, i) => {
         const part = { ...job, first: job.first + start(i), images: start(i + 1) - start(i) };
-        return worker.run({ type: "paint", ...part }, (from, bytes) => onPainted({ ...part, from, bytes }));
+        return worker.run({ type: "paint", ...part }, (painted) => onPainted({ ...part, ...painted }));
       }),
     );
   }
@@ -56,13 +54,13 @@ class PoolWorker {
   private reject = (_: Error) => {};
 
   /** Resolves when the command has ended; throws the worker's error. */
-  run(command: Command, onPainted: (from: number, bytes: Uint8Array) => void = () => {}): Promise<void> {
+  run(command: Command, onPainted: (part: PaintedPart) => void = () => {}): Promise<void> {
     this.worker.postMessage(command);
     return new Promise((resolve, reject) => {
       this.reject = reject;
       this.worker.onerror = () => reject(new Error("This browser cannot run the model."));
       this.worker.onmessage = ({ data: reply }: MessageEvent<Reply>) => {
-        if (reply.type === "painted") onPainted(reply.from, reply.bytes);
+        if (reply.type === "painted") onPainted(reply);
         else if (reply.type === "failed") reject(new Error(reply.message));
         else resolve();
       };

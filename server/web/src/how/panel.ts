@@ -102,5 +102,5 @@ function show(): void {
   matrix.setAttribute("aria-label", `Heat map of s in layer ${layer}, head ${head}`);
   const [done, all] = [position, picture.bytes.length].map((bytes) => bytes.toLocaleString("en"));
   find("moment-shown", HTMLOutputElement).value = `${done} of ${all}`;
-  setText("sizes", `s: ${z.length} × ${width} numbers, z: ${z.length}. The size is the same after every byte.`);
+  setText("sizes", `s: ${z.length} × ${width} numbers, z: ${z.length}. The size is the same after every step.`);
 }

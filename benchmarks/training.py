@@ -1,0 +1,105 @@
+"""The rate of training, as a share of what the machine's float32 matrix products alone reach.
+
+    python -m benchmarks.training [--presets mnist-small cifar10-small] [--precision float32] [--threads 1]
+
+An update costs 6 operations for each weight and position (2 forwards, 4 backwards); positions are steps: bytes of a
+byte model, pixels of a pixel model. The training rate is that count by the median time of whole updates: loss,
+gradients, clipping, optimiser, moving average; attention, norms and likelihood take time and count nothing. The ceiling
+is the rate of the network's own products, forwards, at the same number of rows. They take turns, so that whatever slows
+the machine down slows both. The first call of the compiled loss checks it against the loss as it is written.
+
+A processor with AVX2 alone is simulated by ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+MKL_ENABLE_INSTRUCTIONS=AVX2.
+"""
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from scanline.model.bench.machine import print_json
+from scanline.model.bench.measure import durations, product_shapes, products_seconds
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.loss import CompiledLoss, loss_of
+from scanline.model.training.precision import PRECISIONS, product_dtype
+from scanline.model.training.presets import PRESETS, Preset
+from scanline.model.training.processes import Group
+from scanline.model.training.update import Updater
+
+ROUNDS = 3  # turns of products and updates
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--presets", nargs="+", default=["mnist-small", "cifar10-small"], choices=list(PRESETS))
+    parser.add_argument("--precision", choices=list(PRECISIONS), help="by default what the processor is good at")
+    parser.add_argument("--no-compile", action="store_true", help="run the loss as it is written")
+    parser.add_argument("--batch", type=int, help="images of an update; by default the preset's")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--seconds", type=float, default=9.0, help="measuring time of updates, for each preset")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    dtype = product_dtype(torch.device("cpu"), options.precision)
+
+    table = Table(title=f"training, products in {dtype}, GFLOP/s".replace("torch.", ""), title_style="")
+    for column in ("preset", "ms/update", "positions/s", "training", "float32 products", "bfloat16 products", "ratio"):
+        table.add_column(column, justify="right")
+    results = []
+    for name in options.presets:
+        result = measure(PRESETS[name], dtype, not options.no_compile, options.batch, options.seconds)
+        results.append({"preset": name, **result})
+        rates = [f"{result[key]:.1f}" if result[key] else "-" for key in RATES]
+        seconds, positions = result["seconds_of_update"], result["positions_per_second"]
+        table.add_row(name, f"{1e3 * seconds:.0f}", f"{positions:,.0f}", *rates, f"{result['ratio']:.2f}")
+    Console(width=110).print(table)
+    print_json("training", vars(options), precision=str(dtype).removeprefix("torch."), results=results)
+
+
+RATES = ("training_gflops", "float32_product_gflops", "bfloat16_product_gflops")
+
+
+def measure(preset: Preset, dtype: torch.dtype, compiled: bool, batch: int | None, seconds: float) -> dict[str, Any]:
+    """Return rates in GFLOP/s; ratio is training by float32 products."""
+    config = preset.model
+    recipe = preset.training if batch is None else replace(preset.training, batch=batch)
+    steps = (config.bytes - config.first) // config.step_bytes
+    positions = recipe.batch * steps
+    torch.manual_seed(0)
+    model = Transformer(config)
+    images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8)
+    updater = Updater(model, recipe, Group(), dtype, compiled)
+    updater.update(images, 1000, recipe.learning_rate)  # compiles
+    if isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is loss_of:
+        print("the compiled loss could not be used")
+
+    shapes = product_shapes(config)
+    operations = 2 * positions * sum(inner * outer for inner, outer in shapes)
+    wide = dtype == torch.bfloat16
+    times: list[float] = []
+    products: dict[torch.dtype, list[float]] = {torch.float32: [], torch.bfloat16: []}
+    for _ in range(ROUNDS):
+        for kind in (torch.float32, torch.bfloat16) if wide else (torch.float32,):
+            products[kind].append(products_seconds(shapes, positions, seconds=0.5, dtype=kind))
+        times += durations(lambda: updater.update(images, 1000, recipe.learning_rate), seconds / ROUNDS)
+    median = float(np.median(times))
+    training = 6e-9 * model.parameter_count * positions / median
+    ceiling = 1e-9 * operations / min(products[torch.float32])
+    return {
+        "weights": model.parameter_count,
+        "positions": positions,
+        "seconds_of_update": median,
+        "updates": len(times),
+        "positions_per_second": positions / median,
+        "training_gflops": training,
+        "float32_product_gflops": ceiling,
+        "bfloat16_product_gflops": 1e-9 * operations / min(products[torch.bfloat16]) if wide else None,
+        "ratio": training / ceiling,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The last launch of a step on a GPU whose byte has 256 probabilities: the byte sampled or the known one, its cost, and
+the next position. References: reference.py, and kernels/philox.py.
+
+An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
+device.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from scanline.kernels.categorical.reference import VALUES
+from scanline.kernels.logistics.reference import LN2
+from scanline.kernels.triton.pdl import options, wait
+from scanline.kernels.triton.sampling import check, finish, log_sum_exp, pick, put, slot_uniforms
+
+IMAGES = 4  # of a program, one for each of its warps
+
+
+def sample(
+    parameters: torch.Tensor,  # [B, 256] float32: logits
+    slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    images: torch.Tensor,  # [S, N] uint8, changed in place
+    known: torch.Tensor,  # [S, N] bool
+    bits: torch.Tensor,  # [S] float64, changed in place
+    temperature: torch.Tensor,  # [S] float32
+    seed: torch.Tensor,  # [S] int64
+    index: torch.Tensor,  # [S] int64
+    position: torch.Tensor,  # [S] int64, changed in place
+    chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
+) -> None:
+    """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
+    1 to `bits`, and 1 to `position`, all IN PLACE."""
+    check(parameters, VALUES, slots, images, known)
+    _sample[(triton.cdiv(len(slots), IMAGES),)](
+        parameters, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
+        images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES, **options(chained),
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["batch"])  # one program code for all batches
+def _sample(
+    parameters,
+    slots,
+    images,
+    known,
+    bits,
+    temperature,
+    seed,
+    index,
+    position,
+    batch,
+    length,
+    values: tl.constexpr,
+    ln2: tl.constexpr,
+    block: tl.constexpr,
+    chained: tl.constexpr,
+):
+    # Parameters come from the previous kernel, and images and positions of this byte were read by kernels before it.
+    wait(chained)
+    b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    slot = tl.load(slots + b, mask=b < batch, other=-1)
+    live = slot >= 0
+    place = tl.load(position + slot, mask=live, other=0)
+    value = tl.arange(0, values)[None, :]
+    logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
+
+    # The second uniform of the byte is not used.
+    image_temperature = tl.load(temperature + slot, mask=live, other=1.0)
+    u, _ = slot_uniforms(seed, index, slot, place, live)
+    picked = pick(logits / image_temperature[:, None], u, value < values, values)
+    byte = put(images, known, slot * length + place, picked.to(tl.float32), live)
+
+    # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
+    own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
+    finish(bits, position, slot, place, log_sum_exp(logits) - own, 1, ln2, live)

@@ -1,0 +1,130 @@
+"""The last launch of a pixel's step on a GPU: its bytes sampled channel by channel, or the known ones, their cost, and
+the next position. References: reference.py, and kernels/philox.py.
+
+An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
+device.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from scanline.kernels.logistics.reference import LN2
+from scanline.kernels.pixel_logistics.reference import PixelLogistics
+from scanline.kernels.triton.pdl import options, wait
+from scanline.kernels.triton.sampling import (
+    check,
+    draw_logistic,
+    finish,
+    log_bin,
+    log_sum_exp,
+    pick,
+    put,
+    slot_uniforms,
+)
+
+IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
+
+
+def sample(
+    parameters: torch.Tensor,  # [B, width] float32: logits, means, raw scales, coefficients, as in reference.py
+    base: torch.Tensor,  # [B, C] float32, added to the means of every component
+    slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    images: torch.Tensor,  # [S, N] uint8, changed in place
+    known: torch.Tensor,  # [S, N] bool
+    bits: torch.Tensor,  # [S] float64, changed in place
+    temperature: torch.Tensor,  # [S] float32
+    seed: torch.Tensor,  # [S] int64
+    index: torch.Tensor,  # [S] int64
+    position: torch.Tensor,  # [S] int64, changed in place
+    law: PixelLogistics,
+    chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
+) -> None:
+    """Paints the C bytes of `images` from `position` on of the chosen slots, but for those that are known, adds their
+    cost at temperature 1 to `bits`, and C to `position`, all IN PLACE."""
+    check(parameters, law.width, slots, images, known)
+    if base.shape != (len(slots), law.channels):
+        raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {law.channels} bytes")
+    assert base.is_contiguous()
+    _sample[(triton.cdiv(len(slots), IMAGES),)](
+        parameters, base, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
+        images.shape[1], law.components, law.channels, law.width, triton.next_power_of_2(law.components),
+        triton.next_power_of_2(law.channels), LN2, IMAGES, num_warps=1, **options(chained),
+    )  # fmt: skip
+
+
+@triton.jit
+def _means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+    """Returns the means [b, K] of a channel, not yet moved by the earlier ones; `first` [b, 1] points to the parameters
+    of each image, `base` [b] to its base."""
+    means = tl.load(first + components + k * channels + channel, mask=inside, other=0.0)
+    return means + tl.load(base + channel, mask=live, other=0.0)[:, None]
+
+
+@triton.jit(do_not_specialize=["batch"])  # one program code for all batches
+def _sample(
+    parameters,
+    base,
+    slots,
+    images,
+    known,
+    bits,
+    temperature,
+    seed,
+    index,
+    position,
+    batch,
+    length,
+    components,
+    channels: tl.constexpr,
+    width,
+    block_k: tl.constexpr,
+    block_c: tl.constexpr,
+    ln2: tl.constexpr,
+    block: tl.constexpr,
+    chained: tl.constexpr,
+):
+    # Parameters come from the previous kernel, and images and positions of this pixel were read by kernels before it.
+    wait(chained)
+    b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    slot = tl.load(slots + b, mask=b < batch, other=-1)
+    live = slot >= 0
+    place = tl.load(position + slot, mask=live, other=0)
+    image_temperature = tl.load(temperature + slot, mask=live, other=1.0)[:, None]
+
+    # K is padded to a power of two with logits of minus infinity, which weigh nothing.
+    k = tl.arange(0, block_k)[None, :]
+    c = tl.arange(0, block_c)[None, :]
+    there = k < components
+    inside = live[:, None] & there
+    first, own_base = parameters + b[:, None] * width, base + b * channels
+    logits = tl.where(there, tl.load(first + k, mask=inside, other=0.0), -float("inf"))
+
+    # The log-weight of each component, times what it gave to the earlier bytes: at the image's temperature, from which
+    # later bytes draw theirs, and at 1, for the cost.
+    weights, each = logits / image_temperature, logits
+    seen = tl.zeros((block, block_c), tl.float32)
+    for channel in tl.static_range(channels):
+        raw = tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
+        scales = tl.exp(tl.maximum(raw, -7.0))
+
+        # The mean moves with the errors of the earlier channels. Registers cannot be indexed: a channel of `seen` is
+        # read by a masked sum, as the chosen component is below.
+        means = _means(first, own_base, k, channel, components, channels, inside, live)
+        for earlier in tl.static_range(channel):
+            error = tl.sum(tl.where(c == earlier, seen, 0.0), axis=1)[:, None]
+            error -= _means(first, own_base, k, earlier, components, channels, inside, live)
+            which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
+            means += tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0) * error
+
+        # Draw a component from its weight given the earlier bytes, then a value from its logistic.
+        u, w = slot_uniforms(seed, index, slot, place + channel, live)
+        chosen = k == pick(weights, u, there, components)[:, None]
+        mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
+        spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
+        byte = put(images, known, slot * length + place + channel, draw_logistic(mean, spread, w), live)
+
+        weights += log_bin(byte, means, scales * image_temperature)
+        each += log_bin(byte, means, scales)
+        seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
+    finish(bits, position, slot, place, log_sum_exp(logits) - log_sum_exp(each), channels, ln2, live)

@@ -1,0 +1,110 @@
+"""What the sampling kernels of all distributions share: Philox uniforms, the choice among weights, the bin and the draw
+of a logistic, and how a byte is stored. References: kernels/philox.py, whose random words are the same bit for bit, and
+`reference.py` of each distribution.
+
+Sums run over the components or values of one image only, so a result does not depend on what else is in the batch.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: torch.Tensor, known: torch.Tensor) -> None:
+    """Raises ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
+    if parameters.shape != (len(slots), width) or images.shape != known.shape:
+        raise ValueError(
+            f"parameters {list(parameters.shape)}, slots {len(slots)}, images {list(images.shape)} and known "
+            f"{list(known.shape)} do not fit"
+        )
+    assert parameters.is_contiguous()
+    assert images.is_contiguous()
+    assert known.is_contiguous()
+
+
+@triton.jit
+def uniforms(seed, index, position):
+    """Returns the two uniforms in (0, 1) of a byte, as kernels/philox.py; arguments are int64."""
+    counter = position.to(tl.uint32)
+    low, high = index.to(tl.uint32), (index >> 32).to(tl.uint32)
+    first, second, _, _ = tl.philox(seed, counter, low, high, tl.zeros_like(counter), 10)
+    unit = 1.1920928955078125e-07  # 2^-23
+    return ((first >> 9).to(tl.float32) + 0.5) * unit, ((second >> 9).to(tl.float32) + 0.5) * unit
+
+
+@triton.jit
+def slot_uniforms(seed, index, slot, place, live):
+    """Returns the uniforms of the byte at `place` of each slot."""
+    return uniforms(tl.load(seed + slot, mask=live, other=0), tl.load(index + slot, mask=live, other=0), place)
+
+
+@triton.jit
+def log_sum_exp(x):
+    """Returns log(sum(exp(x))) over the last axis; minus infinity where all of x are."""
+    largest = tl.max(x, axis=1)
+    safe = tl.where(largest == -float("inf"), 0.0, largest)
+    return safe + tl.log(tl.sum(tl.exp(x - safe[:, None]), axis=1))
+
+
+@triton.jit
+def pick(log_weights, uniform, there, count):
+    """Returns which of the first `count` values each uniform chooses, int32; log-weights beyond are minus infinity.
+
+    The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round up to the sum itself,
+    which the clamp turns into the last value.
+    """
+    weights = tl.exp(log_weights - tl.max(log_weights, axis=1)[:, None])
+    cumulative = tl.cumsum(weights, axis=1)
+    drawn = uniform * tl.max(cumulative, axis=1)
+    return tl.minimum(tl.sum(((drawn[:, None] >= cumulative) & there).to(tl.int32), axis=1), count - 1)
+
+
+@triton.jit
+def draw_logistic(mean, scale, uniform):
+    """Returns bytes, as float32: the logistic inverted at the uniform, and rounded."""
+    value = (mean + scale * (tl.log(uniform) - tl.log(1 - uniform)) + 1) * 127.5
+    value = tl.minimum(tl.maximum(value, 0.0), 255.0)
+    return (value + 12582912.0) - 12582912.0  # 1.5 * 2^23: the nearest integer, ties to even
+
+
+@triton.jit
+def _log_sigmoid(x):
+    return tl.minimum(x, 0.0) - tl.log(1.0 + tl.exp(-tl.abs(x)))
+
+
+@triton.jit
+def _one_less_exp(a):
+    """Returns 1 - exp(-a) for a > 0; below 1/4 by six terms of the series, where the difference would cancel."""
+    series = a * (1 - a / 2 * (1 - a / 3 * (1 - a / 4 * (1 - a / 5 * (1 - a / 6)))))
+    return tl.where(a < 0.25, series, 1 - tl.exp(-a))
+
+
+@triton.jit
+def log_bin(byte, means, scales):
+    """Returns the log-probability [b, K] that each logistic gives the bin of a byte [b], float32, by the stable factors
+    of the reference; the first and the last bin drop the factors that the tails make 1."""
+    darkest, brightest = (byte == 0)[:, None], (byte == 255)[:, None]
+    half_bin = 1 / 255
+    centred = (byte / 127.5 - 1)[:, None] - means
+    inner = tl.where(brightest, 0.0, _log_sigmoid((centred + half_bin) / scales))
+    outer = tl.where(darkest, 0.0, _log_sigmoid((half_bin - centred) / scales))
+    between = tl.where(darkest | brightest, 0.0, tl.log(_one_less_exp(2 * half_bin / scales)))
+    return inner + outer + between
+
+
+@triton.jit
+def put(images, known, at, drawn, live):
+    """Stores drawn bytes [b], float32, at offsets `at` of images, and returns them; a known byte stays, and is returned
+    instead. The draw was made for nothing then, which costs less than a branch."""
+    given = tl.load(known + at, mask=live, other=0) != 0
+    byte = tl.where(given, tl.load(images + at, mask=live, other=0).to(tl.float32), drawn)
+    tl.store(images + at, byte.to(tl.uint8), mask=live)
+    return byte
+
+
+@triton.jit
+def finish(bits, position, slot, place, cost, step_bytes, ln2, live):
+    """Adds a step's cost, in nats, to the bits of each slot, and moves its position."""
+    total = tl.load(bits + slot, mask=live, other=0.0) + cost.to(tl.float64) / ln2
+    tl.store(bits + slot, total, mask=live)
+    tl.store(position + slot, place + step_bytes, mask=live)

@@ -1,0 +1,183 @@
+"""A folder of pictures, read recursively: any format that Pillow decodes without running another program.
+
+A file that is not a picture, or is a broken or a hostile one, is refused with a reason, and the others are read. A
+picture is its first frame, turned as its EXIF says, on white where it is transparent, in 8 bits.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from scanline.model import pictures  # noqa: F401 (limits the text that Pillow unpacks from a PNG)
+from scanline.model.config import LARGEST_IMAGE
+from scanline.model.datasets.files import DataError
+
+# Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
+NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
+LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
+EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
+LONGEST_REASON = 120
+COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A file that was not used."""
+
+    file: str  # relative to the folder
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
+
+
+class _RefusedError(ValueError):
+    """The reason why one picture is refused."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a folder in the order of their names."""
+
+    images: np.ndarray  # [n, N] uint8 in raster order, channels innermost
+    height: int
+    width: int
+    channels: int  # 1 where no picture has a colour
+    refused: tuple[Refused, ...]
+
+
+def load(
+    folder: Path,
+    size: tuple[int, int] | None = None,
+    grey: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Pictures:
+    """Read all pictures below `folder`; `progress` gets the files read and their total.
+
+    size: (W, H) to which each picture is cropped, to its centre, and resized; without it, all must have one size.
+    grey: convert to grey. DataError in one sentence where there is no picture, sizes differ or are too large.
+    """
+    accepted: list[str] = []
+    refused: list[Refused] = []
+    files = list(_files(folder, refused))
+    if not files and not refused:
+        raise DataError(f"{folder} holds no files")
+    images = np.empty((0, 0), np.uint8)
+    first: np.ndarray = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
+    for done, path in enumerate(files, start=1):
+        name = _printable(path.relative_to(folder))
+        try:
+            picture = _decode(path, size, grey)
+        except _RefusedError as error:
+            refused.append(Refused(name, str(error)))
+        except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
+            refused.append(Refused(name, _reason(error)))
+        else:
+            if not accepted:
+                first = picture
+                _check_size(folder / name, first)
+                images = np.empty((len(files), first.size), np.uint8)
+            if picture.shape != first.shape:
+                sizes = [f"{each.shape[1]}x{each.shape[0]}" for each in (first, picture)]
+                raise DataError(
+                    f"the pictures in {folder} differ in size: {accepted[0]} is {sizes[0]} and {name} is {sizes[1]};"
+                    f" give --size, for example --size {min(first.shape[:2])}"
+                )
+            images[len(accepted)] = picture.reshape(-1)
+            accepted.append(name)
+        progress(done, len(files))
+    if not accepted:
+        raise DataError(f"{folder} holds no picture that can be read: {refused[0]}")
+    images = images[: len(accepted)]
+    height, width = first.shape[0], first.shape[1]
+    channels = 1 if grey else 3
+    if channels == 3 and _is_grey(images):
+        images, channels = np.ascontiguousarray(images[:, 1::3]), 1
+    return Pictures(images, height, width, channels, tuple(refused))
+
+
+def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
+    """The files below a folder, in the order of their names; none that is hidden, or in a hidden folder.
+
+    Folders that cannot be listed are added to `refused`.
+    """
+
+    def refuse(error: OSError) -> None:
+        refused.append(Refused(_printable(Path(error.filename).relative_to(folder)), _reason(error)))
+
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _printable(path: Path) -> str:
+    """Return a file's name as it can be printed on one line, whatever its bytes are."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(path))
+
+
+def _decode(path: Path, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
+    """Return the picture [H, W] or [H, W, 3] uint8; any exception where it cannot be decoded."""
+    if not path.is_file():  # a pipe would be waited for
+        raise _RefusedError("it is not a regular file")
+    if not path.stat().st_size:
+        raise _RefusedError("it is empty")
+    Image.init()  # registers all formats
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
+        with Image.open(path, formats=[kind for kind in Image.OPEN if kind not in NO_DECODER]) as opened:
+            if opened.width * opened.height > LARGEST_PICTURE:
+                found = f"{opened.width} x {opened.height} pixels"
+                raise _RefusedError(f"it has {found}; pictures of at most {LARGEST_PICTURE:,} pixels are read")
+            if size is not None:
+                opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
+            picture = _in_8_bits(ImageOps.exif_transpose(opened), grey)
+    if size is not None:
+        picture = ImageOps.fit(picture, size, Image.Resampling.LANCZOS)
+    return np.asarray(picture)
+
+
+def _in_8_bits(picture: Image.Image, grey: bool) -> Image.Image:
+    """Return the picture as L or RGB."""
+    picture.load()
+    if picture.mode.startswith("I"):
+        values = np.asarray(picture).astype(np.int64)
+        if values.min() < 0 or values.max() > 0xFFFF:
+            raise _RefusedError("it has grey values of more than 16 bits")
+        picture = Image.fromarray((values >> 8).astype(np.uint8))
+    elif picture.mode not in EXACT_MODES:
+        raise _RefusedError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return picture.convert("RGB").convert("L") if grey else picture.convert("RGB")
+
+
+def _reason(error: Exception) -> str:
+    """Say in words why Pillow could not decode a file."""
+    if isinstance(error, UnidentifiedImageError):
+        return "it is not a picture"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"it announces more pixels than the {LARGEST_PICTURE:,} that are read"
+    if isinstance(error, OSError) and error.strerror:
+        return f"it cannot be read: {error.strerror}"
+    said = " ".join(str(error).split()) or type(error).__name__
+    return f"it is a broken picture: {said[:LONGEST_REASON]}"
+
+
+def _check_size(path: Path, picture: np.ndarray) -> None:
+    if picture.size > LARGEST_IMAGE:
+        found = f"{picture.shape[1]}x{picture.shape[0]} pixels"
+        raise DataError(f"{path} has {found}, too many for a model; give --size, for example --size 64")
+
+
+def _is_grey(images: np.ndarray) -> bool:
+    """Whether no pixel of RGB images [n, N] has a colour, beyond what lossy formats add to grey ones."""
+    pixels = (image.reshape(-1, 3) for image in images)
+    return all((image.max(axis=1) - image.min(axis=1)).max() <= COLOURLESS for image in pixels)

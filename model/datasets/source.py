@@ -1,0 +1,89 @@
+"""What `scanline train --data` accepts: published files, a folder of pictures or a .npy array; found by looking."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from scanline.model import datasets
+from scanline.model.config import LARGEST_IMAGE
+from scanline.model.datasets import array, cifar10, folder, mnist
+from scanline.model.datasets.files import DataError
+from scanline.model.datasets.folder import Refused
+from scanline.model.datasets.split import Images, Subset, split_by_content
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Train and test images [n, N] uint8 of one size, in raster order, channels innermost, and where they are from."""
+
+    train: Images
+    test: Images
+    height: int
+    width: int
+    channels: int
+    published: str | None  # the name of a published set, whose own split it has
+    digest: str  # of the images: another set has another
+    refused: tuple[Refused, ...] = ()
+    duplicates: int = 0  # images that repeat another one and are on neither side
+
+    @property
+    def size(self) -> str:
+        """For people: 28x28 grey."""
+        return f"{self.width}x{self.height} {'grey' if self.channels == 1 else 'RGB'}"
+
+
+def open_data(
+    path: Path,
+    size: tuple[int, int] | None = None,
+    grey: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ImageSet:
+    """Return the images at `path`; DataError with one sentence where there are none that a model can learn.
+
+    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets.
+    """
+    published = published_in(path)
+    if (published or path.is_file()) and (size or grey):
+        raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
+    if published:
+        train, test = (datasets.load(published, path, split) for split in ("train", "test"))
+        digest = sha256(train.tobytes()).hexdigest()
+        return ImageSet(train, test, *datasets.SHAPES[published], published, digest)
+    if path.is_dir():
+        found = folder.load(path, size, grey, progress)
+        images, shape, refused = found.images, (found.height, found.width, found.channels), found.refused
+    elif path.suffix.lower() == ".npy":
+        mapped = array.load(path)
+        images, refused = mapped.reshape(len(mapped), -1), ()
+        shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
+    elif path.exists():
+        raise DataError(f"{path} is neither a folder nor a .npy file")
+    else:
+        raise DataError(f"{path} does not exist")
+    split = split_by_content(images, str(path))
+    sides = (Subset(images, split.train), Subset(images, split.test))
+    return ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates)
+
+
+def published_in(directory: Path) -> str | None:
+    """Return the name of the published set whose files are in a directory; None where it holds something else."""
+    if any((directory / f"{name}{end}").is_file() for name, _ in mnist.FILES.values() for end in ("", ".gz")):
+        return "mnist"
+    if (directory / cifar10.TAR).is_file() or any(
+        list((directory / at).glob("*_batch*.bin*")) for at in cifar10.FOLDERS
+    ):
+        return "cifar10"
+    return None
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Return (W, H) of `32` or `48x32`; DataError for anything else."""
+    width, times, height = text.lower().partition("x")
+    try:
+        found = int(width), int(height if times else width)
+    except ValueError:
+        found = (0, 0)
+    if min(found) < 1 or found[0] * found[1] > LARGEST_IMAGE:
+        raise DataError(f"--size must be a number like 32 or WIDTHxHEIGHT like 48x32, not {text!r}")
+    return found

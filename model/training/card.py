@@ -1,0 +1,111 @@
+"""The card of a trained model, README.md in its directory: data, recipe, processor, time, test bits/dim, samples."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from scanline.model.atomic import write_atomically
+from scanline.model.bench.machine import facts
+from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import weight_bytes
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.curve import Row
+from scanline.model.training.run import Run
+
+CARD = "README.md"
+
+
+def write_card(
+    directory: Path,
+    weights: int,
+    model: ModelConfig,
+    training: TrainingConfig,
+    run: Run,
+    evaluation: dict[str, Any],
+    last: Row,
+    device: str,
+) -> None:
+    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve."""
+    name = directory.resolve().name
+    kind = "grey" if model.channels == 1 else "colour"
+    rows = {
+        "test bits/dim": _tested(evaluation),
+        "data": _data(run, model),
+        "recipe": _recipe(training, run, last.update),
+        "time": _time(last.seconds, device),
+        "weights": f"{weights:,}, float16, {weight_bytes(directory) / 1e6:.1f} MB; state"
+        f" {model.state_bytes_per_image:,} bytes an image",
+        "input": _input(model),
+        "output": model.predicts.replace("_", " "),
+    }
+    if run.start:
+        rows["first weights"] = f"those of `{run.start}`"
+    table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
+    at = shlex.quote(str(directory))
+    heads = f"{model.heads} heads" if model.heads > 1 else "one head"
+    network = f"{model.layers} layers x {heads} x {model.value_width}, width {model.model_width}"
+    text = f"""# {name}
+
+A linear transformer of {network}, feed-forward {model.feed_forward},
+that paints {model.width} x {model.height} {kind} pictures; written by `scanline train`.
+
+| | |
+|---|---|
+{table}
+
+![{training.sample_images} samples, seed {training.seed}, temperature 1](samples.png)
+
+Samples: `scanline sample --model {at} -n {training.sample_images} --seed {training.seed}`; a server:
+`scanline serve --model {at}`.
+
+![Loss](loss.png)
+"""
+    write_atomically(directory / CARD, lambda path: path.write_text(text))
+
+
+def _tested(evaluation: dict[str, Any]) -> str:
+    error = evaluation["standard_error"]
+    spread = "" if error is None else f" +- {error:.4f}"
+    return f"**{evaluation['bits_per_dim']:.4f}{spread}** on {evaluation['images']:,} test images"
+
+
+def _data(run: Run, model: ModelConfig) -> str:
+    shape = f"{model.width} x {model.height} {'grey' if model.channels == 1 else 'RGB'}"
+    if run.published:
+        return f"`{run.data}`: {run.published} as published, {run.train:,} training and {run.test:,} test images"
+    resized = f"cropped and resized to {shape}" if run.size else shape
+    found = f"`{run.data}`: {run.train + run.test:,} pictures, {resized}"
+    split = f"split by the SHA-256 of their bytes into {run.train:,} to train on and {run.test:,} to test on"
+    return f"{found}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
+
+
+def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
+    passes = updates * training.batch / run.train
+    length = (
+        f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{', mirrored' if training.flip else ''})"
+    )
+    falls = "falling with the clock to zero" if training.minutes else f"on a schedule that is {training.schedule}"
+    if training.schedule == "trapezoid" and training.decay == 1:
+        falls = "falling linearly to zero"
+    optimiser = {"muon": "Muon for the matrices of the layers, AdamW for the rest", "adamw": "AdamW", "radam": "RAdam"}
+    return (
+        f"{f'preset {run.preset}, ' if run.preset else ''}{length}; {optimiser[training.optimiser]}, rate"
+        f" {training.learning_rate:g} {falls}; seed {training.seed}"
+    )
+
+
+def _time(seconds: float, device: str) -> str:
+    found = facts()
+    machine = found["machine"]
+    where = (
+        machine["gpu"] if device == "cuda" else f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    )
+    return f"{seconds / 60:.1f} minutes on {where}; {found['date'][:10]}"
+
+
+def _input(model: ModelConfig) -> str:
+    if model.reads == "byte":
+        return "previous byte, row, column and channel; a step is a byte"
+    waves = f", {model.waves} waves of the nearest" if model.waves else ""
+    window = f"{model.window_rows} rows above, {model.window_columns} columns to either side"
+    return f"window of painted pixels ({window}{waves}), {model.blocks} residual blocks; a step is a pixel"

@@ -1,0 +1,78 @@
+"""What a run trains: the model and the recipe of a preset, of a model that it continues, of its own earlier part, or
+sized to the pictures."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scanline.model import zoo
+from scanline.model.config import ModelConfig
+from scanline.model.datasets.source import ImageSet
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import load_config
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.presets import PRESETS
+from scanline.model.training.sizing import UNBOUNDED, network, recipe
+from scanline.model.training.state import load_state, saved_configs
+
+DEFAULT_MINUTES = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model, its recipe and its first weights; None are random."""
+
+    model: ModelConfig
+    training: TrainingConfig
+    start: dict[str, torch.Tensor] | None = None
+
+
+def plan(
+    images: ImageSet,
+    changes: dict[str, Any],
+    *,
+    preset: str | None = None,
+    start: str | None = None,
+    predicts: str | None = None,
+    resumed: Path | None = None,
+) -> Plan:
+    """Return what to train on the images.
+
+    changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
+    continue from. resumed: the directory of a run to resume, whose model and recipe are used where no preset is
+    named. ValueError in one sentence for a model that does not exist or is of another size than the images, or a
+    run that cannot be resumed so.
+    """
+    updates, minutes = changes.get("updates"), changes.get("minutes")
+    weights = None
+    if preset is not None:
+        model, training = PRESETS[preset].model, PRESETS[preset].training
+        if minutes is not None and updates is None:
+            changes = changes | {"updates": UNBOUNDED}
+        _check_size(f"the preset {preset}", model, images)
+    elif resumed is not None:
+        model, training = saved_configs(resumed)
+    else:
+        if updates is None and minutes is None:
+            minutes = DEFAULT_MINUTES
+        training = recipe(images, updates, minutes, continued=start is not None)
+        if start is not None:
+            directory = zoo.find(start)
+            model = load_config(directory)
+            _check_size(start, model, images)
+            weights = load_model(directory).state_dict()
+        else:
+            model = network(images, dataclasses.replace(training, **changes), predicts)
+    training = dataclasses.replace(training, **changes)
+    if resumed is not None:
+        load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
+    return Plan(model, training, weights)
+
+
+def _check_size(what: str, model: ModelConfig, images: ImageSet) -> None:
+    if (model.height, model.width, model.channels) != (images.height, images.width, images.channels):
+        kind = "grey" if model.channels == 1 else "RGB"
+        raise ValueError(f"{what} paints {model.size} {kind} and the pictures are {images.size}")

@@ -1,0 +1,146 @@
+"""Training in several processes of one machine: each computes the gradients of its share of every batch, and all move
+the same weights by their average (torch.distributed, gloo).
+
+The caller's process has rank 0: it alone reads the clock, tests, reports and writes. The others follow it until it
+ends them; where one ends by itself, the next average fails in all others.
+"""
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from multiprocessing import connection, get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+PATIENCE = timedelta(days=7)  # of an average: the others wait while rank 0 tests and paints
+SECONDS_TO_END = 5
+
+
+class WorkerError(RuntimeError):
+    """Another process of the run has ended; the message is one sentence for the user."""
+
+
+class Group:
+    """One process among those of a run; by default the only one."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
+
+    def share(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return this process's images of a batch [B, N], where `size` divides B."""
+        return batch[self.rank :: self.size]
+
+    def average(self, model: nn.Module, loss: torch.Tensor, rate: float) -> tuple[torch.Tensor, float]:
+        """Average gradients over processes, in place, and return the average loss and the rate of rank 0."""
+        if self.size == 1:
+            return loss, rate
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        of_first = torch.tensor([rate * self.size if self.rank == 0 else 0.0])
+        flat = torch.cat((*(gradient.flatten() for gradient in gradients), loss.view(1), of_first))
+        try:
+            dist.all_reduce(flat)
+        except RuntimeError as error:  # gloo's: the connection is closed
+            raise WorkerError("a training process has ended") from error
+        parts = (flat / self.size).split([*(gradient.numel() for gradient in gradients), 1, 1])
+        for gradient, averaged in zip(gradients, parts, strict=False):
+            gradient.copy_(averaged.view_as(gradient))
+        return parts[-2].view(()), parts[-1].item()
+
+
+@contextmanager
+def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterator[Group]:
+    """Start processes of ranks 1 to size - 1, which run follow(group, *arguments), and give the group of rank 0.
+
+    Threads are divided among them. All are ended with the block. WorkerError where one of them ends before.
+    """
+    if size == 1:
+        yield Group()
+        return
+    threads = torch.get_num_threads()
+    of_each = max(1, threads // size)
+    spawn = get_context("spawn")
+    with TemporaryDirectory(prefix="scanline-") as folder:
+        started: list[tuple[BaseProcess, connection.Connection]] = []
+        try:
+            for rank in range(1, size):
+                ours, theirs = spawn.Pipe(duplex=False)
+                worker = spawn.Process(
+                    target=_run_worker,
+                    args=(theirs, rank, size, folder, of_each, follow, arguments),
+                    daemon=True,
+                )
+                worker.start()
+                theirs.close()
+                started.append((worker, ours))
+            # gloo itself would wait for one that never comes
+            if not all(_is_ready(worker, ready) for worker, ready in started):
+                raise WorkerError("a training process could not start")
+            torch.set_num_threads(of_each)
+            _join(0, size, folder)
+            yield Group(0, size)
+        except (WorkerError, BrokenPipeError) as error:
+            raise WorkerError(_sentence([worker for worker, _ in started])) from error
+        finally:
+            for ended, _ in started:
+                ended.kill()  # it has nothing to write
+                ended.join()
+            torch.set_num_threads(threads)
+            if dist.is_initialized():
+                dist.destroy_process_group()
+
+
+def _run_worker(
+    ready: connection.Connection,
+    rank: int,
+    size: int,
+    folder: str,
+    threads: int,
+    follow: Callable[..., None],
+    arguments: tuple[Any, ...],
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; rank 0 ends the rest
+    torch.set_num_threads(threads)
+    ready.send(True)
+    _join(rank, size, folder)
+    try:
+        follow(Group(rank, size), *arguments)
+    except WorkerError:
+        os._exit(0)  # another process says why
+
+
+def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
+    """Wait until the worker has sent its word, and return False where it ends without."""
+    connection.wait([ready, worker.sentinel])
+    try:
+        return ready.poll() and ready.recv()
+    except EOFError:
+        return False
+
+
+def _join(rank: int, size: int, folder: str) -> None:
+    """Meet the other processes, over the loopback device: the name of a machine need not have an address."""
+    loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+    if loopback:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+    meeting = (Path(folder) / "meeting").as_uri()
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=PATIENCE)
+
+
+def _sentence(workers: list[BaseProcess]) -> str:
+    """Say which worker ended, and how."""
+    for rank, worker in enumerate(workers, start=1):
+        worker.join(SECONDS_TO_END if worker is workers[0] else 0)
+        code = worker.exitcode
+        if code:
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            return f"training process {rank + 1} of {len(workers) + 1} {how}; the last checkpoint is unharmed"
+    return "a training process has ended; the last checkpoint is unharmed"

@@ -1,0 +1,51 @@
+"""One update of the weights: loss, gradients, averaged over processes and clipped, optimiser, moving average."""
+
+from typing import Any
+
+import torch
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.loss import CompiledLoss, loss_of
+from scanline.model.training.optimiser import MovingAverage, clip_gradients, optimiser
+from scanline.model.training.processes import Group
+
+
+class Updater:
+    """A model and all that moves it. dtype: of products. compiled: by torch.compile where it can."""
+
+    def __init__(
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+    ) -> None:
+        self.model, self.config, self.group, self.dtype = model, config, group, dtype
+        self.average = MovingAverage(model, config.average)
+        self.optimiser = optimiser(model, config, dtype)
+        self.loss = CompiledLoss() if compiled else loss_of
+
+    def update(self, batch: torch.Tensor, number: int, rate: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Move the weights by one update of this number (from 0) at this rate, in place.
+
+        batch [B, N] uint8: the update's images; each process takes its share. Returns the loss in bits over all of
+        them and the norm of its gradient. WorkerError where another process has ended.
+        """
+        loss = self.loss(self.model, self.group.share(batch), self.dtype)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        loss, rate = self.group.average(self.model, loss.detach(), rate)
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = parameters["scale"] * rate
+        norm = clip_gradients(self.model, self.config.clip)
+        self.optimiser.step()
+        self.average.move(self.model, number)
+        return loss, norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` continues from."""
+        parts = {"model": self.model, "average": self.average.model, "optimiser": self.optimiser}
+        return {name: part.state_dict() for name, part in parts.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state, which may have further entries."""
+        self.model.load_state_dict(state["model"])
+        self.average.model.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])

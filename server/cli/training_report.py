@@ -1,0 +1,113 @@
+"""What `scanline train` prints: the pictures found, the network, progress, the end; and its answer to signals."""
+
+import json
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from scanline.server.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from scanline.model.config import ModelConfig
+    from scanline.model.datasets.source import ImageSet
+    from scanline.model.training import TrainingConfig
+    from scanline.model.training.curve import Row
+
+NAMED = 20  # refused files; a folder may hold thousands
+RUNNING_MEAN = 5  # rows of the curve
+LINE_SECONDS = 30.0  # between two lines where there is no terminal
+
+
+def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
+    """Print how many pictures there are on each side, and the refused files, each with its reason."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    counts = f"{len(images.train):,} pictures of {images.size} to train on, {len(images.test):,} to test on"
+    left_out = f"; {images.duplicates:,} duplicates left out" if images.duplicates else ""
+    print(f"{data}: {counts}{left_out}", file=stream)
+    if images.refused:
+        plural = "file was" if len(images.refused) == 1 else "files were"
+        print(f"{len(images.refused):,} {plural} refused:", file=stream)
+        for refused in images.refused[:NAMED]:
+            print(f"  {refused}", file=stream)
+        if len(images.refused) > NAMED:
+            print(f"  and {len(images.refused) - NAMED:,} more", file=stream)
+
+
+def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig") -> None:
+    """Print what is trained, and for how long."""
+    length = f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
+    print(
+        f"network: {model.layers} layers of width {model.model_width}, {weights:,} weights, predicts"
+        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update"
+    )
+
+
+@contextmanager
+def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Iterator[Callable[["Row"], None]]:
+    """Yield what reports a row: on a bar where stderr is a terminal, else as a line from time to time."""
+    total = config.updates if config.minutes is None else 60 * config.minutes
+    rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
+    printed, tested = 0.0, ""
+    with progress_bar(counts=False) as bar:
+        task = bar.add_task(f"training {name}", total=total, note="")
+
+        def report(row: "Row") -> None:
+            nonlocal printed, tested
+            if as_json:
+                print(json.dumps(asdict(row)), flush=True)
+            rows.append(row)
+            if row.test_bits_per_dim is not None:
+                tested = f", test {row.test_bits_per_dim:.3f}"
+            mean = sum(each.bits_per_dim for each in rows) / len(rows)
+            since = rows[0] if len(rows) > 1 else None
+            updates, seconds = (row.update, row.seconds) if since is None else _passed(since, row)
+            done = row.update if config.minutes is None else min(row.seconds, total)
+            left = (total - done) * (seconds / max(updates, 1)) if config.minutes is None else total - done
+            note = (
+                f"{mean:.3f} bits/dim{tested}, {updates * config.batch / max(seconds, 1e-9):.3g} images/s,"
+                f" {_duration(left)} left"
+            )
+            bar.update(task, completed=done, note=note)
+            due = row.test_bits_per_dim is not None or row.seconds - printed >= LINE_SECONDS
+            if bar.disable and not as_json and due:
+                print(f"update {row.update:,}: {note}", flush=True)
+                printed = row.seconds
+
+        yield report
+
+
+def _passed(since: "Row", row: "Row") -> tuple[int, float]:
+    return row.update - since.update, row.seconds - since.seconds
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def interrupts() -> Iterator[list[int]]:
+    """Yield a list that gets the number of a SIGINT or SIGTERM; a second one has its usual effect."""
+    received: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        print("interrupted; saving a checkpoint after this update", file=sys.stderr, flush=True)
+
+    for number in before:
+        signal.signal(number, receive)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,31 @@
+// What a model predicts: the distribution of the bytes of a step, one of those in kernels/.
+
+import type { OnnxConfig } from "../onnx_config";
+import { logSum, pick, type Draw } from "./draw";
+import { logistics } from "./logistics";
+import { pixelLogistics } from "./pixel_logistics";
+
+export interface Distribution {
+  /** Samples the bytes of a step from its parameters, with the draws of each byte; a byte that is known keeps its value.
+   * The temperature, a float32 number above 0, divides logits and multiplies scales. */
+  sample(
+    parameters: Float32Array,
+    draws: readonly Draw[],
+    temperature: number,
+    known: readonly (number | undefined)[],
+  ): number[];
+  /** What the bytes of a step cost in bits, at temperature 1. */
+  bits(parameters: Float32Array, bytes: readonly number[]): number;
+}
+
+export function distributionOf(config: Pick<OnnxConfig, "predicts" | "components" | "channels" | "scale">): Distribution {
+  if (config.predicts === "categorical") return categorical;
+  if (config.predicts === "pixel_logistics") return pixelLogistics(config.components, config.channels);
+  return logistics(config.scale);
+}
+
+/** One byte from 256 logits (kernels/categorical/reference.py): the first uniform picks it. */
+const categorical: Distribution = {
+  sample: (logits, [draw], temperature, [known]) => [known ?? pick(logits, draw![0], temperature)],
+  bits: (logits, [byte]) => (logSum(logits) - logits[byte!]!) / Math.LN2,
+};

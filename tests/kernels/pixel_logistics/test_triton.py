@@ -1,0 +1,76 @@
+"""Sampling the bytes of a pixel in Triton: the bytes and costs of the reference, from posteriors given known bytes."""
+
+import pytest
+import torch
+
+from tests.support.gpu import DEVICE, there  # isort: skip
+
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.kernels.pixel_logistics.triton import sample
+from tests.support.close import assert_close
+from tests.support.slot_arrays import BATCH, copy, painted, pool, some_slots, untouched
+
+PIXELS = 4
+LAWS = pytest.mark.parametrize("law", [PixelLogistics(5, 3), PixelLogistics(1, 3), PixelLogistics(3, 1)], ids=str)
+
+
+def case(law: PixelLogistics, offset: float = -2.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parameters [BATCH, width], scales around e^offset, and base [BATCH, C]."""
+    parameters, scales = torch.randn(BATCH, law.width), law.components * (1 + law.channels)
+    parameters[:, scales : scales + law.components * law.channels] += offset
+    return there(parameters, torch.randn(BATCH, law.channels) / 2)
+
+
+def with_base(law: PixelLogistics, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
+    """The parameters as the reference takes them."""
+    moved, (k, c) = parameters.double(), (law.components, law.channels)
+    moved[:, k : k + k * c] += base.repeat(1, k)
+    return moved
+
+
+@pytest.mark.parametrize("offset", [-5.0, -2.0, 2.0])
+@LAWS
+def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(law: PixelLogistics, offset: float) -> None:
+    (parameters, base), slots, before = case(law, offset), some_slots(), pool(PIXELS * law.channels, law.channels)
+    after = copy(before)
+    sample(parameters, base, slots, **after, law=law)
+    slot = slots[slots >= 0]
+    images, cost = painted(law, with_base(law, parameters, base), slots, before, law.channels)
+    assert torch.equal(images, after["images"])
+    assert_close("bits", cost, (after["bits"] - before["bits"])[slot])
+    assert torch.equal(after["position"][slot], before["position"][slot] + law.channels)
+    assert untouched(slots, before, after)
+
+
+def test_a_known_byte_decides_the_component_of_the_next() -> None:
+    law, before = PixelLogistics(2, 3), pool(3, 3)
+    # two components alike but for their means: black, or white; the first byte says which of them it is
+    parameters = torch.zeros(BATCH, law.width)
+    parameters[:, 2:8], parameters[:, 8:14] = torch.tensor([-1.0] * 3 + [1.0] * 3), -5.0
+    before["images"][:, 0] = torch.arange(len(before["images"]), device=DEVICE) % 2 * 255
+    before["known"][:] = torch.tensor([True, False, False])
+    slots = some_slots()
+    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, **before, law=law)
+    painted_bytes = before["images"][slots[slots >= 0]].int()
+    assert painted_bytes[:, 0].unique().tolist() == [0, 255]
+    assert (painted_bytes - painted_bytes[:, :1]).abs().max() < 16
+
+
+@LAWS
+def test_an_image_alone_has_the_same_bits(law: PixelLogistics) -> None:
+    (parameters, base), slots, before = case(law), some_slots(), pool(PIXELS * law.channels, law.channels)
+    together, alone = copy(before), copy(before)
+    sample(parameters, base, slots, **together, law=law)
+    for i in (0, 5, BATCH - 1):
+        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], **alone, law=law)
+        slot = slots[i]
+        assert all(torch.equal(together[name][slot], alone[name][slot]) for name in before)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    law = PixelLogistics(5, 3)
+    parameters, base = case(law)
+    with pytest.raises(ValueError, match="do not fit"):
+        sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), law=law)
+    with pytest.raises(ValueError, match=r"base \[22, 2\] does not fit 22 pixels of 3 bytes"):
+        sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), law=law)

@@ -1,0 +1,109 @@
+"""What --data accepts, found by looking: published files, a folder of pictures, a .npy array."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scanline.model.datasets import DataError
+from scanline.model.datasets.source import open_data, parse_size
+from tests.support import blobs
+from tests.support.pictures import encode, noise
+
+
+def test_published_files_keep_their_split(tmp_path: Path) -> None:
+    blobs.write(tmp_path)
+    found = open_data(tmp_path)
+    assert (found.published, found.size) == ("mnist", "28x28 grey")
+    assert (found.train == blobs.images(64, 0).reshape(64, -1)).all()
+    assert (found.test == blobs.images(16, 1).reshape(16, -1)).all()
+    (tmp_path / "train-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(DataError, match="has neither train-images-idx3-ubyte nor"):
+        open_data(tmp_path)
+
+
+def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
+    for i in range(40):
+        (tmp_path / f"{i}.png").write_bytes(encode(noise(3, 4, seed=i % 30)))
+    (tmp_path / "broken.png").write_bytes(b"?")
+    found = open_data(tmp_path)
+    assert (found.height, found.width, found.channels, found.published) == (3, 4, 1, None)
+    assert (len(found.train) + len(found.test), found.duplicates, len(found.refused)) == (30, 10, 1)
+    assert min(len(found.train), len(found.test)) >= 1
+
+
+@pytest.mark.parametrize(("shape", "size"), [((30, 3, 4), "4x3 grey"), ((30, 3, 4, 3), "4x3 RGB")])
+def test_an_array_is_mapped_and_not_read(tmp_path: Path, shape: tuple[int, ...], size: str) -> None:
+    images = noise(*shape)
+    np.save(tmp_path / "a.npy", images)
+    found = open_data(tmp_path / "a.npy")
+    assert found.size == size
+    assert not isinstance(found.train, np.ndarray)
+    assert isinstance(found.train.images, np.memmap)
+    both = {row.tobytes() for side in (found.train, found.test) for row in side[:]}
+    assert both == {image.tobytes() for image in images}
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "floats": (np.zeros((4, 3, 3)), "must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [4, 3, 3]"),
+    "two channels": (np.zeros((4, 3, 3, 2), np.uint8), "not uint8 [4, 3, 3, 2]"),
+    "one image": (np.zeros((3, 3), np.uint8), "not uint8 [3, 3]"),
+    "no images": (np.zeros((0, 3, 3), np.uint8), "holds no images: its shape is [0, 3, 3]"),
+    "one that repeats": (np.zeros((4, 3, 3), np.uint8), "holds one distinct picture"),
+    "objects": (np.array([{}, None], object), "is truncated or not a .npy file of bytes"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_an_array_of_anything_else_is_refused(tmp_path: Path, case: str) -> None:
+    array, sentence = WRONG[case]
+    np.save(tmp_path / "a.npy", array, allow_pickle=True)
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        open_data(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:9], lambda data: b"PK" + data[2:]])
+def test_a_damaged_array_is_refused(tmp_path: Path, damage: Any) -> None:
+    np.save(tmp_path / "a.npy", noise(5, 3, 3))
+    (tmp_path / "a.npy").write_bytes(damage((tmp_path / "a.npy").read_bytes()))
+    with pytest.raises(DataError, match=re.escape("a.npy is truncated or not a .npy file of bytes")):
+        open_data(tmp_path / "a.npy")
+
+
+def test_a_header_that_announces_more_than_memory_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", noise(5, 3, 3))
+    data = (tmp_path / "a.npy").read_bytes()
+    long = data.replace(b"(5, 3, 3), }" + b" " * 20, b"(5, 3, 99999999999999999999), }"[:32].ljust(32))
+    assert len(long) == len(data)
+    assert long != data
+    (tmp_path / "a.npy").write_bytes(long)
+    with pytest.raises(DataError, match=re.escape("a.npy is truncated or not a .npy file of bytes")):
+        open_data(tmp_path / "a.npy")
+
+
+def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
+    blobs.write(tmp_path)
+    np.save(tmp_path / "a.npy", noise(5, 3, 3))
+    for path, options in ((tmp_path, {"size": (8, 8)}), (tmp_path / "a.npy", {"grey": True})):
+        with pytest.raises(
+            DataError, match=re.escape(f"--size and --grey are for a folder of pictures, not for {path}")
+        ):
+            open_data(path, **options)  # type: ignore[arg-type]
+
+
+def test_other_paths_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"PK")
+    with pytest.raises(DataError, match=re.escape("a.zip is neither a folder nor a .npy file")):
+        open_data(tmp_path / "a.zip")
+    with pytest.raises(DataError, match="nowhere does not exist"):
+        open_data(tmp_path / "nowhere")
+
+
+def test_sizes() -> None:
+    assert parse_size("32") == (32, 32)
+    assert parse_size("48x32") == parse_size("48X32") == (48, 32)
+    for wrong in ("", "0", "-3", "4x", "x4", "3x0", "a", "4.5", "99999x99999"):
+        with pytest.raises(DataError, match=re.escape(f"like 48x32, not {wrong!r}")):
+            parse_size(wrong)

@@ -1,0 +1,56 @@
+"""Slots as the sampling kernels see them, and what a distribution's reference paints in them."""
+
+import torch
+
+from scanline.kernels import philox
+from scanline.model.network.distribution import Distribution
+from tests.support.gpu import there
+
+POOL, BATCH = 40, 22
+Pool = dict[str, torch.Tensor]
+
+
+def pool(length: int, step_bytes: int = 1) -> Pool:
+    """Images of `length` bytes, each at any step, of every kind, a third of their bytes known."""
+    values = {
+        "images": torch.randint(0, 256, (POOL, length), dtype=torch.uint8),
+        "known": torch.rand(POOL, length) < 0.3,
+        "bits": torch.rand(POOL, dtype=torch.float64) * 1000,
+        "temperature": torch.rand(POOL) + 0.5,
+        "seed": torch.randint(0, 2**62, (POOL,)),
+        "index": torch.randint(0, 2**40, (POOL,)),
+        "position": torch.randint(0, length // step_bytes, (POOL,)) * step_bytes,
+    }
+    return dict(zip(values, there(*values.values()), strict=True))
+
+
+def some_slots() -> torch.Tensor:
+    """The slots [BATCH] of a batch, two of them none."""
+    slots = torch.randperm(POOL)[:BATCH]
+    slots[[3, 7]] = -1
+    return there(slots)[0]
+
+
+def copy(pool: Pool) -> Pool:
+    return {name: tensor.clone() for name, tensor in pool.items()}
+
+
+def painted(
+    law: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, step_bytes: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the images [POOL, N] after a step by the reference in float64, and the cost [n] in bits of the chosen."""
+    slot, own = slots[slots >= 0], parameters[slots >= 0].double()
+    places = before["position"][slot, None] + torch.arange(step_bytes, device=slots.device)
+    draws = philox.uniforms(before["seed"][slot, None], before["index"][slot, None], places)
+    values, known = before["images"][slot].gather(1, places), before["known"][slot].gather(1, places)
+    bytes_ = law.sample(own, draws, before["temperature"][slot], values, known)
+    after = before["images"].clone()
+    after[slot] = after[slot].scatter(1, places, bytes_)
+    return after, -law.log_prob(own, bytes_).double().sum(dim=1) / torch.log(torch.tensor(2.0, dtype=torch.float64))
+
+
+def untouched(slots: torch.Tensor, before: Pool, after: Pool) -> bool:
+    """Whether all that belongs to slots that were not chosen is as it was."""
+    idle = torch.ones(POOL, dtype=torch.bool, device=slots.device)
+    idle[slots[slots >= 0]] = False
+    return all(torch.equal(before[name][idle], after[name][idle]) for name in before)
