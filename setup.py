@@ -23,7 +23,7 @@ ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
 LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-g0"]
-FLAGS += ["-Wno-maybe-uninitialized"]  # of gcc 12's own intrinsics
+FLAGS += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]  # of gcc 12's own intrinsics
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
 ISAS = {  # by processor, as `cc -dumpmachine` names it; any other has the portable code alone

@@ -28,42 +28,54 @@ static inline float sum_exponentials(const float* numbers, int64_t n, float top)
     });
 }
 
-// ln of the sum of e^x over n numbers.
-static inline double log_sum_exponentials(const float* numbers, int64_t n) {
-    const float top = largest_of(numbers, n);
-    return double(top) + logarithm(sum_exponentials(numbers, n, top));
+constexpr int64_t BLOCK = 16;  // weights are added in blocks, each by a chain of its own, and then the blocks in order
+
+static inline float block_sum(const float* weights, int64_t n, int64_t begin) {
+    float sum = 0;
+    for (int64_t i = begin; i < std::min(begin + BLOCK, n); i++) sum += weights[i];
+    return sum;
 }
 
-// An index below n, drawn by `uniform` with probabilities proportional to e^(logit / temperature); `weights` [n] is
-// scratch memory. Weights are added in blocks of 16, each by a chain of its own, and then the blocks in order.
-static inline int64_t pick(const float* logits, int64_t n, float uniform, float temperature, float* weights) {
-    constexpr int64_t BLOCK = 16;
+// Weights [n] proportional to probabilities: e^(logit - top).
+struct Weighed {
+    float top, total;
+
+    // ln of the sum of e^logit
+    double log_sum() const { return double(top) + logarithm(total); }
+};
+
+static inline Weighed weigh(const float* logits, int64_t n, float temperature, float* weights) {
     const float top = largest_of(logits, n);
     for (int64_t i = 0; i < n; i += W)
         store_partial(weights + i, exponential((load_partial(logits + i, n - i) - top) / temperature), n - i);
+    float total = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) total += block_sum(weights, n, i);
+    return {top, total};
+}
 
-    const auto block_sum = [&](int64_t begin) {
-        float sum = 0;
-        for (int64_t i = begin; i < std::min(begin + BLOCK, n); i++) sum += weights[i];
-        return sum;
-    };
-    float total = 0, before = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) total += block_sum(i);
+// The index below n that `uniform` draws.
+static inline int64_t choose(const float* weights, int64_t n, float uniform, float total) {
     const float target = uniform * total;
+    float before = 0;
     int64_t begin = 0;
     for (; begin + BLOCK < n; begin += BLOCK) {
-        const float after = before + block_sum(begin);
+        const float after = before + block_sum(weights, n, begin);
         if (target < after) break;
         before = after;
     }
     // rounding may leave the target beyond the block's last sum: then it is the last index
     const int64_t last = std::min(begin + BLOCK, n) - 1;
-    int64_t picked = begin;
-    for (float sum = before; picked < last; picked++) {
-        sum += weights[picked];
+    int64_t chosen = begin;
+    for (float sum = before; chosen < last; chosen++) {
+        sum += weights[chosen];
         if (target < sum) break;
     }
-    return picked;
+    return chosen;
+}
+
+// An index drawn with probabilities proportional to e^(logit / temperature); `weights` [n] is scratch memory.
+static inline int64_t pick(const float* logits, int64_t n, float uniform, float temperature, float* weights) {
+    return choose(weights, n, uniform, weigh(logits, n, temperature, weights).total);
 }
 
 // One byte from 256 logits: the first uniform picks it.
@@ -72,8 +84,8 @@ static inline uint8_t sample_categorical(const float* logits, Uniforms u, float 
 }
 
 // Bits that the byte `value` costs at temperature 1.
-static inline double categorical_bits(const float* logits, uint8_t value) {
-    return (log_sum_exponentials(logits, VALUES) - double(logits[value])) * BITS_OF_E;
+static inline double categorical_bits(const float* logits, uint8_t value, float* scratch) {
+    return (weigh(logits, VALUES, 1.0f, scratch).log_sum() - double(logits[value])) * BITS_OF_E;
 }
 
 }  // namespace ISA

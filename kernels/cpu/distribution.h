@@ -22,7 +22,7 @@ static inline int64_t distribution_scratch(const Shape& shape) {
 static inline void write_bits(const Shape& shape, const float* parameters, const uint8_t* bytes, double* bits,
                               float* scratch) {
     if (shape.predicts == CATEGORICAL)
-        bits[0] = categorical_bits(parameters, bytes[0]);
+        bits[0] = categorical_bits(parameters, bytes[0], scratch);
     else if (shape.predicts == LOGISTICS)
         bits[0] = logistics_bits(parameters, shape.components, bytes[0], shape.exp_scale, scratch);
     else  // which changes no byte when it draws none

@@ -102,9 +102,9 @@ static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
 }
 #endif
 
-// One row in 8 bits: round(x / scale) + INT8_ZERO with scale = max |x| / 127, padded with zero to a multiple of four.
+// One row in 8 bits: round(x / scale) + INT8_ZERO with scale = max |x| / 127, padded with zero to whole vectors. The next
+// row may begin within the padding: it is written afterwards.
 static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* scale) {
-    typedef uint8_t VB __attribute__((vector_size(W)));
     V largest{};
     for (int64_t i = 0; i < n; i += W) {
         const V v = load_partial(x + i, n - i);
@@ -112,16 +112,9 @@ static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* sc
     }
     const float top = hmax(largest), factor = top > 0x1p-100f ? 127 / top : 0;  // else infinite
     *scale = top / 127;
-    for (int64_t i = 0; i < n; i += W) {
-        // as in exponential(): the sum's low bits hold the number, rounded to nearest even
-        const V shifted = fma(load_partial(x + i, n - i), splat(factor), splat(12582912.0f + INT8_ZERO));
-        const VB narrow = __builtin_convertvector((VI)shifted, VB);
-        if (n - i >= W)
-            memcpy(bytes + i, &narrow, sizeof narrow);
-        else
-            memcpy(bytes + i, &narrow, n - i);
-    }
-    for (int64_t i = n; i % 4; i++) bytes[i] = INT8_ZERO;
+    // as in exponential(): the sum's low bits hold the number, rounded to nearest even
+    for (int64_t i = 0; i < n; i += W)
+        store_bytes(bytes + i, (VI)fma(load_partial(x + i, n - i), splat(factor), splat(12582912.0f + INT8_ZERO)));
 }
 
 }  // namespace ISA

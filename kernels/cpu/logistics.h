@@ -34,7 +34,12 @@ static inline V log_bin(V centred, V scale, uint8_t value) {
 }
 
 // What the uniform says of a logistic distribution's inverse, in units of its scale; 1 - u is exact.
-static inline float logit(float uniform) { return logarithm(uniform) - logarithm(1.0f - uniform); }
+static inline float logit(float uniform) {
+    V both = splat(uniform);
+    both[1] = 1.0f - uniform;
+    both = logarithm(both);
+    return both[0] - both[1];
+}
 
 // One byte from parameters [3K]: logits, means, raw scales. The first uniform picks the component, the second
 // inverts its logistic; temperature divides the logits and multiplies the scales. `scratch` [K].

@@ -32,8 +32,8 @@ struct Draw {
 static inline void run_pixel(const Shape& shape, const float* parameters, float temperature, const Draw* draw,
                              uint8_t* bytes, double* bits, float* scratch) {
     const int64_t K = shape.components, C = shape.channels, coefficients = coefficients_of(shape);
-    float *means = scratch, *scales = means + K * C, *factors = scales + K * C, *weights = factors + K * coefficients;
-    float *mean = weights + K, *exponentials = mean + K;
+    float *means = scratch, *scales = means + K * C, *factors = scales + K * C, *logs = factors + K * coefficients;
+    float *mean = logs + K, *weights = mean + K;
     transpose(parameters + K, K, C, means);
     transpose(parameters + K + K * C, K, C, scales);
     transpose(parameters + K + 2 * K * C, K, coefficients, factors);
@@ -41,9 +41,10 @@ static inline void run_pixel(const Shape& shape, const float* parameters, float 
         store_partial(scales + i, scale_of(load_partial(scales + i, K * C - i), true) * temperature, K * C - i);
     // logarithms of the components' weights, to which each byte adds what they gave it
     for (int64_t i = 0; i < K; i += W)
-        store_partial(weights + i, load_partial(parameters + i, K - i) / temperature, K - i);
+        store_partial(logs + i, load_partial(parameters + i, K - i) / temperature, K - i);
 
-    double given = bits ? log_sum_exponentials(weights, K) : 0;
+    Weighed weighed = weigh(logs, K, 1.0f, weights);
+    double given = weighed.log_sum();
     float seen[MOST_CHANNELS];
     for (int64_t c = 0; c < C; c++) {
         const float *own_scales = scales + c * K, *own_factors = factors + c * (c - 1) / 2 * K;
@@ -55,17 +56,18 @@ static inline void run_pixel(const Shape& shape, const float* parameters, float 
         }
         if (draw && !draw->known[c]) {
             const Uniforms u = uniforms(draw->seed, draw->index, draw->position + c);
-            const int64_t picked = pick(weights, K, u.first, 1.0f, exponentials);
+            const int64_t picked = choose(weights, K, u.first, weighed.total);
             bytes[c] = byte_of(mean[picked] + own_scales[picked] * logit(u.second));
         }
         if (c + 1 == C && !bits) return;  // no byte is left to be given this one
         seen[c] = float(bytes[c]) / 127.5f - 1.0f;
         for (int64_t i = 0; i < K; i += W) {
             const auto at = [&](const float* part) { return load_partial(part + i, K - i); };
-            store_partial(weights + i, at(weights) + log_bin(seen[c] - at(mean), at(own_scales), bytes[c]), K - i);
+            store_partial(logs + i, at(logs) + log_bin(seen[c] - at(mean), at(own_scales), bytes[c]), K - i);
         }
+        weighed = weigh(logs, K, 1.0f, weights);
         if (!bits) continue;
-        const double now = log_sum_exponentials(weights, K);
+        const double now = weighed.log_sum();
         bits[c] = (given - now) * BITS_OF_E;
         given = now;
     }

@@ -163,6 +163,49 @@ static inline V load(const half* p) {
 }
 #endif
 
+// W bytes as floats, and the low bytes of W whole numbers: the compiler's own conversions go lane by lane.
+static inline V load_bytes(const uint8_t* p) {
+#if defined(__AVX512F__)
+    return (V)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
+#elif defined(__AVX2__)
+    return (V)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+#else
+    VI v;
+    for (int i = 0; i < W; i++) v[i] = p[i];
+    return __builtin_convertvector(v, V);
+#endif
+}
+static inline void store_bytes(uint8_t* p, VI v) {
+#if defined(__AVX512F__)
+    _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8((__m512i)v));
+#elif defined(__AVX2__)
+    const __m256i low = _mm256_and_si256((__m256i)v, _mm256_set1_epi32(255));
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
+#else
+    for (int i = 0; i < W; i++) p[i] = uint8_t(v[i]);
+#endif
+}
+
+// All lanes as one, op being applied to those 8, 4, 2 and 1 apart.
+template <class Op>
+static inline float fold(V v, const Op& op) {
+#if defined(__AVX512F__) || defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m256 eight = op(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+#else
+    const __m256 eight = (__m256)v;
+#endif
+    const __m128 four = op(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = op(four, _mm_movehl_ps(four, four));
+    return op(two, _mm_shuffle_ps(two, two, 1))[0];
+#else
+    for (int width = W / 2; width; width /= 2)
+        for (int j = 0; j < width; j++) v[j] = op(v[j], v[j + width]);
+    return v[0];
+#endif
+}
+
 // Sums over i < n as if every vector had LANES lanes: lane l takes i = l, l + LANES, l + 2 LANES, ..., and the lanes are
 // added 16 -> 8 -> 4 -> 2 -> 1. step(sum, i, count) returns `sum` with the terms i .. i + count - 1 added to its first
 // `count` lanes and the others as they were; count is W but at the end.
@@ -176,10 +219,7 @@ static inline float lane_sum(int64_t n, const Step& step) {
         if (i + j * W < n) lanes[j] = step(lanes[j], i + j * W, n - i - j * W < W ? n - i - j * W : W);
     UNROLL for (int width = LANES / W / 2; width; width /= 2)
         UNROLL for (int j = 0; j < width; j++) lanes[j] = lanes[j] + lanes[j + width];
-    V v = lanes[0];
-    for (int width = W / 2; width; width /= 2)
-        for (int j = 0; j < width; j++) v[j] += v[j + width];
-    return v[0];
+    return fold(lanes[0], [](auto a, auto b) { return a + b; });
 }
 
 // x rounded to a whole number, ties to even, for |x| < 2^22: beside 1.5 * 2^23 a float has no bits for a fraction.
@@ -188,9 +228,7 @@ static inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
 static inline V larger(V a, V b) { return a > b ? a : b; }
 
 static inline float hmax(V v) {
-    float x = v[0];
-    for (int i = 1; i < W; i++) x = v[i] > x ? v[i] : x;
-    return x;
+    return fold(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 }  // namespace ISA

@@ -43,7 +43,6 @@ static inline void read_references(const Shape& shape, const uint8_t* image, int
 
 // Writes the inputs of a pixel. `bytes` is scratch memory of `window_bytes` numbers and a vector more.
 static inline void read_window(const Weights& w, const uint8_t* image, int64_t pixel, uint8_t* bytes, float* inputs) {
-    typedef uint8_t VB __attribute__((vector_size(W)));
     const Shape& shape = w.shape;
     const int64_t C = shape.channels, y = pixel / shape.width, x = pixel % shape.width;
     const int64_t values = copy_window(shape, image, y, x, shape.window_rows, shape.window_columns, bytes);
@@ -56,9 +55,7 @@ static inline void read_window(const Weights& w, const uint8_t* image, int64_t p
         memcpy(inputs + values, references, 4 * C);
     }
     for (int64_t i = 0; i < values; i += W) {
-        VB narrow;
-        memcpy(&narrow, bytes + i, sizeof narrow);
-        const V value = __builtin_convertvector(__builtin_convertvector(narrow, VI), V) / 127.5f - 1.0f;
+        const V value = load_bytes(bytes + i) / 127.5f - 1.0f;
         store_partial(inputs + i, value - load(references + i % C), values - i);
     }
 

@@ -19,7 +19,8 @@ CROSS_MISSING = [
 def compile_program(compiler: str, source: str, folder: Path, *arguments: str | Path) -> Path:
     """Compile one of PROGRAMS into `folder`, without contraction as setup.py does; returns the program."""
     program = folder / Path(source).stem
-    flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wno-maybe-uninitialized", f"-I{HEADERS}"]
+    flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{HEADERS}"]
+    flags += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]
     command = [compiler, *flags, str(PROGRAMS / source), *map(str, arguments), "-o", str(program)]
     subprocess.run(command, check=True)
     return program

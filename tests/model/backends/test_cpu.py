@@ -73,8 +73,10 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view(isa: str) -> 
 
 
 @pytest.mark.parametrize("precision", CPU_PRECISIONS)
-def test_number_of_threads_and_of_images_changes_no_bit(precision: str) -> None:
-    config = small_models.config(height=9, width=11, heads=3, key_width=16, value_width=16, feed_forward=90)
+@pytest.mark.parametrize("variant", ["plain", "strokes", "waves of pixels"])
+def test_number_of_threads_and_of_images_changes_no_bit(variant: str, precision: str) -> None:
+    sizes = {"height": 9, "width": 11, "heads": 3, "key_width": 16, "value_width": 16, "feed_forward": 90}
+    config = small_models.config(**sizes, **small_models.VARIANTS[variant])
     expected_bits, expected_parameters, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
     for threads, count in product([1, 2, 3, 5], [1, 2, 3]):
         found_bits, parameters, state = read(config, ISAS[0], precision, threads, count)
@@ -84,7 +86,9 @@ def test_number_of_threads_and_of_images_changes_no_bit(precision: str) -> None:
 
 
 @pytest.mark.parametrize("precision", CPU_PRECISIONS)
-@pytest.mark.parametrize("variant", ["plain", "colour", "authors", "histogram"])
+@pytest.mark.parametrize(
+    "variant", ["plain", "colour", "authors", "histogram", "categorical", "strokes", "waves of pixels"]
+)
 def test_prefilled_bytes_leave_the_state_of_forced_ones_bit_for_bit(variant: str, precision: str) -> None:
     config = small_models.config(height=7, width=8, **small_models.VARIANTS[variant])
     prefix = config.bytes - 3
@@ -94,7 +98,7 @@ def test_prefilled_bytes_leave_the_state_of_forced_ones_bit_for_bit(variant: str
     generator.place(0, image_spec, generator.prefill(image_spec))
     generator.clear(0)
     generator.place(1, image_spec)
-    generator.advance(prefix - config.first)
+    generator.advance((prefix - config.first) // config.step_bytes)
     state = generator.pool.state
     assert torch.equal(state.s[:, 0], state.s[:, 1])
     assert torch.equal(state.z[:, 0], state.z[:, 1])
@@ -118,8 +122,9 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_int8_costs_little() -> None:
-    config = small_models.config(**SIZES["the paper's heads"])
+@pytest.mark.parametrize("variant", ["plain", "window", "waves of pixels"])
+def test_int8_costs_little(variant: str) -> None:
+    config = small_models.config(**SIZES["the paper's heads"], **small_models.VARIANTS[variant])
     exact, coarse = read(config, ISAS[0])[0].mean(), read(config, ISAS[0], "int8")[0].mean()
     assert exact != coarse
     assert abs(exact - coarse) < 0.02 * exact
@@ -141,6 +146,15 @@ def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
     state.position.fill_(6)
     with pytest.raises(ValueError, match="cannot run bytes 6 to"):
         backend.read(torch.zeros(1, length, dtype=torch.uint8), state, stop)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(6, 10), (7, 12)])
+def test_reading_a_part_of_a_step_is_refused(start: int, stop: int) -> None:
+    config = small_models.config(**small_models.VARIANTS["pixels"])
+    backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
+    state.position.fill_(start)
+    with pytest.raises(ValueError, match=f"cannot run bytes {start} to {stop}"):
+        backend.read(torch.zeros(1, config.bytes, dtype=torch.uint8), state, stop)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +179,9 @@ def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sent
     ],
     ids=["one too few", "none", "one too many", "one too short"],
 )
-def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
-    model = small_models.model(small_models.config())
+@pytest.mark.parametrize("variant", ["plain", "waves of pixels"])
+def test_tensors_that_do_not_fit_the_shape_are_refused(variant: str, change: Change) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     with pytest.raises(ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"):
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
 

@@ -1,0 +1,114 @@
+"""What the CPU kernel paints follows the network's probabilities, known bytes are kept, and bits are their cost."""
+
+import pytest
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.cpu import CpuBackend
+from scanline.model.backends.slots import SlotPool
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+from tests.support.close import assert_close
+from tests.support.pixel_logistics import conditionals
+
+pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+
+VARIANTS = ["categorical", "strokes", "grey pixels", "pixels", "waves of pixels"]
+TEMPERATURES = [1.0, 0.7]
+
+
+def undecided_model(variant: str) -> Transformer:
+    """Whose distributions have several likely values, none of them all beyond the range of a byte."""
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    for part in (model.head, *([model.skip] if variant.endswith("pixels") else [])):
+        part.weight.mul_(0.2)
+        part.bias.mul_(0.2)
+    return model
+
+
+def painted_last_step(
+    model: Transformer, count: int, temperature: float, known: int = 0
+) -> tuple[SlotPool, torch.Tensor]:
+    """Slots of one image each, all alike but for its last step, which is painted but for its first `known` bytes; and
+    the parameters [P] of that step."""
+    config = model.config
+    image = torch.from_numpy(small_models.images(config, 1))
+    backend, state, prefix = CpuBackend(model, 1), State.zeros(config, 1), config.bytes - config.step_bytes
+    backend.read(image, state, prefix)
+    slots = SlotPool.empty(config, count)
+    slots.state.s.copy_(state.s.expand_as(slots.state.s))
+    slots.state.z.copy_(state.z.expand_as(slots.state.z))
+    slots.state.position.fill_(prefix)
+    slots.images.copy_(image.expand_as(slots.images))
+    slots.known[:, : prefix + known] = True
+    slots.index.copy_(torch.arange(count))
+    slots.temperature.fill_(temperature)
+    _, parameters = backend.read_parameters(image, state, config.bytes)
+    backend.advance(slots, 1)
+    backend.close()
+    assert slots.state.position.tolist() == [config.bytes] * count
+    assert torch.equal(slots.images[:, : prefix + known], image[:, : prefix + known].expand(count, -1))
+    return slots, parameters[0, 0]
+
+
+def probabilities(config: ModelConfig, parameters: torch.Tensor, pixel: list[int], temperature: float) -> torch.Tensor:
+    """Return [step_bytes, 256] float64: the probabilities of each byte of a step, given the earlier ones in `pixel`."""
+    if config.predicts == "categorical":
+        return torch.softmax(parameters.double() / temperature, dim=0).unsqueeze(0)
+    return conditionals(parameters, config.components, pixel, temperature)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_painted_bytes_follow_the_probabilities_given_what_came_before(variant: str, temperature: float) -> None:
+    model, count = undecided_model(variant), 30_000
+    config = model.config
+    for channel in range(config.step_bytes):
+        slots, parameters = painted_last_step(model, count, temperature, known=channel)
+        step = slots.images[:, -config.step_bytes :]
+        wanted = probabilities(config, parameters, step[0].tolist(), temperature)[channel] * count
+        observed = torch.bincount(step[:, channel].long(), minlength=256).double()
+        likely = wanted > 5
+        chi_square = ((observed - wanted)[likely] ** 2 / wanted[likely]).sum()
+        freedom = int(likely.sum()) - 1
+        assert freedom > 20
+        assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, channel
+        assert observed[~likely].sum() <= wanted[~likely].sum() + 5 * (wanted[~likely].sum() + 1) ** 0.5
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_bits_are_the_cost_of_what_was_painted_at_temperature_1(variant: str, temperature: float) -> None:
+    model = undecided_model(variant)
+    config = model.config
+    slots, parameters = painted_last_step(model, 50, temperature)
+    step = slots.images[:, -config.step_bytes :].long()
+    expected = []
+    for pixel in step:
+        found = probabilities(config, parameters, pixel.tolist(), 1.0)
+        expected.append(-found.gather(1, pixel.unsqueeze(1)).log2().sum())
+    assert_close("bits", torch.stack(expected), slots.bits)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_image_is_the_same_alone_and_among_others_at_any_position(variant: str) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    backend, count = CpuBackend(small_models.model(config), 2), 50
+    together = SlotPool.empty(config, count)
+    together.temperature.copy_(torch.linspace(0.5, 1.2, count))
+    for slot in range(count):  # each joins a step after the one before
+        together.state.clear(slot, config.first)
+        together.index[slot] = slot
+        backend.advance(together, 1)
+    backend.advance(together, config.bytes)
+    for slot in (0, 7, 49):
+        alone = SlotPool.empty(config, 1)
+        alone.state.clear(0, config.first)
+        alone.index[0], alone.temperature[0] = slot, together.temperature[slot]
+        backend.advance(alone, config.bytes)
+        assert torch.equal(alone.images[0], together.images[slot])
+        assert torch.equal(alone.bits[0], together.bits[slot])
+        assert torch.equal(alone.state.s[:, 0], together.state.s[:, slot])
+    backend.close()
