@@ -31,7 +31,7 @@ def train(
         Path | None,
         typer.Option(
             help="A folder of pictures, searched recursively; a directory with the published files of MNIST or"
-            " CIFAR-10; or a .npy array, uint8 [n, H, W] or [n, H, W, 3]. Required unless --resume is given."
+            " CIFAR-10; or a .npy array, uint8, n x H x W or n x H x W x 3. Required unless --resume is given."
         ),
     ] = None,
     size: Annotated[
@@ -92,9 +92,12 @@ def train(
     from scanline.model.training.plan import plan
     from scanline.model.training.run import check_same_images, describe, load_run
     from scanline.model.training.sizing import UNBOUNDED, count_weights
+    from scanline.model.training.state import saved_configs
 
     _check_options(out, resume, **{"preset": preset, "from": start, "predicts": predicts, "fetch": fetch})
     saved = load_run(out) if resume else None
+    if resume and saved is None:
+        saved_configs(out)  # raises where there is no run
     if data is None and saved is None:
         raise ValueError("give --data: a folder of pictures, a directory with published files or a .npy array")
     on = resolve_device(device)
@@ -211,7 +214,7 @@ def _open(path: Path, size: tuple[int, int] | None, grey: bool) -> "ImageSet":
 
 @contextmanager
 def _full_disk(out: Path, again: str) -> Iterator[None]:
-    """Say where a write fails for lack of space that the checkpoint before it is whole, and how to go on from it."""
+    """Turn the error of a full disk into one sentence: is the last checkpoint intact, and how does the run continue."""
     try:
         yield
     except OSError as error:
