@@ -152,7 +152,7 @@ def _follow(
     dtype: torch.dtype,
     compiled: bool,
 ) -> None:
-    """What a worker does: its share of every update, until the first process ends it."""
+    """Compute a worker's share of every update, until the first process ends it."""
     device = torch.device("cpu")
     state = load_state(directory, model_config, config, device) if resume else {}
     updater = _updater(group, model_config, config, device, start, state, dtype, compiled)

@@ -12,7 +12,7 @@ import typer
 
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS
-from scanline.server.cli.options import Device, Fetch, Json
+from scanline.server.cli.options import Device, Fetch
 from scanline.server.cli.progress import add_stage, progress_bar
 from scanline.server.cli.training_report import interrupts, print_images, print_network, training_progress
 
@@ -80,7 +80,9 @@ def train(
     training_seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed of the run.")] = None,
     fetch: Fetch = False,
     device: Device = "auto",
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")
+    ] = False,
 ) -> None:
     """Train a model on pictures. Options that are not given keep the preset's values, or those of the resumed run."""
     from scanline.model import datasets
