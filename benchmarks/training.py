@@ -36,7 +36,7 @@ ROUNDS = 3  # turns of products and updates
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--presets", nargs="+", default=["mnist-small", "cifar10-small"], choices=list(PRESETS))
-    parser.add_argument("--precision", choices=list(PRECISIONS), help="by default what the processor is good at")
+    parser.add_argument("--precision", choices=list(PRECISIONS), help="by default bfloat16 where the processor has it")
     parser.add_argument("--no-compile", action="store_true", help="run the loss as it is written")
     parser.add_argument("--batch", type=int, help="images of an update; by default the preset's")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -66,8 +66,7 @@ def measure(preset: Preset, dtype: torch.dtype, compiled: bool, batch: int | Non
     """Return rates in GFLOP/s; ratio is training by float32 products."""
     config = preset.model
     recipe = preset.training if batch is None else replace(preset.training, batch=batch)
-    steps = (config.bytes - config.first) // config.step_bytes
-    positions = recipe.batch * steps
+    positions = recipe.batch * config.steps
     torch.manual_seed(0)
     model = Transformer(config)
     images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8)

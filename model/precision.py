@@ -1,4 +1,4 @@
-"""The precision of a network's weights, and of its states between two bytes.
+"""The precision of a network's weights, and of its states between two steps.
 
 `exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` needs a CPU and
 `float16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per model (`scanline evaluate
@@ -20,7 +20,7 @@ PrecisionName = Literal["exact", "int8", "float16-state"]
 class Precision:
     """How numbers are stored."""
 
-    int8_weights: bool = False  # and int8 activations, in all products but the head's
+    int8_weights: bool = False  # and activations in 8 bits, in the products of blocks and layers
     float16_state: bool = False  # s between steps; z stays float32
 
     @property

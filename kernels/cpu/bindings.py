@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-# raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here
+# Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
 ABI = 4
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}

@@ -12,7 +12,7 @@ int64_t scanline_abi() {
 
 const char* scanline_isas() {
     static const std::string isas = [] {
-        // setup.py defines WITH_... for each instruction set that the compiler knew; neon is all aarch64 processors'
+        // setup.py defines WITH_... for each instruction set that the compiler knew; every aarch64 processor has neon
         std::string found;
 #if defined(__x86_64__)
         __builtin_cpu_init();

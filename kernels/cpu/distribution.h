@@ -25,7 +25,7 @@ static inline void write_bits(const Shape& shape, const float* parameters, const
         bits[0] = categorical_bits(parameters, bytes[0], scratch);
     else if (shape.predicts == LOGISTICS)
         bits[0] = logistics_bits(parameters, shape.components, bytes[0], shape.exp_scale, scratch);
-    else  // which changes no byte when it draws none
+    else  // without a draw it changes no byte, so that the cast is safe
         run_pixel(shape, parameters, 1.0f, nullptr, const_cast<uint8_t*>(bytes), bits, scratch);
 }
 

@@ -52,8 +52,8 @@ static inline V logarithm(V x) {
 static inline float exponential(float x) { return exponential(splat(x))[0]; }
 static inline float logarithm(float x) { return logarithm(splat(x))[0]; }
 
-// ln(1 + x) for x from 0 to 1: what the sum loses by rounding is x - (sum - 1), and divided by the sum it is given back.
-// Error: below 1.5 ulp.
+// ln(1 + x) for x from 0 to 1: the rounding error of the sum is x - (sum - 1), and divided by the sum it corrects the
+// logarithm. Error: below 1.5 ulp.
 static inline V log_one_plus(V x) {
     const V sum = x + 1.0f;
     return logarithm(sum) + (x - (sum - 1.0f)) / sum;

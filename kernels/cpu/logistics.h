@@ -21,7 +21,7 @@ static inline V scale_of(V raw, bool exp_scale) {
     return raw > 0.0f ? raw + 1.0001f : exponential(raw) + (1.0001f - 1.0f);
 }
 
-// ln of what a logistic distribution gives the byte `value`: `centred` is the byte's real number minus the mean.
+// ln of the probability of the byte `value` under a logistic distribution: `centred` is its real number minus the mean.
 // log(sigmoid(a) - sigmoid(b)) = log sigmoid(a) + log sigmoid(-b) + log(1 - e^(b - a)), exact far from the mean too; the
 // first and the last byte take all that lies beyond them.
 static inline V log_bin(V centred, V scale, uint8_t value) {
@@ -33,7 +33,7 @@ static inline V log_bin(V centred, V scale, uint8_t value) {
     return log;
 }
 
-// What the uniform says of a logistic distribution's inverse, in units of its scale; 1 - u is exact.
+// ln(u / (1 - u)), the quantile of the standard logistic distribution at u; 1 - u is exact.
 static inline float logit(float uniform) {
     V both = splat(uniform);
     both[1] = 1.0f - uniform;

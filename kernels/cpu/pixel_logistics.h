@@ -59,7 +59,7 @@ static inline void run_pixel(const Shape& shape, const float* parameters, float 
             const int64_t picked = choose(weights, K, u.first, weighed.total);
             bytes[c] = byte_of(mean[picked] + own_scales[picked] * logit(u.second));
         }
-        if (c + 1 == C && !bits) return;  // no byte is left to be given this one
+        if (c + 1 == C && !bits) return;  // no later byte depends on this one
         seen[c] = float(bytes[c]) / 127.5f - 1.0f;
         for (int64_t i = 0; i < K; i += W) {
             const auto at = [&](const float* part) { return load_partial(part + i, K - i); };

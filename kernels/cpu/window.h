@@ -47,7 +47,7 @@ static inline void read_window(const Weights& w, const uint8_t* image, int64_t p
     const int64_t C = shape.channels, y = pixel / shape.width, x = pixel % shape.width;
     const int64_t values = copy_window(shape, image, y, x, shape.window_rows, shape.window_columns, bytes);
 
-    // the references again and again, so that from any byte on a vector of them can be read
+    // the references repeated, so that a whole vector of them can be loaded from any channel on
     float references[MOST_CHANNELS + W] = {};
     if (shape.centred) {
         read_references(shape, image, y, x, references);

@@ -35,17 +35,10 @@ class Logistics:
         return 3 * self.components
 
     def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Return the natural log-probability [..., 1] of the bytes `values` [..., 1] under `parameters` [..., 3K].
-
-        sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable
-        logarithm; the outer bins drop the factors that the tails make 1.
-        """
+        """Return the natural log-probability [..., 1] of the bytes `values` [..., 1] under `parameters` [..., 3K]."""
         logits, means, scales = self._split(parameters)
-        centred = values.float() / 127.5 - 1 - means
-        inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
-        outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
-        width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
-        return torch.logsumexp(F.log_softmax(logits, dim=-1) + inner + outer + width, dim=-1, keepdim=True)
+        each = F.log_softmax(logits, dim=-1) + log_bin(values, means, scales)
+        return torch.logsumexp(each, dim=-1, keepdim=True)
 
     def sample(
         self,
@@ -77,3 +70,16 @@ class Logistics:
         if self.scale == "exp":
             return logits, means, raw.clamp(min=LOG_SCALE_FLOOR).exp()
         return logits, means, F.elu(raw) + 1.0001
+
+
+def log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes `values` [..., 1].
+
+    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
+    outer bins drop the factors that the tails make 1.
+    """
+    centred = values.float() / 127.5 - 1 - means
+    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
+    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
+    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
+    return inner + outer + width

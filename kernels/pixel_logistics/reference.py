@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from scanline.kernels.logistics.reference import HALF_BIN, LOG_SCALE_FLOOR
+from scanline.kernels.logistics.reference import LOG_SCALE_FLOOR, log_bin
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PixelLogistics:
         seen = values.float() / 127.5 - 1
         for channel in range(self.channels):
             mean = self._mean(channel, means, coefficients, seen)
-            before = before + _log_bin(values[..., channel, None], mean, scales[..., channel])
+            before = before + log_bin(values[..., channel, None], mean, scales[..., channel])
             now = torch.logsumexp(before, dim=-1)
             total.append(now - given)
             given = now
@@ -80,7 +80,7 @@ class PixelLogistics:
             byte = ((drawn + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
             byte = torch.where(known[..., channel, None], values[..., channel, None], byte)
             painted.append(byte)
-            weights = weights + _log_bin(byte, mean, scale)
+            weights = weights + log_bin(byte, mean, scale)
             seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
         return torch.cat(painted, dim=-1)
 
@@ -104,12 +104,3 @@ class PixelLogistics:
             error = seen[..., None, earlier] - means[..., earlier]
             mean = mean + coefficients[..., first + earlier] * error
         return mean
-
-
-def _log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Return the natural logarithm [..., K] of what each logistic gives the bin of the byte `values` [..., 1]."""
-    centred = values.float() / 127.5 - 1 - means
-    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
-    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
-    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
-    return inner + outer + width

@@ -37,19 +37,20 @@ def sample(
     seed: torch.Tensor,  # [S] int64
     index: torch.Tensor,  # [S] int64
     position: torch.Tensor,  # [S] int64, changed in place
-    law: PixelLogistics,
+    distribution: PixelLogistics,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the C bytes of `images` from `position` on of the chosen slots, but for those that are known, adds their
     cost at temperature 1 to `bits`, and C to `position`, all IN PLACE."""
-    check(parameters, law.width, slots, images, known)
-    if base.shape != (len(slots), law.channels):
-        raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {law.channels} bytes")
+    check(parameters, distribution.width, slots, images, known)
+    if base.shape != (len(slots), distribution.channels):
+        raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, base, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
-        images.shape[1], law.components, law.channels, law.width, triton.next_power_of_2(law.components),
-        triton.next_power_of_2(law.channels), LN2, IMAGES, num_warps=1, **options(chained),
+        images.shape[1], distribution.components, distribution.channels, distribution.width,
+        triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels), LN2, IMAGES,
+        num_warps=1, **options(chained),
     )  # fmt: skip
 
 

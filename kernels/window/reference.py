@@ -7,7 +7,8 @@ A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in ras
    (on the border, the one that exists), so that a network need not learn brightness;
 2. where it is centred, the reference of each channel;
 3. of each byte in the nearest `wave_rows` and `wave_columns`: sin(pi 2^k v) for k = 0 .. waves - 1, then the cosines.
-   Exact arithmetic on neighbours predicts an anti-aliased grey, and smooth inputs learn that slowly.
+   The grey of an anti-aliased edge follows exactly from the pixels around it; from their values alone, networks learn
+   that slowly.
 
 Pixels outside the image have the byte `outside`.
 """

@@ -57,16 +57,16 @@ class EagerBackend:
 
     def _step(self, tile: SlotPool) -> None:
         """Paints the next step of every image in a tile, IN PLACE. Finished images are computed too, without effect."""
-        config, law = self.model.config, self.model.distribution
+        config, distribution = self.model.config, self.model.distribution
         done = (tile.state.position >= config.bytes).unsqueeze(1)
         first = tile.state.position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
         draws = torch.stack([uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1)
         parameters = self.model.step(tile.images, tile.state)
         values, kept = tile.images.gather(1, places), tile.known.gather(1, places) | done
-        painted = law.sample(parameters, draws, tile.temperature, values, kept)
+        painted = distribution.sample(parameters, draws, tile.temperature, values, kept)
         tile.images.scatter_(1, places, painted)
-        cost = -law.log_prob(parameters, painted).double() / LN2
+        cost = -distribution.log_prob(parameters, painted).double() / LN2
         tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
 
 

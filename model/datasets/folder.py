@@ -160,7 +160,7 @@ def _in_8_bits(picture: Image.Image, grey: bool) -> Image.Image:
 
 
 def _reason(error: Exception) -> str:
-    """Say in words why Pillow could not decode a file."""
+    """Return in words why Pillow could not decode a file."""
     if isinstance(error, UnidentifiedImageError):
         return "it is not a picture"
     if isinstance(error, Image.DecompressionBombError):

@@ -1,4 +1,5 @@
-"""What `scanline train --data` accepts: published files, a folder of pictures or a .npy array; found by looking."""
+"""What `scanline train --data` accepts: published files, a folder of pictures or a .npy array; recognised by
+what is there."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ class ImageSet:
     width: int
     channels: int
     published: str | None  # the name of a published set, whose own split it has
-    digest: str  # of the images: another set has another
+    digest: str  # of the images: SHA-256, hexadecimal
     refused: tuple[Refused, ...] = ()
-    duplicates: int = 0  # images that repeat another one and are on neither side
+    duplicates: int = 0  # images that repeat another one and are in neither part
 
     @property
     def size(self) -> str:

@@ -1,5 +1,5 @@
-"""Train and test images of a set that was published without a split: by content, so that a picture is never on both
-sides, the same images are split in the same way on every machine, and an added picture moves no other."""
+"""Train and test images of a set that was published without a split: by content, so that a picture is never in
+both, the same images are split in the same way on every machine, and an added picture moves no other."""
 
 from dataclasses import dataclass
 from hashlib import sha256

@@ -144,8 +144,8 @@ class Transformer(nn.Module):
         return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
 
     def _read_in(self, images: torch.Tensor, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N], and where the means are
-        offsets from the window, what they are offsets from: [B, n, C]."""
+        """Returns x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N], and the base [B, n, C] that
+        is added to the means of pixel logistics, or None."""
         if self.window is None:
             return self.embedding(images, position), None
         pixel = position // self.config.channels
@@ -159,8 +159,8 @@ class Transformer(nn.Module):
             return x, reference + self._skipped(inputs[..., : self.window.linear_inputs])
 
     def _skipped(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Returns `skip` of inputs [B, n, .], [B, n, C], as a product whose columns are the pixels: as its rows, a few
-        outputs for each, a pixel's sums would be rounded by where it lies in the batch."""
+        """Returns `skip` of inputs [B, n, .], [B, n, C], with the pixels as columns of the product: as its rows, with
+        few outputs each, the rounding of a pixel's sums would depend on its place in the batch."""
         pixels = inputs.flatten(0, 1).T
         found = torch.addmm(self.skip.bias.unsqueeze(1), self.skip.weight, pixels)
         return found.T.unflatten(0, inputs.shape[:2])

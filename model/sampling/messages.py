@@ -201,7 +201,7 @@ class Stats:
     requests_waiting: int = 0
     images_running: int = 0
     images_waiting: int = 0
-    painted_bytes: int = 0  # in steps, known bytes from the step of the first unknown one on included
+    painted_bytes: int = 0  # by steps; known bytes from the step of the first unknown one on are counted too
     known_bytes: int = 0  # at the front of images, prefilled
     steps: int = 0
     queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first slot

@@ -1,4 +1,4 @@
-"""Training: from published images to a model directory, with checkpoints that resume bit for bit.
+"""Training: from pictures to a model directory, with checkpoints that resume bit for bit.
 
 Importing this package or its presets imports no torch, so that the command line can list them in its help.
 """

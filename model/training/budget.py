@@ -1,7 +1,7 @@
 """How long a run is: so many updates, or so many minutes; and with it the learning rate and when checkpoints are due.
 
 A run of minutes counts the seconds of all its parts, checkpoints included, so that an interrupted one continues where
-its learning rate was. Only a run of updates is repeatable bit for bit: a clock never runs twice in the same way.
+its learning rate was. Only a run of updates is repeatable bit for bit.
 """
 
 import time
@@ -55,7 +55,7 @@ class Budget:
         self.between = max(self.between, (self.seconds - began) / LARGEST_SHARE)
 
     def row_due(self, done: int) -> bool:
-        """Whether the curve gets a row after so many updates. In a run of minutes each call says it once."""
+        """Whether the curve gets a row after so many updates. A call that returns True starts the next interval."""
         due = done % ROW_UPDATES == 0 or (self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS)
         if due:
             self.last_row = self.seconds

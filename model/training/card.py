@@ -84,7 +84,7 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     length = (
         f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{', mirrored' if training.flip else ''})"
     )
-    falls = "falling with the clock to zero" if training.minutes else f"on a schedule that is {training.schedule}"
+    falls = "falling with the clock to zero" if training.minutes else f"on a {training.schedule} schedule"
     if training.schedule == "trapezoid" and training.decay == 1:
         falls = "falling linearly to zero"
     optimiser = {"muon": "Muon for the matrices of the layers, AdamW for the rest", "adamw": "AdamW", "radam": "RAdam"}
@@ -106,6 +106,7 @@ def _time(seconds: float, device: str) -> str:
 def _input(model: ModelConfig) -> str:
     if model.reads == "byte":
         return "previous byte, row, column and channel; a step is a byte"
-    waves = f", {model.waves} waves of the nearest" if model.waves else ""
+    waves = f", of the nearest also sines and cosines at {model.waves} frequencies" if model.waves else ""
+    blocks = f"{model.blocks} residual block{'' if model.blocks == 1 else 's'}"
     window = f"{model.window_rows} rows above, {model.window_columns} columns to either side"
-    return f"window of painted pixels ({window}{waves}), {model.blocks} residual blocks; a step is a pixel"
+    return f"window of painted pixels ({window}{waves}), {blocks}; a step is a pixel"

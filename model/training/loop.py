@@ -55,7 +55,7 @@ def train(
     is True, with a checkpoint that has neither a test figure nor a new sheet.
     resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
     there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
-    precision: of products, float32 or bfloat16; by default what the device is good at. compiled: the loss by
+    precision: of products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: the loss by
     torch.compile, where that works. workers: processes that share every batch, on a CPU; they are spawned, so that a
     script that calls this needs `if __name__ == "__main__"`.
     ValueError for images that do not have the model's size, or a batch that the workers cannot share;
@@ -152,7 +152,7 @@ def _follow(
     dtype: torch.dtype,
     compiled: bool,
 ) -> None:
-    """What a worker does: its share of every update, until the first process ends it."""
+    """Compute a worker's share of every update, until the first process ends it."""
     device = torch.device("cpu")
     state = load_state(directory, model_config, config, device) if resume else {}
     updater = _updater(group, model_config, config, device, start, state, dtype, compiled)

@@ -1,4 +1,4 @@
-"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile fuses where there is a compiler."""
+"""The loss: mean bits of the bytes of a batch, compiled by torch.compile where there is a compiler."""
 
 import logging
 
@@ -7,7 +7,7 @@ import torch
 from scanline.kernels.logistics.reference import LN2
 from scanline.model.network.transformer import Transformer
 
-SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
+SAME_LOSS = 0.02  # bits; fused, a sum of products is rounded to bfloat16 at other places
 
 log = logging.getLogger("scanline.training")
 
@@ -24,8 +24,8 @@ def loss_of(model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.
 
 
 class CompiledLoss:
-    """`loss_of`, compiled at its first call; where that fails or gives another value, as it is. Every batch must have
-    one size."""
+    """`loss_of`, compiled at the first call; if compilation fails or gives another value, `loss_of` itself. All batches
+    must have one size."""
 
     def __init__(self) -> None:
         torch.compiler.reset()  # graphs of an earlier run in this process count against the limit of this one
@@ -44,7 +44,7 @@ class CompiledLoss:
             if abs(found - expected) <= SAME_LOSS:
                 log.info("the loss is compiled")
                 return loss
-            reason = f"compiled it is {found}, as it is written {expected}"
+            reason = f"it is {found} compiled and {expected} uncompiled"
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
             reason = str(error).strip().splitlines()[0]
         log.warning("the loss is not compiled, so that training is slower: %s", reason)

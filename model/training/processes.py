@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-PATIENCE = timedelta(days=7)  # of an average: the others wait while rank 0 tests and paints
+AVERAGE_TIMEOUT = timedelta(days=7)  # the other ranks wait for rank 0 while it tests and paints
 SECONDS_TO_END = 5
 
 
@@ -60,7 +60,8 @@ class Group:
 def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterator[Group]:
     """Start processes of ranks 1 to size - 1, which run follow(group, *arguments), and give the group of rank 0.
 
-    Threads are divided among them. All are ended with the block. WorkerError where one of them ends before.
+    The threads of this process are divided among them. All workers are ended with the block. WorkerError, one sentence,
+    if one of them ends before.
     """
     if size == 1:
         yield Group()
@@ -81,7 +82,7 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
                 worker.start()
                 theirs.close()
                 started.append((worker, ours))
-            # gloo itself would wait for one that never comes
+            # gloo itself would wait forever for a process that could not start
             if not all(_is_ready(worker, ready) for worker, ready in started):
                 raise WorkerError("a training process could not start")
             torch.set_num_threads(of_each)
@@ -118,7 +119,7 @@ def _run_worker(
 
 
 def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
-    """Wait until the worker has sent its word, and return False where it ends without."""
+    """Wait until the worker has reported that it runs; return False if it ended before."""
     connection.wait([ready, worker.sentinel])
     try:
         return ready.poll() and ready.recv()
@@ -127,16 +128,16 @@ def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
 
 
 def _join(rank: int, size: int, folder: str) -> None:
-    """Meet the other processes, over the loopback device: the name of a machine need not have an address."""
+    """Join the process group over the loopback device: the name of a machine need not have an address."""
     loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     if loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
-    meeting = (Path(folder) / "meeting").as_uri()
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=PATIENCE)
+    rendezvous = (Path(folder) / "rendezvous").as_uri()
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=size, timeout=AVERAGE_TIMEOUT)
 
 
 def _sentence(workers: list[BaseProcess]) -> str:
-    """Say which worker ended, and how."""
+    """Return one sentence: which worker ended, and how."""
     for rank, worker in enumerate(workers, start=1):
         worker.join(SECONDS_TO_END if worker is workers[0] else 0)
         code = worker.exitcode

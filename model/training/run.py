@@ -1,4 +1,5 @@
-"""run.json: where a run has its pictures and first weights from, so that --resume needs the model directory alone."""
+"""run.json: where the pictures and the first weights of a run are from, so that --resume needs the model directory
+alone."""
 
 import json
 from dataclasses import asdict, dataclass

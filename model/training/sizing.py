@@ -1,6 +1,6 @@
 """A network and a recipe for any pictures, sized to them and to the length of the run, where there is no preset.
 
-The law: a network that sees fewer than STEPS_PER_WEIGHT positions for each of its weights is too large for its run. An
+The rule: a network that sees fewer than STEPS_PER_WEIGHT positions for each of its weights is too large for its run. An
 update costs 6 operations for each weight and position, so a machine of R operations a second that trains for T seconds
 affords W weights with 6 W x STEPS_PER_WEIGHT W = R T.
 """

@@ -54,7 +54,7 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
 
 
 def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:
-    """Return the state's path and its content, of which every part is there."""
+    """Return the state's path and its content, checked to have every part."""
     path = directory / FILE
     if not path.exists():
         raise ResumeError(f"there is nothing to resume: {path} is missing")

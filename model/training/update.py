@@ -12,7 +12,8 @@ from scanline.model.training.processes import Group
 
 
 class Updater:
-    """A model and all that moves it. dtype: of products. compiled: by torch.compile where it can."""
+    """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss by
+    torch.compile, where that works."""
 
     def __init__(
         self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool

@@ -1,4 +1,4 @@
-"""What `scanline train` prints: the pictures found, the network, progress, the end; and its answer to signals."""
+"""What `scanline train` prints: the pictures found, the network, progress; and what SIGINT and SIGTERM do to it."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ LINE_SECONDS = 30.0  # between two lines where there is no terminal
 
 
 def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
-    """Print how many pictures there are on each side, and the refused files, each with its reason."""
+    """Print how many pictures there are to train and to test on, and the refused files, each with its reason."""
     stream = sys.stderr if to_stderr else sys.stdout
     counts = f"{len(images.train):,} pictures of {images.size} to train on, {len(images.test):,} to test on"
     left_out = f"; {images.duplicates:,} duplicates left out" if images.duplicates else ""

@@ -12,7 +12,7 @@ import typer
 
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS
-from scanline.server.cli.options import Device, Fetch, Json
+from scanline.server.cli.options import Device, Fetch
 from scanline.server.cli.progress import add_stage, progress_bar
 from scanline.server.cli.training_report import interrupts, print_images, print_network, training_progress
 
@@ -31,7 +31,7 @@ def train(
         Path | None,
         typer.Option(
             help="A folder of pictures, searched recursively; a directory with the published files of MNIST or"
-            " CIFAR-10; or a .npy array, uint8 [n, H, W] or [n, H, W, 3]. Required unless --resume is given."
+            " CIFAR-10; or a .npy array, uint8, n x H x W or n x H x W x 3. Required unless --resume is given."
         ),
     ] = None,
     size: Annotated[
@@ -80,7 +80,9 @@ def train(
     training_seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed of the run.")] = None,
     fetch: Fetch = False,
     device: Device = "auto",
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")
+    ] = False,
 ) -> None:
     """Train a model on pictures. Options that are not given keep the preset's values, or those of the resumed run."""
     from scanline.model import datasets
@@ -92,9 +94,12 @@ def train(
     from scanline.model.training.plan import plan
     from scanline.model.training.run import check_same_images, describe, load_run
     from scanline.model.training.sizing import UNBOUNDED, count_weights
+    from scanline.model.training.state import saved_configs
 
     _check_options(out, resume, **{"preset": preset, "from": start, "predicts": predicts, "fetch": fetch})
     saved = load_run(out) if resume else None
+    if resume and saved is None:
+        saved_configs(out)  # raises where there is no run
     if data is None and saved is None:
         raise ValueError("give --data: a folder of pictures, a directory with published files or a .npy array")
     on = resolve_device(device)
@@ -211,7 +216,7 @@ def _open(path: Path, size: tuple[int, int] | None, grey: bool) -> "ImageSet":
 
 @contextmanager
 def _full_disk(out: Path, again: str) -> Iterator[None]:
-    """Say where a write fails for lack of space that the checkpoint before it is whole, and how to go on from it."""
+    """Turn the error of a full disk into one sentence: is the last checkpoint intact, and how does the run continue."""
     try:
         yield
     except OSError as error:

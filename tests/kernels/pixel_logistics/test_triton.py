@@ -33,7 +33,7 @@ def with_base(law: PixelLogistics, parameters: torch.Tensor, base: torch.Tensor)
 def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(law: PixelLogistics, offset: float) -> None:
     (parameters, base), slots, before = case(law, offset), some_slots(), pool(PIXELS * law.channels, law.channels)
     after = copy(before)
-    sample(parameters, base, slots, **after, law=law)
+    sample(parameters, base, slots, **after, distribution=law)
     slot = slots[slots >= 0]
     images, cost = painted(law, with_base(law, parameters, base), slots, before, law.channels)
     assert torch.equal(images, after["images"])
@@ -50,7 +50,7 @@ def test_a_known_byte_decides_the_component_of_the_next() -> None:
     before["images"][:, 0] = torch.arange(len(before["images"]), device=DEVICE) % 2 * 255
     before["known"][:] = torch.tensor([True, False, False])
     slots = some_slots()
-    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, **before, law=law)
+    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, **before, distribution=law)
     painted_bytes = before["images"][slots[slots >= 0]].int()
     assert painted_bytes[:, 0].unique().tolist() == [0, 255]
     assert (painted_bytes - painted_bytes[:, :1]).abs().max() < 16
@@ -60,9 +60,9 @@ def test_a_known_byte_decides_the_component_of_the_next() -> None:
 def test_an_image_alone_has_the_same_bits(law: PixelLogistics) -> None:
     (parameters, base), slots, before = case(law), some_slots(), pool(PIXELS * law.channels, law.channels)
     together, alone = copy(before), copy(before)
-    sample(parameters, base, slots, **together, law=law)
+    sample(parameters, base, slots, **together, distribution=law)
     for i in (0, 5, BATCH - 1):
-        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], **alone, law=law)
+        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], **alone, distribution=law)
         slot = slots[i]
         assert all(torch.equal(together[name][slot], alone[name][slot]) for name in before)
 
@@ -71,6 +71,6 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     law = PixelLogistics(5, 3)
     parameters, base = case(law)
     with pytest.raises(ValueError, match="do not fit"):
-        sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), law=law)
+        sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), distribution=law)
     with pytest.raises(ValueError, match=r"base \[22, 2\] does not fit 22 pixels of 3 bytes"):
-        sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), law=law)
+        sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), distribution=law)

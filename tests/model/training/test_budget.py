@@ -3,7 +3,7 @@
 import pytest
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.budget import LONGEST_WARM_UP, Budget
+from scanline.model.training.budget import LONGEST_WARM_UP, ROW_SECONDS, ROW_UPDATES, Budget
 from scanline.model.training.optimiser import learning_rate
 
 TIMED = TrainingConfig(updates=10**9, minutes=10, learning_rate=1.0, warm_up=100)
@@ -40,6 +40,15 @@ def test_checkpoints_of_a_run_of_minutes_are_a_tenth_of_it_apart_or_five_times_w
     assert not budget.checkpoint_due(3)
     budget.started -= 11
     assert budget.checkpoint_due(4)
+
+
+def test_rows_of_a_run_of_minutes_are_at_most_ten_seconds_apart() -> None:
+    budget = Budget(TIMED, 100)
+    assert not budget.row_due(1)
+    assert budget.row_due(ROW_UPDATES)
+    budget.started -= ROW_SECONDS + 1
+    assert budget.row_due(ROW_UPDATES + 1)
+    assert not budget.row_due(ROW_UPDATES + 2)  # the next interval has begun
 
 
 def test_checkpoints_of_a_run_of_updates_are_where_the_recipe_says() -> None:

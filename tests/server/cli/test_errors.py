@@ -1,11 +1,15 @@
 """What a user gets wrong on the command line: one sentence, exit status 2, never a traceback."""
 
 from pathlib import Path
+from typing import cast
 
+import click
 import numpy as np
 import pytest
+import typer
 
 from scanline.model.formats.checkpoint import save_model
+from scanline.server.cli import app
 from tests.support import blobs, small_models
 from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise
@@ -59,6 +63,10 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "resuming another network": (f"{TRAIN[:5]} --out new --data data --predicts logistics --resume", "for a new run"),
     "unknown schedule": (f"{TRAIN} --schedule steps", "one of cosine, trapezoid, constant, not 'steps'"),
     "nothing to resume": (f"{TRAIN} --resume", "there is nothing to resume"),
+    "nothing to resume, and no data": (
+        "train --resume --out new",
+        "there is nothing to resume: new/training.pt is missing",
+    ),
     "serving no model": ("serve --model white", "there is no model 'white'"),
     "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
     "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
@@ -130,3 +138,12 @@ def test_the_console_script_prints_the_same() -> None:
     ran = in_a_process("sample", "--model", "white")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert ran.err.startswith("scanline: there is no model 'white'")
+
+
+def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown() -> None:
+    commands = cast(click.Group, typer.main.get_command(app)).commands
+    helps = {
+        f"{name} {part.name}": getattr(part, "help", None) or "" for name in commands for part in commands[name].params
+    }
+    assert len(helps) > 50
+    assert [name for name, text in helps.items() if "[" in text] == []

@@ -12,8 +12,11 @@ WEB = FILE.parents[1]
 
 
 def test_the_vectors_are_what_the_server_samples() -> None:
-    """`python -m tests.support.page_vectors` writes them."""
-    assert json.loads(FILE.read_text()) == json.loads(json.dumps(vectors()))
+    """`python -m tests.support.page_vectors` writes them. The last digits of the bits depend on torch and processor."""
+    written, found = json.loads(FILE.read_text()), json.loads(json.dumps(vectors()))
+    for one, other in zip(written["samples"], found["samples"], strict=True):
+        assert one.pop("bits") == pytest.approx(other.pop("bits"), rel=1e-4)
+    assert written == found
 
 
 @pytest.mark.skipif(not shutil.which("npm") or not (WEB / "node_modules").is_dir(), reason="needs `npm ci`")

@@ -1,5 +1,5 @@
-// Draws from uniform numbers: one of several weights, and a byte of a discretised logistic; the logarithm of what such a
-// logistic gives a byte (kernels/logistics/reference.py).
+// Draws from uniform numbers: one of several weights, and a byte of a discretised logistic; the logarithm of a
+// byte's probability under it (kernels/logistics/reference.py).
 
 import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "./elementary";
 
@@ -55,7 +55,7 @@ export function logisticByte(mean: number, scale: number, uniform: number): numb
   return Math.min(255, Math.max(0, roundToEven(f(f(value + 1) * 127.5))));
 }
 
-/** ln of what a logistic gives the bin of a byte; the outer bins take the tails. */
+/** ln of the probability of a byte under a discretised logistic; the outer bins take the tails. */
 export function logBin(byte: number, mean: number, scale: number): number {
   const centred = f(valueOf(byte) - mean);
   let log = 0;
