@@ -1,0 +1,28 @@
+"""The benchmark of training runs to its end on a tiny model, and its last line is JSON of consistent rates."""
+
+import json
+
+import pytest
+
+from benchmarks import training
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.presets import Preset
+from tests.support import small_models
+
+
+@pytest.mark.parametrize("variant", ["plain", "strokes", "pixels"])
+def test_it_prints_rates_and_their_ratio(
+    variant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    monkeypatch.setitem(training.PRESETS, "tiny", Preset("mnist", config, TrainingConfig(updates=10, batch=2)))
+    arguments = ["--presets", "tiny", "--precision", "float32", "--no-compile", "--threads", "1", "--seconds", "0.05"]
+    monkeypatch.setattr("sys.argv", ["training", *arguments])
+    training.main()
+    *table, last = capsys.readouterr().out.splitlines()
+    assert any("tiny" in line for line in table)
+    (result,) = json.loads(last)["results"]
+    assert result["positions"] == 2 * (config.bytes - config.first) / config.step_bytes
+    assert result["positions_per_second"] * result["seconds_of_update"] == pytest.approx(result["positions"])
+    assert result["bfloat16_product_gflops"] is None
+    assert result["ratio"] == pytest.approx(result["training_gflops"] / result["float32_product_gflops"])
