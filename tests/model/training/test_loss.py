@@ -99,6 +99,7 @@ def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
     assert said(caplog)[-1] == "the loss is not compiled, so that training is slower: compiled it is nan"
 
 
+@pytest.mark.slow  # generating vector code takes a minute for each instruction set
 @pytest.mark.parametrize("preset", ["mnist-small", "cifar10-small"])
 def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, tmp_path: Path) -> None:
     avx2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
