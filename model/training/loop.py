@@ -59,7 +59,7 @@ def train(
     torch.compile, where that works. workers: processes that share every batch, on a CPU; they are spawned, so that a
     script that calls this needs `if __name__ == "__main__"`.
     ValueError for images that do not have the model's size, or a batch that the workers cannot share;
-    FloatingPointError where the loss is not finite; WorkerError where a worker ends.
+    FloatingPointError where the loss or its gradients are not finite; WorkerError where a worker ends.
     """
     device = torch.device(device)
     dtype = product_dtype(device, precision)
@@ -100,10 +100,10 @@ def train(
                 if at_checkpoint and not stopped:
                     tested = float(bits_per_dim(model, test_images[: config.evaluate_images]).mean())
                 row = Row(done, bits, rate, norms, budget.seconds, tested)
-                if not np.isfinite(bits):
-                    raise FloatingPointError(
-                        f"the loss is {bits} after {done} updates; the last checkpoint in {directory} is unharmed"
-                    )
+                for what, value in (("loss", bits), ("norm of the gradients", norms)):
+                    if not np.isfinite(value):
+                        last = f"the last checkpoint in {directory} is unharmed"
+                        raise FloatingPointError(f"the {what} is {value} after {done} updates; {last}")
                 curve.rows.append(row)
                 report(row)
             if at_checkpoint:

@@ -1,13 +1,17 @@
-"""The loss: mean bits of the bytes of a batch, compiled by torch.compile where there is a compiler."""
+"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile fuses where there is a compiler."""
 
 import logging
+from collections.abc import Callable
 
 import torch
 
 from scanline.kernels.logistics.reference import LN2
 from scanline.model.network.transformer import Transformer
 
-SAME_LOSS = 0.02  # bits; fused, a sum of products is rounded to bfloat16 at other places
+SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
+SAME_GRADIENTS = 0.05  # of their norm, for the same reason
+
+Loss = Callable[[Transformer, torch.Tensor, torch.dtype], torch.Tensor]
 
 log = logging.getLogger("scanline.training")
 
@@ -24,29 +28,69 @@ def loss_of(model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.
 
 
 class CompiledLoss:
-    """`loss_of`, compiled at the first call; if compilation fails or gives another value, `loss_of` itself. All batches
-    must have one size."""
+    """`loss_of`, compiled at its first call; where that fails, or gives another value or other gradients, as it is.
+    Every batch must have one size."""
 
     def __init__(self) -> None:
         torch.compiler.reset()  # graphs of an earlier run in this process count against the limit of this one
-        self.compiled = torch.compile(loss_of, dynamic=False)
+        self.compiled: Loss = loss_of
         self.chosen = False
 
     def __call__(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        if self.chosen:
-            return self.compiled(model, batch, dtype)
-        self.chosen = True
-        with torch.no_grad():  # this also fills the tables that a network computes once, before its code is traced
-            expected = loss_of(model, batch, dtype).item()
+        if not self.chosen:
+            self.chosen = True
+            self._choose(model, batch, dtype)
+        loss = self.compiled(model, batch, dtype)
+        # On a CPU alone: reading the loss would wait for every update on a GPU.
+        if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
+            self._refuse(f"compiled it is {loss.item()}")
+            return loss_of(model, batch, dtype)
+        return loss
+
+    def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype) -> None:
+        """Use the compiled loss from now on if it has the value and gradients of the loss as it is written."""
+        # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
+        # traced.
+        expected, expected_gradients = _with_gradients(loss_of, model, batch, dtype)
         try:
-            loss = self.compiled(model, batch, dtype)
-            found = loss.item()
-            if abs(found - expected) <= SAME_LOSS:
-                log.info("the loss is compiled")
-                return loss
-            reason = f"it is {found} compiled and {expected} uncompiled"
+            compiled = compile_loss(batch.device)
+            found, gradients = _with_gradients(compiled, model, batch, dtype)
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
-            reason = str(error).strip().splitlines()[0]
+            self._refuse(str(error).strip().splitlines()[0])
+            return
+        off = ((gradients - expected_gradients).norm() / expected_gradients.norm()).item()
+        if not abs(found - expected) <= SAME_LOSS:
+            self._refuse(f"compiled it is {found}, as it is written {expected}")
+        elif not off <= SAME_GRADIENTS:
+            self._refuse(f"compiled, its gradients are off by {off:.3g} of their norm")
+        else:
+            self.compiled = compiled
+            log.info("the loss is compiled")
+
+    def _refuse(self, reason: str) -> None:
         log.warning("the loss is not compiled, so that training is slower: %s", reason)
         self.compiled = loss_of
-        return loss_of(model, batch, dtype)
+
+
+def compile_loss(device: torch.device) -> Loss:
+    """Return `loss_of`, which torch.compile compiles at its first call. RuntimeError where there is no compiler.
+
+    On a CPU the width of its vectors is an option of the compiler: torch keeps generated code on disk and finds it
+    again by its options, but (in 2.13) not by the instruction set it was generated for. Loops over vectors of AVX-512,
+    compiled for AVX2, skip the upper half of every vector. It happens where machines share the folder, or
+    ATEN_CPU_CAPABILITY has changed.
+    """
+    if device.type != "cpu":
+        return torch.compile(loss_of, dynamic=False)
+    from torch._inductor.cpu_vec_isa import pick_vec_isa  # imported late: it costs 150 MB
+
+    return torch.compile(loss_of, dynamic=False, options={"cpp.simdlen": pick_vec_isa().bit_width()})
+
+
+def _with_gradients(
+    loss: Loss, model: Transformer, batch: torch.Tensor, dtype: torch.dtype
+) -> tuple[float, torch.Tensor]:
+    """Return the loss and the gradients of all weights as one vector."""
+    value = loss(model, batch, dtype)
+    gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
+    return value.item(), torch.cat([gradient.flatten().float() for gradient in gradients if gradient is not None])

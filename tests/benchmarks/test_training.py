@@ -1,23 +1,28 @@
-"""The benchmark of training: rates are 6 operations for each weight and position by the time of an update."""
+"""The benchmark of training runs to its end on a tiny model, and its last line is JSON of consistent rates."""
+
+import json
 
 import pytest
-import torch
 
-from benchmarks.training import measure
-from scanline.model.training import TrainingConfig
+from benchmarks import training
+from scanline.model.training.config import TrainingConfig
 from scanline.model.training.presets import Preset
 from tests.support import small_models
 
 
-@pytest.mark.parametrize(("variant", "positions"), [("histogram", 3 * 19), ("pixels", 3 * 20)])
-def test_rates_are_operations_by_seconds(variant: str, positions: int) -> None:
+@pytest.mark.parametrize("variant", ["plain", "strokes", "pixels"])
+def test_it_prints_rates_and_their_ratio(
+    variant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
-    preset = Preset("mnist", config, TrainingConfig(updates=1, batch=2))
-    found = measure(preset, torch.float32, compiled=False, batch=3, seconds=0.0)
-    assert found["positions"] == positions == 3 * config.steps
-    assert found["weights"] == small_models.model(config).parameter_count
-    assert found["positions_per_second"] == pytest.approx(positions / found["seconds_of_update"])
-    assert found["training_gflops"] == pytest.approx(6e-9 * found["weights"] * found["positions_per_second"])
-    assert found["ratio"] == pytest.approx(found["training_gflops"] / found["float32_product_gflops"])
-    assert found["bfloat16_product_gflops"] is None
-    assert measure(preset, torch.float32, False, None, 0.0)["positions"] == 2 * config.steps
+    monkeypatch.setitem(training.PRESETS, "tiny", Preset("mnist", config, TrainingConfig(updates=10, batch=2)))
+    arguments = ["--presets", "tiny", "--precision", "float32", "--no-compile", "--threads", "1", "--seconds", "0.05"]
+    monkeypatch.setattr("sys.argv", ["training", *arguments])
+    training.main()
+    *table, last = capsys.readouterr().out.splitlines()
+    assert any("tiny" in line for line in table)
+    (result,) = json.loads(last)["results"]
+    assert result["positions"] == 2 * (config.bytes - config.first) / config.step_bytes
+    assert result["positions_per_second"] * result["seconds_of_update"] == pytest.approx(result["positions"])
+    assert result["bfloat16_product_gflops"] is None
+    assert result["ratio"] == pytest.approx(result["training_gflops"] / result["float32_product_gflops"])

@@ -1,15 +1,21 @@
 """The loss: mean bits as scoring counts them; compiled, in bfloat16, and where nothing can be compiled."""
 
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 import torch._inductor.config as inductor
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.loss import CompiledLoss, loss_of
+from scanline.model.training.loss import CompiledLoss, Loss, loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
+
+ROOT = Path(__file__).parent.parent.parent.parent
 
 
 def small(variant: str) -> tuple[Transformer, torch.Tensor]:
@@ -54,13 +60,56 @@ def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.Log
     assert sentence.startswith("the loss is not compiled, so that training is slower: ")
 
 
-def test_a_compiled_loss_of_another_value_is_not_used(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+WRONG: dict[str, Loss] = {
+    "compiled it is nan, as it is": lambda *given: loss_of(*given) * float("nan"),
+    "compiled, its gradients are off by 1 of": lambda *given: 2 * loss_of(*given) - loss_of(*given).detach(),
+    "compiled, its gradients are off by nan of": lambda *given: _with_gradients_of_nan(loss_of(*given)),
+}
+
+
+def _with_gradients_of_nan(value: torch.Tensor) -> torch.Tensor:
+    value.register_hook(lambda gradient: gradient * float("nan"))
+    return value
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
+    reason: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, batch = small("plain")
+    monkeypatch.setattr("scanline.model.training.loss.compile_loss", lambda device: WRONG[reason])
     loss = CompiledLoss()
-    monkeypatch.setattr(loss, "compiled", lambda *given: loss_of(*given) * float("nan"))
     for _ in range(2):
         assert torch.equal(loss(model, batch), loss_of(model, batch))
     (sentence,) = said(caplog)
-    assert sentence.startswith("the loss is not compiled, so that training is slower: it is nan compiled and ")
+    assert sentence.startswith("the loss is not compiled, so that training is slower: " + reason)
+
+
+def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small("plain")
+    factors = iter([1.0, 1.0, float("nan")])  # of the check, of the first update, of the second
+    monkeypatch.setattr(
+        "scanline.model.training.loss.compile_loss", lambda device: lambda *given: loss_of(*given) * next(factors)
+    )
+    loss = CompiledLoss()
+    for _ in range(3):
+        assert torch.equal(loss(model, batch), loss_of(model, batch))
+    assert said(caplog)[-1] == "the loss is not compiled, so that training is slower: compiled it is nan"
+
+
+@pytest.mark.slow  # generating vector code takes a minute for each instruction set
+@pytest.mark.parametrize("preset", ["mnist-small", "cifar10-small"])
+def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, tmp_path: Path) -> None:
+    avx2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    for capability in ({}, avx2):  # the second finds the folder of the first
+        # Without its own check, which fails on some machines, torch generates code with vectors.
+        folder = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+        subprocess.run(
+            [sys.executable, "-m", "tests.support.compiled_loss", preset],
+            env=os.environ | folder | capability,
+            cwd=ROOT,
+            check=True,
+            timeout=500,
+        )

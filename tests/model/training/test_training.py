@@ -76,6 +76,18 @@ def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_checkpoint(tm
     assert (tmp_path / "model.safetensors").read_bytes() == before
 
 
+def test_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StoppedError):
+        run(tmp_path, stop_at=40)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    monkeypatch.setattr("scanline.model.training.update.clip_gradients", lambda model, limit: torch.tensor(np.nan))
+    with pytest.raises(FloatingPointError, match=r"the norm of the gradients is nan after \d+ updates; the last"):
+        run(tmp_path, resume=True)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
 def test_bfloat16_learns_too(tmp_path: Path) -> None:
     config = TrainingConfig(**RECIPE)
     train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, precision="bfloat16", compiled=False)
