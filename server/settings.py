@@ -1,6 +1,7 @@
 """Settings of a server, from `scanline serve`'s options or SCANLINE_* variables: validated once, then frozen."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
@@ -35,20 +36,31 @@ class Settings(BaseSettings):
     max_body_bytes: Positive = 16_000_000
     max_head_bytes: Positive = 32_768
     max_websockets: Positive = 4096
+    max_connections: Positive = 8192  # websockets included
+    max_arriving_bytes: Positive = 256_000_000  # of bodies and messages that are not complete, all clients together
+    max_unread_bytes: Positive = 512_000_000  # of answers that wait for their clients to read them, all together
+    client_share: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the queue and of each limit above, for one client
     max_jobs_per_websocket: Positive = 64
     max_messages_per_second: Positive = 1000
     max_frames_per_second: Positive | None = None  # None: as fast as clients read
     request_timeout: Seconds = 600
     receive_timeout: Seconds = 60
+    send_timeout: Seconds = 60
     keep_alive_timeout: Seconds = 5
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 25  # Kubernetes kills a pod after 30
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # empty: no key is needed
+    api_keys_file: Path | None = None  # lines of NAME KEY, read again when it changes
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()  # addresses or networks whose forwarding headers count
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    unix_socket: Path | None = None  # instead of host and port
     log_format: Format = "console"
     log_level: Level = "info"
     otlp_endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
 
-    @field_validator("models", "api_keys", "allow_origins", mode="before")
+    @field_validator("models", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _commas(cls, value: Any) -> Any:
         """A variable's values are separated by commas."""

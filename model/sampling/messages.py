@@ -46,6 +46,7 @@ class GenerateRequest:
     stream: bool = False  # send Pixels as they are painted, not only Finished images
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
+    client: str = ""  # who asked: slots are shared between clients first
 
     @property
     def indices(self) -> Sequence[int]:
@@ -91,6 +92,7 @@ class ScoreRequest:
     id: int
     images: tuple[bytes, ...]
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
+    client: str = ""  # who asked
 
     @property
     def indices(self) -> Sequence[int]:
@@ -131,6 +133,7 @@ class Ready:
     device: str
     state_bytes: int  # of an image in flight
     backend: str  # what runs its steps, for people
+    digest: str = ""  # of everything that decides which bytes are painted; equal digests paint equal bytes
 
 
 @dataclass(frozen=True)

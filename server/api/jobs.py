@@ -23,18 +23,19 @@ async def painting(
     model: ServedModel,
     fields: PaintFields,
     images: int,
+    client: str,
     *,
     stream: bool = False,
     snapshot: tuple[int, int] | None = None,
 ) -> AsyncIterator[tuple[GenerateRequest, Job]]:
-    """The request for `images` images, and the job that paints them until it is done or the context is left.
+    """A client's request for `images` images, and the job that paints them until it is done or the context is left.
 
     Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none,
     InvalidInput where a picture is wrong.
     """
     bind_contextvars(model=model.id, images=images)
     engine, config = model.engine, model.config
-    with engine.reserve(images):
+    with engine.reserve(images, client):
         known, masks = await decoded(uploads(fields), lambda: _known(fields, config))
         request = GenerateRequest(
             id=next(engine.request_ids),
@@ -45,6 +46,7 @@ async def painting(
             masks=masks,
             stream=stream,
             snapshot=snapshot,
+            client=client,
         )
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes))) as job:

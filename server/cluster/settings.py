@@ -9,7 +9,18 @@ from pydantic import Field, NonNegativeFloat, ValidationError, model_validator
 from scanline.server.environment import check
 from scanline.server.settings import Positive, Seconds, Settings
 
-PROXY_SETTINGS = {"host", "port", "keep_alive_timeout", "max_head_bytes"}
+PROXY_SETTINGS = {
+    "host",
+    "port",
+    "unix_socket",
+    "tls_cert",
+    "tls_key",
+    "keep_alive_timeout",
+    "send_timeout",
+    "max_head_bytes",
+    "max_connections",
+    "max_arriving_bytes",
+}
 FIELDS = {"model": "models", "fronts": "ingress_replicas", "front_cpus": "ingress_cpus"}  # the last two: older names
 
 

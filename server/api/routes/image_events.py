@@ -16,6 +16,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.model.pictures import to_base64
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
 from scanline.server.api.jobs import finite_or_null, painting
 from scanline.server.api.partial_images import PartialImages
@@ -37,8 +38,8 @@ class EventStream(Response):
         self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        partial = bool(self.fields.partial_images)
-        async with painting(self.model, self.fields, self.images, stream=partial) as (wanted, job):
+        partial, client = bool(self.fields.partial_images), client_of(scope).id
+        async with painting(self.model, self.fields, self.images, client, stream=partial) as (wanted, job):
             try:
                 failure = await cancel_on_disconnect(self.request, self._respond(send, wanted, job))
             except ClientGoneError:

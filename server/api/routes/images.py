@@ -12,6 +12,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError
 from scanline.server.api.jobs import painting
 from scanline.server.api.offload import decoded, run_in_thread_if_large
@@ -73,7 +74,10 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
             )
             raise InvalidInput(message, "stream")
         return EventStream(request, model, images, fields, models.request_timeout)
-    async with painting(model, fields, images) as (wanted, job), deadline(models.request_timeout):
+    async with (
+        painting(model, fields, images, client_of(request.scope).id) as (wanted, job),
+        deadline(models.request_timeout),
+    ):
         await cancel_on_disconnect(request, job.wait())
     return await run_in_thread_if_large(
         job.images.size, lambda: _painted(model, wanted, job, media_type, fields.output_format)
@@ -85,9 +89,10 @@ async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequ
     models.check_count(len(fields.image), "image")
     config = model.config
     bind_contextvars(model=model.id, images=len(fields.image))
-    with model.engine.reserve(len(fields.image)):
+    client = client_of(request.scope).id
+    with model.engine.reserve(len(fields.image), client):
         read = await decoded(fields.image, lambda: _pixels(fields, config))
-        score = ScoreRequest(next(model.engine.request_ids), read)
+        score = ScoreRequest(next(model.engine.request_ids), read, client=client)
         with traced(model.engine.run(Job(score, config.bytes))) as job:
             async with deadline(models.request_timeout):
                 await cancel_on_disconnect(request, job.wait())

@@ -14,6 +14,7 @@ from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.cancellation import deadline
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
 from scanline.server.api.jobs import finite_or_null, painting
 from scanline.server.api.rate_limit import FrameThrottle
@@ -67,8 +68,9 @@ class JobRunner:
         images = self.models.count(fields, model)
         state = requested_state(fields, model)
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
+        client = client_of(sender.socket.scope).id
         bind_contextvars(job=number, bytes=0)
-        async with painting(model, fields, images, stream=True, snapshot=state) as (wanted, job):
+        async with painting(model, fields, images, client, stream=True, snapshot=state) as (wanted, job):
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, "seed": wanted.seed})

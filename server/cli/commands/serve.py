@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,13 @@ from scanline.model.precision import PRECISION_HELP
 from scanline.server.settings import Settings
 
 # settings that are tuples: their option is given once for each item
-REPEATED = {"models": "--model", "api_keys": "--api-key", "allow_origins": "--allow-origin"}
+REPEATED = {
+    "models": "--model",
+    "api_keys": "--api-key",
+    "allow_origins": "--allow-origin",
+    "allow_hosts": "--allow-host",
+    "trusted_proxies": "--trusted-proxy",
+}
 
 
 def _option(name: str, text: str) -> Any:
@@ -55,6 +62,19 @@ def serve(
         int | None, _option("max_head_bytes", "Maximum size of a request's URL and headers; beyond it, 414 or 431.")
     ] = None,
     max_websockets: Annotated[int | None, _option("max_websockets", "Maximum open websockets; beyond it, 503.")] = None,
+    max_connections: Annotated[
+        int | None, _option("max_connections", "Maximum open connections, websockets included; beyond it, 503.")
+    ] = None,
+    max_arriving_bytes: Annotated[
+        int | None,
+        _option("max_arriving_bytes", "Maximum bytes of bodies and messages in arrival, all clients together."),
+    ] = None,
+    max_unread_bytes: Annotated[
+        int | None, _option("max_unread_bytes", "Maximum bytes of answers that wait to be read, all clients together.")
+    ] = None,
+    client_share: Annotated[
+        float | None, _option("client_share", "Fraction of the queue and of each limit that one client may hold.")
+    ] = None,
     max_jobs_per_websocket: Annotated[
         int | None, _option("max_jobs_per_websocket", "Maximum concurrent jobs on one websocket; beyond it, 429.")
     ] = None,
@@ -72,6 +92,9 @@ def serve(
     receive_timeout: Annotated[
         float | None, _option("receive_timeout", "Seconds for a request to arrive; then 408.")
     ] = None,
+    send_timeout: Annotated[
+        float | None, _option("send_timeout", "Seconds without progress after which an unread answer is dropped.")
+    ] = None,
     keep_alive_timeout: Annotated[
         float | None, _option("keep_alive_timeout", "Seconds an idle connection stays open.")
     ] = None,
@@ -86,9 +109,27 @@ def serve(
             " SCANLINE_API_KEYS.",
         ),
     ] = None,
+    api_keys_file: Annotated[
+        Path | None, _option("api_keys_file", "File with a NAME and a KEY on each line; read again when it changes.")
+    ] = None,
     allow_origins: Annotated[
         list[str] | None,
         _option("allow_origins", "Origin of web pages that may use this server, * for all. Repeatable."),
+    ] = None,
+    allow_hosts: Annotated[
+        list[str] | None,
+        _option(
+            "allow_hosts", "Host name that requests may use, besides localhost, on loopback without keys. Repeatable."
+        ),
+    ] = None,
+    trusted_proxies: Annotated[
+        list[str] | None,
+        _option("trusted_proxies", "Address or network of a proxy whose X-Forwarded-For is believed. Repeatable."),
+    ] = None,
+    tls_cert: Annotated[Path | None, _option("tls_cert", "Certificate chain (PEM) for HTTPS; with --tls-key.")] = None,
+    tls_key: Annotated[Path | None, _option("tls_key", "Private key (PEM) of the certificate.")] = None,
+    unix_socket: Annotated[
+        Path | None, _option("unix_socket", "Unix socket to listen on instead of host and port.")
     ] = None,
     log_format: Annotated[str | None, _option("log_format", "console or json.")] = None,
     log_level: Annotated[str | None, _option("log_level", "debug, info, warning or error.")] = None,

@@ -105,7 +105,7 @@ class EngineHandle(ABC):
         return sum(isinstance(one, GenerateRequest) and one.snapshot is not None for one in requests)
 
     @contextmanager
-    def reserve(self, images: int) -> Iterator[None]:
+    def reserve(self, images: int, client: str = "") -> Iterator[None]:
         """Room for a request's images, taken before its upload is decoded and given back once it is answered.
 
         EngineUnavailableError or QueueFullError where there is none.

@@ -30,7 +30,7 @@ def test_several_models_may_be_given(models: Any) -> None:
         ({"port": 80}, "port is set for Serve's proxies: see http_options"),
         ({"replicas": 2, "max_replicas": 3}, "replicas excludes min_replicas and max_replicas"),
         ({"min_replicas": 3}, "min_replicas must be at most max_replicas"),
-        ({"replica": 2}, "replica: unknown argument; known ones are allow_origins, api_keys, "),
+        ({"replica": 2}, "replica: unknown argument; known ones are allow_hosts, allow_origins, "),
         ({"model": ""}, "model: a model's name must not be empty"),
     ],
 )
