@@ -23,10 +23,17 @@ FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
 PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
+BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
+METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
+
+
+def max_file_bytes(config: ModelConfig) -> int:
+    """Bytes that a picture file of the model's size may have, metadata included."""
+    return BYTES_PER_PIXEL * config.height * config.width + METADATA_BYTES
 
 
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
@@ -36,7 +43,9 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
     if picture.size != (config.width, config.height):
         found = f"{picture.width}x{picture.height}"
         raise InvalidInput(f"{param} is {found}; the model needs exactly {config.size}.", param, "wrong_size")
-    if getattr(picture, "n_frames", 1) > 1:
+    with _readable(param):
+        frames = getattr(picture, "n_frames", 1)
+    if frames > 1:
         raise InvalidInput(f"{param} is an animation; send one still picture.", param, "invalid_image")
     with _readable(param):
         picture.load()
@@ -50,27 +59,32 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
 
 @contextmanager
 def _readable(param: str) -> Iterator[None]:
-    """Turn every exception that Pillow raises for a broken file into one InvalidInput."""
+    """Turn every exception of Pillow into one InvalidInput: there is no list of what its decoders raise.
+
+    A MemoryError is one of them, where a file asks for more than there is.
+    """
     try:
         yield
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+    except Exception:
         reason = f"{param} is not a readable PNG, WebP, JPEG or BMP picture."
         raise InvalidInput(reason, param, "invalid_image") from None
 
 
-def pixels(picture: Image.Image, config: ModelConfig) -> np.ndarray:
+def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
     """Bytes [N] uint8 of a picture, converted to grey or RGB as the model has it."""
-    return np.asarray(picture.convert("L" if config.channels == 1 else "RGB")).reshape(-1)
+    with _readable(param):
+        return np.asarray(picture.convert("L" if config.channels == 1 else "RGB")).reshape(-1)
 
 
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
     """Mask [N] bool, True where a byte is known, by alpha (0 = paint) or, without alpha, by black = paint."""
-    if picture.has_transparency_data:
-        values = np.asarray(picture.convert("RGBA").getchannel("A"))
-        kind = "alpha"
-    else:
-        values = np.asarray(picture.convert("L"))
-        kind = "grey"
+    with _readable(param):
+        if picture.has_transparency_data:
+            values = np.asarray(picture.convert("RGBA").getchannel("A"))
+            kind = "alpha"
+        else:
+            values = np.asarray(picture.convert("L"))
+            kind = "grey"
     if ((values != 0) & (values != 255)).any():
         raise InvalidInput(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
     if values.all():
@@ -172,6 +186,15 @@ def to_base64(image: np.ndarray, output_format: str) -> str:
 def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
     """A lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
     return _encode(sheet(images, columns), output_format)
+
+
+def npy_pieces(images: np.ndarray) -> Iterator[bytes]:
+    """Yield a .npy file of the array, image by image."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(images))
+    yield out.getvalue()
+    for image in images:
+        yield image.tobytes()
 
 
 def encode_npy(images: np.ndarray) -> bytes:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from scanline.server.api import errors, openapi
+from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware import origins
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.draining import DrainingMiddleware
@@ -37,7 +38,7 @@ def build(
 ) -> FastAPI:
     """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans."""
     lifecycle = lifecycle or Lifecycle()
-    counters = HttpCounters()
+    counters, lag = HttpCounters(), LoopLag()
     engines = [model.engine for model in served.all.values()]
 
     @asynccontextmanager
@@ -45,7 +46,10 @@ def build(
         for engine in engines:
             engine.start()
         await asyncio.gather(*(engine.settled() for engine in engines))
+        app.openapi()  # kept: it takes longer than any request may hold the event loop
+        lag.start()
         yield
+        lag.stop()
         await asyncio.gather(*(engine.close() for engine in engines))
         if traces is not None:
             await asyncio.to_thread(traces.shutdown)
@@ -65,7 +69,7 @@ def build(
     app.include_router(models.router(served))
     app.include_router(websocket.router(served, settings, lifecycle, counters))
     app.include_router(health.router(served, lifecycle))
-    app.include_router(metrics.router(served, counters))
+    app.include_router(metrics.router(served, counters, lag))
     page.install(app)
     return app
 

@@ -12,7 +12,7 @@ from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config, tested_bits_per_dim
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError
+from scanline.server.api.errors import ApiError, quoted
 from scanline.server.api.schemas import EditRequest, ModelState, PaintFields
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineHandle
@@ -60,7 +60,7 @@ class ModelRegistry:
         """The model of that id, the default for None; 404 otherwise."""
         model = self.default if name is None else self.all.get(name)
         if model is None:
-            message = f"The model {name!r} does not exist; GET /v1/models lists those that do."
+            message = f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
             raise ApiError(404, message, param="model", code="model_not_found")
         return model
 
@@ -77,7 +77,7 @@ class ModelRegistry:
         images = fields.n * (len(fields.image) if isinstance(fields, EditRequest) else 1)
         self.check_count(images, "n")
         if fields.size not in (None, "auto", model.config.size):
-            message = f"size must be auto or {model.config.size}, the size of {model.id}, not {fields.size!r}."
+            message = f"size must be auto or {model.config.size}, the size of {model.id}, not {quoted(fields.size)}."
             raise InvalidInput(message, "size")
         return images
 

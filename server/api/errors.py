@@ -6,6 +6,7 @@ into the same body here.
 
 import logging
 import re
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,10 @@ log = logging.getLogger("scanline.server")
 
 NO_RETRY = {"x-should-retry": "false"}  # without it the official clients retry every response of 500 and above
 FIELD_NAME = re.compile(r"[\w\[\]-]{1,64}")  # other names are not repeated in messages
+MAX_QUOTED = 64  # characters of a client's value that a message repeats
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = MAX_QUOTED
+_SHORT.maxlevel = 2  # of lists and objects in each other
 EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "bool_type": "true or false",
     "finite_number": "a finite number",
@@ -74,6 +79,13 @@ class ClientGoneError(Exception):
     """The client closed its connection before it was answered."""
 
 
+def quoted(value: object) -> str:
+    """Return a client's value as Python writes it, at most MAX_QUOTED characters of it, at a cost that does not grow
+    with the value."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 3]}..."
+
+
 def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
     """Return the first of pydantic's errors, as one sentence that names the parameter."""
     first = errors[0]
@@ -109,7 +121,9 @@ def from_exception(error: Exception) -> ApiError:
             return error
         case InvalidInput():
             return ApiError(400, error.message, param=error.param, code=error.code)
-        case ValidationError() | RequestValidationError():
+        case ValidationError():
+            return from_exception(from_validation(error.errors(include_url=False, include_input=False)))
+        case RequestValidationError():
             return from_exception(from_validation(error.errors()))
         case QueueFullError():
             message = "Too many images are waiting; try again in a moment."

@@ -1,6 +1,6 @@
 """From checked fields to a job: which seed, which bytes are known. HTTP and websocket share it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from math import isfinite
 
@@ -10,7 +10,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import checked_seed
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api.offload import decoded
+from scanline.server.api import offload
 from scanline.server.api.schemas import EditRequest, PaintFields
 from scanline.server.api.tracing import traced
 from scanline.server.api.uploads import uploads
@@ -36,14 +36,15 @@ async def painting(
     bind_contextvars(model=model.id, images=images)
     engine, config = model.engine, model.config
     with engine.reserve(images, client):
-        known, masks = await decoded(uploads(fields), lambda: _known(fields, config))
+        files = uploads(fields)
+        sources = await offload.collect(_known(fields, config), sum(map(len, files)))
         request = GenerateRequest(
             id=next(engine.request_ids),
             images=images,
             seed=checked_seed(fields.seed),
             temperature=fields.temperature,
-            known=known,
-            masks=masks,
+            known=tuple(known for known, _ in sources),
+            masks=tuple(mask for _, mask in sources),
             stream=stream,
             snapshot=snapshot,
             client=client,
@@ -53,19 +54,18 @@ async def painting(
             yield request, job
 
 
-def _known(fields: PaintFields, config: ModelConfig) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """The known images of an edit and their masks, N bytes each; InvalidInput where a picture is wrong."""
+def _known(fields: PaintFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the known image and the mask of each picture of an edit, N bytes each; InvalidInput where one is wrong."""
     if not isinstance(fields, EditRequest):
-        return (), ()
+        return
     mask = None
     if fields.mask is not None:
-        mask = known_by_picture(open_picture(fields.mask, config, "mask"), config, "mask")
+        mask = known_by_picture(open_picture(fields.mask, config, "mask"), config, "mask").tobytes()
     elif fields.keep_rows is not None:
-        mask = known_rows(fields.keep_rows, config)
-    pictures = [open_picture(data, config, "image") for data in fields.image]
-    known = tuple(pixels(picture, config).tobytes() for picture in pictures)
-    masks = tuple((known_by_alpha(picture, config) if mask is None else mask).tobytes() for picture in pictures)
-    return known, masks
+        mask = known_rows(fields.keep_rows, config).tobytes()
+    for data in fields.image:
+        picture = open_picture(data, config, "image")
+        yield pixels(picture, config).tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 
 def finite_or_null(bits: float) -> float | None:

@@ -1,19 +1,53 @@
-"""Decoding and encoding of pictures, in a thread if they are large, so that the event loop is not blocked."""
+"""Work that would hold the event loop, done in one other thread, a few milliseconds at a time.
+
+While a thread computes, each turn of the event loop waits for the interpreter's lock, up to `sys.getswitchinterval()`
+for each such thread. So there is one, however many requests there are, and they take turns in it. A single call of a C
+library may hold the lock for longer: what such a call is given must be bounded by its caller.
+"""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
-INLINE_BYTES = 16_384  # take a few milliseconds: less than handing them to a thread is worth
+INLINE_BYTES = 16_384  # take a few milliseconds: less than handing them to the thread is worth
+PIECE_SECONDS = 0.005  # of one request's work, until it is another request's turn
+
+_worker = ThreadPoolExecutor(1, "scanline-payload")
 
 
-async def run_in_thread_if_large(size: int, work: Callable[[], Result]) -> Result:
-    """Return the result of `work` on `size` bytes, run in a thread if these are more than INLINE_BYTES."""
-    return work() if size <= INLINE_BYTES else await asyncio.to_thread(work)
+async def run(work: Callable[[], Result]) -> Result:
+    """Return the result of `work`, done in the thread at once: for a single call that is short or releases the lock."""
+    return await asyncio.get_running_loop().run_in_executor(_worker, work)
 
 
-async def decoded(pictures: Sequence[bytes], decode: Callable[[], Result]) -> Result:
-    """Return what `decode` makes of the pictures."""
-    return await run_in_thread_if_large(sum(len(picture) for picture in pictures), decode)
+async def in_pieces(steps: Iterable[Result], size: int) -> AsyncIterator[list[Result]]:
+    """Yield the results of `steps`, a few milliseconds of work at a time.
+
+    Each step must be short. `size`, in bytes, decides where the work begins: on the event loop if it is at most
+    INLINE_BYTES, and goes on in the thread if it takes longer than a piece may.
+    """
+    remaining = iter(steps)
+    piece, is_done = _advance(remaining) if size <= INLINE_BYTES else await run(lambda: _advance(remaining))
+    yield piece
+    while not is_done:
+        piece, is_done = await run(lambda: _advance(remaining))
+        yield piece
+
+
+async def collect(steps: Iterable[Result], size: int) -> list[Result]:
+    """Return all results of `in_pieces`."""
+    return [result async for piece in in_pieces(steps, size) for result in piece]
+
+
+def _advance(steps: Iterator[Result]) -> tuple[list[Result], bool]:
+    """Return the results of the next steps, and whether these were the last."""
+    results, end = [], monotonic() + PIECE_SECONDS
+    for result in steps:
+        results.append(result)
+        if monotonic() >= end:
+            return results, False
+    return results, True

@@ -68,7 +68,8 @@ class PaintFields(ModelField):
     @field_validator(*IGNORED_VALUES)
     @classmethod
     def _ignored(cls, value: Any, info: Any) -> Any:
-        if value is None or str(value) in [str(ignored) for ignored in IGNORED_VALUES[info.field_name]]:
+        accepted = [str(one) for one in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
+        if value is None or (isinstance(value, str | int) and str(value) in accepted):
             return value
         message = f"{info.field_name} is not supported; leave it out."
         raise InvalidInput(message, info.field_name, "unsupported_parameter")

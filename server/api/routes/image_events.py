@@ -15,6 +15,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.pictures import to_base64
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.server.api import offload
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
@@ -78,22 +79,23 @@ class EventStream(Response):
         async for update in job.updates():
             for index, _, _ in update.frames:
                 for number, picture in partials.due(index):
-                    event = self._event("partial_image", wanted, index, picture)
+                    event = await self._event("partial_image", wanted, index, picture)
                     if await _send_event(send, event["type"], {**event, "partial_image_index": number}):
                         partials.merge()
             for index, bits in update.finished:
-                event = self._event("completed", wanted, index, job.images[index].reshape(config.image_shape))
+                picture = job.images[index].reshape(config.image_shape)
+                event = await self._event("completed", wanted, index, picture)
                 usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
                 event |= {"bits_per_dim": finite_or_null(bits), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
 
-    def _event(self, name: str, wanted: GenerateRequest, index: int, picture: np.ndarray) -> dict[str, Any]:
-        """Return the fields that partial_image and completed have in common."""
+    async def _event(self, name: str, wanted: GenerateRequest, index: int, picture: np.ndarray) -> dict[str, Any]:
+        """Return the fields that partial_image and completed have in common. A WebP takes milliseconds to encode."""
         output_format = self.fields.output_format
         return {
             "type": f"{self.kind}.{name}",
-            "b64_json": to_base64(picture, output_format),
+            "b64_json": await offload.run(lambda: to_base64(picture, output_format)),
             "created_at": int(time.time()),
             "size": self.model.config.size,
             "output_format": output_format,

@@ -1,29 +1,36 @@
 """POST /v1/images/generations, /edits, /likelihoods."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
+from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.model.sampling.messages import ScoreRequest
+from scanline.server.api import offload
+from scanline.server.api.answers import (
+    JSON,
+    NPY,
+    WorkingResponse,
+    check_per_pixel,
+    painted_pieces,
+    scored_pieces,
+    send_answer,
+)
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
-from scanline.server.api.errors import ApiError
+from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.jobs import painting
-from scanline.server.api.offload import decoded, run_in_thread_if_large
 from scanline.server.api.openapi import WORK_ERRORS, errors, json_body, painted, upload_body
 from scanline.server.api.routes.image_events import EventStream
 from scanline.server.api.schemas import (
     EditRequest,
     GenerationRequest,
-    ImageData,
     ImagesAnswer,
-    Likelihood,
     LikelihoodRequest,
     LikelihoodsAnswer,
     PaintFields,
@@ -32,10 +39,7 @@ from scanline.server.api.schemas import (
 from scanline.server.api.tracing import traced
 from scanline.server.api.uploads import read_fields, read_json
 from scanline.server.engine.client.job import Job
-from scanline.server.registry import ModelRegistry, ServedModel
-
-JSON = "application/json"
-NPY = "application/x-npy"
+from scanline.server.registry import ModelRegistry
 
 
 def router(models: ModelRegistry) -> APIRouter:
@@ -53,12 +57,12 @@ def router(models: ModelRegistry) -> APIRouter:
     @routes.post("/edits", response_model=ImagesAnswer, responses=painted(), openapi_extra=edit)
     async def edits(request: Request) -> Response:
         """Complete images: known pixels are returned byte for byte, the others are painted."""
-        return await _paint(models, request, await read_fields(request, EditRequest, models.max_images))
+        return await _paint(models, request, await read_fields(request, EditRequest, models))
 
     @routes.post("/likelihoods", response_model=LikelihoodsAnswer, responses=scored, openapi_extra=likelihood)
     async def likelihoods(request: Request) -> Response:
         """Return how many bits the model needs for given images."""
-        return await _score(models, request, await read_fields(request, LikelihoodRequest, models.max_images))
+        return await _score(models, request, await read_fields(request, LikelihoodRequest, models))
 
     return routes
 
@@ -74,35 +78,55 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
             )
             raise InvalidInput(message, "stream")
         return EventStream(request, model, images, fields, models.request_timeout)
-    async with (
-        painting(model, fields, images, client_of(request.scope).id) as (wanted, job),
-        deadline(models.request_timeout),
-    ):
-        await cancel_on_disconnect(request, job.wait())
-    return await run_in_thread_if_large(
-        job.images.size, lambda: _painted(model, wanted, job, media_type, fields.output_format)
-    )
+
+    async def work(send: Send) -> bytes | None:
+        client = client_of(request.scope).id
+        async with painting(model, fields, images, client) as (wanted, job):
+            async with deadline(models.request_timeout):
+                await cancel_on_disconnect(request, job.wait())
+            answer = ImagesAnswer(
+                created=int(time.time()),
+                model=model.id,
+                seed=wanted.seed,
+                data=[],
+                size=model.config.size,
+                output_format=fields.output_format,
+                usage=Usage.of(wanted.known_bytes, job.images.size),
+            )
+            shaped = job.images.reshape(-1, *model.config.image_shape)
+            pieces = painted_pieces(answer, shaped, job.bits_per_dim.tolist(), media_type)
+            headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed)}
+            return await send_answer(request, send, pieces, headers, models.request_timeout)
+
+    return WorkingResponse(work)
 
 
 async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequest) -> Response:
     model = models.usable(fields.model)
     models.check_count(len(fields.image), "image")
     config = model.config
-    bind_contextvars(model=model.id, images=len(fields.image))
-    client = client_of(request.scope).id
-    with model.engine.reserve(len(fields.image), client):
-        read = await decoded(fields.image, lambda: _pixels(fields, config))
-        score = ScoreRequest(next(model.engine.request_ids), read, client=client)
-        with traced(model.engine.run(Job(score, config.bytes))) as job:
-            async with deadline(models.request_timeout):
-                await cancel_on_disconnect(request, job.wait())
-    return await run_in_thread_if_large(len(read) * config.bytes, lambda: _scored(model, job, fields.per_pixel))
+    if fields.per_pixel:
+        check_per_pixel(len(fields.image), config)
+
+    async def work(send: Send) -> bytes | None:
+        bind_contextvars(model=model.id, images=len(fields.image))
+        client = client_of(request.scope).id
+        with model.engine.reserve(len(fields.image), client):
+            read = await offload.collect(_pixels(fields, config), sum(map(len, fields.image)))
+            score = ScoreRequest(next(model.engine.request_ids), tuple(read), client=client)
+            with traced(model.engine.run(Job(score, config.bytes))) as job:
+                async with deadline(models.request_timeout):
+                    await cancel_on_disconnect(request, job.wait())
+                answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])
+                pieces = scored_pieces(answer, job, config, fields.per_pixel)
+                return await send_answer(request, send, pieces, {"content-type": JSON}, models.request_timeout)
+
+    return WorkingResponse(work)
 
 
-def _pixels(fields: LikelihoodRequest, config: ModelConfig) -> tuple[bytes, ...]:
-    return tuple(
-        pictures.pixels(pictures.open_picture(data, config, "image"), config).tobytes() for data in fields.image
-    )
+def _pixels(fields: LikelihoodRequest, config: ModelConfig) -> Iterator[bytes]:
+    for data in fields.image:
+        yield pictures.pixels(pictures.open_picture(data, config, "image"), config).tobytes()
 
 
 def _media_type(request: Request, output_format: str) -> str:
@@ -117,47 +141,6 @@ def _media_type(request: Request, output_format: str) -> str:
             return JSON
     for kind in accepted:
         if kind.startswith("image/"):
-            message = f"Accept: {kind} is not supported; use image/png or image/webp."
+            message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use image/png or image/webp."
             raise ApiError(400, message, code="invalid_value")
     return JSON
-
-
-def _painted(model: ServedModel, wanted: GenerateRequest, job: Job, media_type: str, output_format: str) -> Response:
-    images = job.images.reshape(-1, *model.config.image_shape)
-    headers = {"x-scanline-seed": str(wanted.seed)}
-    if media_type == NPY:
-        return Response(pictures.encode_npy(images), media_type=NPY, headers=headers)
-    for name, kind in pictures.MEDIA_TYPES.items():
-        if media_type == kind:
-            return Response(pictures.encode_sheet(images, name), media_type=kind, headers=headers)
-    answer = ImagesAnswer(
-        created=int(time.time()),
-        model=model.id,
-        seed=wanted.seed,
-        data=_data(images, job.bits_per_dim.tolist(), output_format),
-        size=model.config.size,
-        output_format=output_format,
-        usage=Usage.of(wanted.known_bytes, images.size),
-    )
-    return _json(answer.model_dump_json(), headers)
-
-
-def _scored(model: ServedModel, job: Job, per_pixel: bool) -> Response:
-    data = []
-    for index, bits in sorted(job.bits.items()):
-        each = bits.reshape(model.config.image_shape).tolist() if per_pixel else None
-        data.append(Likelihood(index=index, bits_per_dim=bits.mean(), per_pixel=each))
-    answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=data)
-    return _json(answer.model_dump_json(exclude_none=True))
-
-
-def _json(text: str, headers: dict[str, str] | None = None) -> Response:
-    """A response of pydantic's JSON, in which infinite numbers (bits of a byte that the model rules out) are null."""
-    return Response(text, media_type=JSON, headers=headers)
-
-
-def _data(images: np.ndarray, bits_per_dim: Sequence[float], output_format: str) -> list[ImageData]:
-    return [
-        ImageData(b64_json=pictures.to_base64(image, output_format), index=index, bits_per_dim=bits)
-        for index, (image, bits) in enumerate(zip(images, bits_per_dim, strict=True))
-    ]

@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from scanline.model.sampling.histogram import Histogram
+from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
 from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
@@ -69,11 +70,12 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
 }
 
 
-def router(models: ModelRegistry, http: HttpCounters) -> APIRouter:
+def router(models: ModelRegistry, http: HttpCounters, lag: LoopLag) -> APIRouter:
     """Return the route over a registry of its own: these models, HTTP, and the process itself."""
     registry = CollectorRegistry()
     registry.register(_ModelCollector(models))
     registry.register(_HttpCollector(http))
+    registry.register(_LagCollector(lag))
     ProcessCollector(registry=registry)
     routes = APIRouter(tags=["metrics"])
 
@@ -135,6 +137,19 @@ class _HttpCollector(Collector):
         yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
 
 
+class _LagCollector(Collector):
+    """How late the event loop is."""
+
+    def __init__(self, lag: LoopLag) -> None:
+        self.lag = lag
+
+    def collect(self) -> Iterator[Metric]:
+        about = "Seconds by which a timer of the event loop fired late, measured 20 times a second."
+        yield _histograms("event_loop_lag_seconds", about, {(): self.lag.seconds}, ())
+        about = "The longest lag of the event loop in the last minute."
+        yield GaugeMetricFamily(PREFIX + "event_loop_lag_max_seconds", about, value=self.lag.recent_max)
+
+
 def _model_info(models: Iterable[ServedModel]) -> Metric:
     labels = ["model_name", "precision", "backend", "device", "size"]
     info = GaugeMetricFamily(PREFIX + "model_info", "How each model is run; the value is always 1.", labels=labels)
@@ -184,14 +199,14 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
         (model.id, name): found for model in models for name, found in model.engine.counters.seconds.items()
     }
     about = "Seconds from acceptance until the last image was taken, of requests that finished."
-    yield _histograms("e2e_request_latency_seconds", about, seconds, ("operation",))
+    yield _histograms("e2e_request_latency_seconds", about, seconds, ("model_name", "operation"))
 
 
 def _histograms(
-    name: str, about: str, histograms: dict[tuple[str, ...], Histogram], labels: tuple[str, ...] = ()
+    name: str, about: str, histograms: dict[tuple[str, ...], Histogram], labels: tuple[str, ...] = ("model_name",)
 ) -> Metric:
-    """Return the histograms of one metric, by the values of `model_name` and `labels`."""
-    family = HistogramMetricFamily(PREFIX + name, about, labels=["model_name", *labels])
+    """Return the histograms of one metric, by the values of its labels."""
+    family = HistogramMetricFamily(PREFIX + name, about, labels=labels)
     for values, histogram in histograms.items():
         bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
         buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError, from_exception
+from scanline.server.api.errors import ApiError, from_exception, quoted
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.rate_limit import FrameThrottle, TokenBucket
@@ -79,25 +79,25 @@ class Connection:
         """Handle one message; an error is sent back, with the message's id if that could be read."""
         name: JobId | None = None
         try:
-            message = parse_object(text)
+            message = await parse_object(text, self.runner.models)
             name = pop_id(message)
             kind = message.pop("type", None)
             if kind == "cancel":
                 await self._cancel(name)
             else:
-                self._start(name, kind, message)
+                await self._start(name, kind, message)
         except WebSocketDisconnect:
             raise
         except Exception as error:
             await self.sender.error(name, from_exception(error))
 
-    def _start(self, name: JobId | None, kind: Any, message: dict[str, Any]) -> None:
+    async def _start(self, name: JobId | None, kind: Any, message: dict[str, Any]) -> None:
         """Check a job's message and start it as a task."""
-        fields: PaintFields = parse_job(kind, message, self.runner.models.max_images)
+        fields: PaintFields = await parse_job(kind, message, self.runner.models)
         if self.lifecycle.draining.is_set():
             raise shutting_down()
         if name in self.jobs:
-            raise InvalidInput(f"id {name!r} belongs to a job that is still running.", "id")
+            raise InvalidInput(f"id {quoted(name)} belongs to a job that is still running.", "id")
         if len(self.jobs) >= self.settings.max_jobs_per_websocket:
             reason = f"{len(self.jobs)} jobs are running on this websocket, the maximum; wait until one is done."
             raise ApiError(429, reason, code="too_many_jobs")
@@ -111,7 +111,7 @@ class Connection:
         """End a job early; its `done` message says so."""
         job = None if name is None else self.jobs.get(name)
         if job is None or job.done():  # done: its last message is sent, and its callback not called yet
-            raise InvalidInput(f"There is no running job with id {name!r}.", "id", "job_not_found")
+            raise InvalidInput(f"There is no running job with id {quoted(name)}.", "id", "job_not_found")
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
         await self.sender.message({"type": "done", "id": name, "cancelled": True})

@@ -8,46 +8,49 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError
+from scanline.server.api import json_object
+from scanline.server.api.errors import ApiError, quoted
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
-from scanline.server.api.uploads import from_json
+from scanline.server.api.uploads import check_names, from_json, max_message_bytes
+from scanline.server.registry import ModelRegistry
 
 JobId = int | str  # the client's own name of a job
 
 MAX_ID_CHARACTERS = 256  # each message about a job repeats its id
+MESSAGES_PER_TURN = 32  # sent on a websocket before the event loop runs anything else: a millisecond
 FRAME_HEADER = struct.Struct("<III")  # job number, image index, first byte position; the bytes follow
 
 
-def parse_object(text: str | None) -> dict[str, Any]:
-    """Return a message's JSON object; raises ApiError if it is none."""
+async def parse_object(text: str | None, models: ModelRegistry) -> dict[str, Any]:
+    """Return a message's JSON object; raises ApiError if it is none, or larger than any job for the models needs."""
     if text is None:
         raise ApiError(400, "Messages must be text, not binary.", code="invalid_json")
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "The message is not valid JSON.", code="invalid_json") from None
-    if not isinstance(message, dict):
-        raise ApiError(400, "The message must be a JSON object.", code="invalid_body")
-    return message
+    document, limit = text.encode(), max_message_bytes(models)
+    if len(document) > limit:
+        raise ApiError(413, f"The message is larger than {limit} bytes.", code="message_too_large")
+    return await json_object.parse_object(document, models.max_images, "message")
 
 
 def pop_id(message: dict[str, Any]) -> JobId | None:
     """Take the id out of a message; raises InvalidInput if it is not one."""
     name = message.pop("id", None)
-    if name is None or type(name) is int or (type(name) is str and len(name) <= MAX_ID_CHARACTERS):
+    is_number = type(name) is int and abs(name) < 2**63
+    if name is None or is_number or (type(name) is str and len(name) <= MAX_ID_CHARACTERS):
         return name
-    raise InvalidInput(f"id must be a whole number or text of at most {MAX_ID_CHARACTERS} characters.", "id")
+    reason = f"id must be a whole number of 64 bits or text of at most {MAX_ID_CHARACTERS} characters."
+    raise InvalidInput(reason, "id")
 
 
-def parse_job(kind: Any, message: dict[str, Any], max_images: int) -> PaintFields:
+async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -> PaintFields:
     """Return the fields of a `generate` or `complete` message; raises InvalidInput if one is wrong."""
     if kind == "generate":
+        check_names(message, StreamedGenerationRequest)
         fields: PaintFields = StreamedGenerationRequest.model_validate(message)
     elif kind == "complete":
-        fields = from_json(message, EditRequest, max_images)
+        fields = await from_json(message, EditRequest, models)
     else:
-        raise InvalidInput(f"type must be generate, complete or cancel, not {kind!r}.", "type")
+        raise InvalidInput(f"type must be generate, complete or cancel, not {quoted(kind)}.", "type")
     if fields.stream:
         reason = "stream applies to POST requests only; a websocket always streams, leave it out."
         raise InvalidInput(reason, "stream", "stream_not_supported")
@@ -60,15 +63,18 @@ class Sender:
     def __init__(self, socket: WebSocket, counters: HttpCounters) -> None:
         self.socket, self.counters = socket, counters
         self.lock = asyncio.Lock()
+        self.sent = 0  # messages, frames included
 
     async def frame(self, job: int, index: int, first: int, data: bytes) -> None:
         """Send bytes of an image, from position `first` on."""
         async with self.lock:
             await self.socket.send_bytes(FRAME_HEADER.pack(job, index, first) + data)
+            await self._let_others_run()
 
     async def message(self, message: dict[str, Any]) -> None:
         async with self.lock:
             await self.socket.send_text(json.dumps(message))
+            await self._let_others_run()
 
     async def error(self, name: JobId | None, error: ApiError) -> None:
         """Count an error and send it, with the id of the job or message that it is about."""
@@ -78,3 +84,9 @@ class Sender:
             await self.message({"type": "error", **about, **error.body})
         except (WebSocketDisconnect, RuntimeError):  # the client disconnected in the meantime
             return
+
+    async def _let_others_run(self) -> None:
+        """Give up the event loop now and then: sending does not, as long as the client reads."""
+        self.sent += 1
+        if not self.sent % MESSAGES_PER_TURN:
+            await asyncio.sleep(0)

@@ -1,5 +1,6 @@
 """GET /v1/models/{id}/onnx: the same file as `scanline export --onnx` writes."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.server.app import build
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.commands import done, without_onnx
+from tests.support.commands import done
 from tests.support.error_answers import assert_refused
 
 
@@ -46,9 +47,10 @@ def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
 
 
 def test_without_the_extra_onnx_the_server_says_what_to_install(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_onnx(monkeypatch)
+    (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     settings = Settings(models=(str(grey_directory),))
     response = TestClient(build(settings, served_models(settings))).get("/v1/models/grey/onnx")
     message = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'."

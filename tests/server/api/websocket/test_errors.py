@@ -13,7 +13,7 @@ IMAGE, OTHER = text(encode(noise(7, 5))), text(encode(noise(5, 7)))
 MESSAGES = {  # label: what is sent as it is, the parameter that is named, the code
     "not JSON": ("paint me a seven", None, "invalid_json"),
     "nothing": ("", None, "invalid_json"),
-    "nested too deep": ("[" * 100_000, None, "invalid_json"),
+    "nested too deep": ("[" * 100_000, None, "json_too_complex"),
     "a number without end": ("9" * 10_000, None, "invalid_json"),
     "binary": (b'{"type": "generate"}', None, "invalid_json"),
     "a list": ('[{"type": "generate"}]', None, "invalid_body"),

@@ -1,0 +1,93 @@
+"""Multipart forms, parsed a few kilobytes at a time and kept in memory: no part is ever written to a disk.
+
+Each part is bounded by what it may hold, so the whole form is: a picture, or the text of a field.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from fastapi import Request
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from scanline.model.inputs import InvalidInput
+from scanline.server.api.errors import ApiError
+
+MAX_FORM_FIELDS = 64  # without the files; no request has as many
+MAX_TEXT_BYTES = 65_536  # of one field
+PIECE_BYTES = 16_384  # parsed in two milliseconds, whatever is in them
+PARTS_PER_TURN = 64  # that are read before the event loop runs anything else
+CHARSETS = (b"utf-8", b"us-ascii", b"iso-8859-1")  # some of Python's others take a time quadratic in the text's length
+
+Part = tuple[str, bytes | str]  # name, content of a file or a text
+
+
+class FormParser(MultiPartParser):
+    """starlette's parser with a limit of each file's size."""
+
+    spool_max_size = 0  # keep every file in memory
+
+    def __init__(
+        self, headers: Headers, stream: AsyncGenerator[bytes, None], max_files: int, max_file_bytes: int
+    ) -> None:
+        super().__init__(headers, stream, max_files=max_files, max_fields=MAX_FORM_FIELDS, max_part_size=MAX_TEXT_BYTES)
+        self.max_file_bytes = max_file_bytes
+        self.file_bytes = 0  # of the current part
+
+    def on_part_begin(self) -> None:
+        super().on_part_begin()
+        self.file_bytes = 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """Take in a part's data; InvalidInput where a file is too large."""
+        if self._current_part.file is not None:
+            self.file_bytes += end - start
+            if self.file_bytes > self.max_file_bytes:
+                raise InvalidInput(f"A file of the form is larger than {self.max_file_bytes} bytes.", code="too_large")
+        super().on_part_data(data, start, end)
+
+
+async def read_form(request: Request, max_pictures: int, max_picture_bytes: int) -> list[Part]:
+    """Return the parts of a request's form; raises ApiError or InvalidInput where it is wrong or too large."""
+    _, options = parse_options_header(request.headers["content-type"])
+    if options.get(b"charset", b"utf-8").lower() not in CHARSETS:
+        raise ApiError(400, "The form's charset must be UTF-8.", code="invalid_multipart")
+    # One file more than pictures: it may be a mask.
+    parser = FormParser(request.headers, _in_pieces(request.stream()), max_pictures + 1, max_picture_bytes)
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise _refusal(error.message, max_pictures) from None
+    parts: list[Part] = []
+    for name, value in form.multi_items():
+        parts.append((name, await value.read() if isinstance(value, UploadFile) else value))
+        if not len(parts) % PARTS_PER_TURN:
+            await asyncio.sleep(0)
+    return parts
+
+
+async def _in_pieces(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield a body in small pieces; the event loop runs between them."""
+    async for chunk in stream:
+        for start in range(0, len(chunk), PIECE_BYTES):
+            yield chunk[start : start + PIECE_BYTES]
+            await asyncio.sleep(0)
+
+
+def _refusal(reason: str, max_pictures: int) -> ApiError | InvalidInput:
+    """Return the error for a form that starlette's parser refuses."""
+    if reason.startswith("Too many files"):
+        return too_many_pictures(max_pictures)
+    if reason.startswith("Too many fields"):
+        message = f"The form has more than {MAX_FORM_FIELDS} text fields."
+    elif reason.startswith("Part exceeded"):
+        message = f"A text field of the form is larger than {MAX_TEXT_BYTES} bytes."
+    else:
+        message = f"The body is not valid multipart: {reason}"
+    return ApiError(400, message, code="invalid_multipart")
+
+
+def too_many_pictures(max_pictures: int) -> InvalidInput:
+    """Return the error for a request with too many pictures."""
+    return InvalidInput(f"image: a request may have at most {max_pictures} pictures.", "image")

@@ -1,0 +1,112 @@
+"""ONNX files of models, each exported once, in a process of its own.
+
+The export needs torch and a second copy of the model: the child frees both when it exits, and it cannot hold the event
+loop. The files are kept in memory, by the model's identity, up to MAX_KEPT_BYTES in all.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from scanline.model.formats import OnnxNotInstalledError
+
+MAX_KEPT_BYTES = 256_000_000  # of all files; a larger file is an error
+EXPORT_SECONDS = 180.0  # most of it imports torch, on a busy machine
+PIECE_BYTES = 2**20  # read, and added to the digest, at once
+FAILED_SECONDS = 60.0  # for which a failed export is not tried again
+NOT_INSTALLED, TOO_LARGE = 3, 4  # exit statuses of the child
+
+Identity = tuple[str, str]  # a model's id and the digest of what is loaded
+
+
+class ExportError(Exception):
+    """A model could not be exported; the message is one sentence without its end."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An exported model and its entity tag."""
+
+    file: bytearray  # not to be changed
+    etag: str
+
+
+class Exports:
+    """The exported models of a server."""
+
+    def __init__(self, command: Sequence[str] = (sys.executable, "-m", __name__), seconds: float = EXPORT_SECONDS):
+        self.command, self.seconds = command, seconds
+        self.kept: OrderedDict[Identity, Exported] = OrderedDict()  # the one that was used last is last
+        self.failed: dict[Identity, tuple[float, Exception]] = {}  # until when not to try again
+        self.exporting = asyncio.Lock()  # one export at a time: each loads a model
+
+    async def get(self, identity: Identity, directory: Path) -> Exported:
+        """Return the file of a model. OnnxNotInstalledError or ExportError where there is none."""
+        async with self.exporting:
+            if identity not in self.kept:
+                until, error = self.failed.get(identity, (0.0, None))
+                if error is not None and time.monotonic() < until:
+                    raise error
+                try:
+                    self.kept[identity] = await self._export(directory)
+                except (OnnxNotInstalledError, ExportError) as failure:
+                    self.failed = {identity: (time.monotonic() + FAILED_SECONDS, failure)}
+                    raise
+            self.kept.move_to_end(identity)
+            while sum(len(one.file) for one in self.kept.values()) > MAX_KEPT_BYTES:
+                self.kept.popitem(last=False)
+            return self.kept[identity]
+
+    async def _export(self, directory: Path) -> Exported:
+        """Export in a child; it is killed where it takes too long, or where this task is cancelled.
+
+        What the child reports goes to this process's standard error, as all logs do.
+        """
+        child = await asyncio.create_subprocess_exec(*self.command, str(directory), stdout=asyncio.subprocess.PIPE)
+        assert child.stdout is not None
+        file, digest = bytearray(), sha256()
+        try:
+            async with asyncio.timeout(self.seconds):
+                while piece := await child.stdout.read(PIECE_BYTES):
+                    file += piece
+                    digest.update(piece)
+                status = await child.wait()
+        except TimeoutError:
+            raise ExportError(f"The export took more than {self.seconds:g} seconds") from None
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+        if status == NOT_INSTALLED:
+            raise OnnxNotInstalledError
+        if status == TOO_LARGE:
+            raise ExportError(f"The file is larger than {MAX_KEPT_BYTES} bytes; use scanline export")
+        if status:
+            raise ExportError("The export failed; the server's log has the details")
+        return Exported(file, f'"{digest.hexdigest()[:32]}"')
+
+
+def main() -> None:
+    """Write the file of the model in the directory of the first argument to the standard output."""
+    os.nice(10)  # painting comes first
+    os.environ["OMP_NUM_THREADS"] = "1"
+    from scanline.model.formats.checkpoint import load_model
+
+    try:
+        from scanline.model.formats.onnx_step import export_step
+    except OnnxNotInstalledError:
+        sys.exit(NOT_INSTALLED)
+    file = export_step(load_model(Path(sys.argv[1]))).SerializeToString(deterministic=True)
+    if len(file) > MAX_KEPT_BYTES:
+        sys.exit(TOO_LARGE)
+    sys.stdout.buffer.write(file)
+
+
+if __name__ == "__main__":
+    main()
