@@ -1,10 +1,12 @@
 """A client's JSON, which must be one object: parsed in a time and memory that its size bounds.
 
 A parser makes an object of every few bytes of `[[],[],...`, a hundred times their size, and cannot be interrupted. So
-brackets, quotes, commas and colons are counted first, and a document with more of them than any valid request could
-have is refused. What is left is a few long strings, which are parsed at the speed of memory.
+what a document is made of is counted first, and one that cannot be a request is refused unparsed: it may have as many
+bytes beside those of base64 as the fields need, and no value longer than a picture.
 """
 
+import string
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
@@ -12,46 +14,62 @@ from pydantic_core import from_json
 from scanline.server.api import offload
 from scanline.server.api.errors import ApiError
 
-STRUCTURE = b'{[",:'
-STRUCTURE_OF_FIELDS = 4096  # in all fields but the pictures, punctuation of their texts included
-STRUCTURE_OF_PICTURE = 8  # quotes and comma; a data URL has a colon and a comma more
+BASE64 = (string.ascii_letters + string.digits + "+/=").encode()
+FIELDS_BYTES = 4096  # of all fields but the pictures, without letters and digits
+PICTURE_BYTES = 24  # around a picture's base64: quotes, comma, indentation, the start of a data URL
+ESCAPED_SHARE = 16  # one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
+MAX_TEXT_BYTES = 65_536  # of one value that is no picture
 INLINE_BYTES = 65_536  # parsed within a millisecond
 PIECE_BYTES = 1_048_576  # counted at once: a millisecond
-PLAIN_SHARE = 4  # of so many bytes, one may be a backslash: base64 needs none, but some programs escape its slashes
 
 
-async def parse_object(document: bytes, max_pictures: int, what: str = "body") -> dict[str, Any]:
-    """Return the object of a document with at most `max_pictures` pictures; raises ApiError if it is not one.
+@dataclass(frozen=True)
+class JsonLimits:
+    """What a document may have besides its fields."""
+
+    pictures: int = 0
+    picture_length: int = 0  # of the longest in base64
+
+
+async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: str = "body") -> dict[str, Any]:
+    """Return the object of a document; raises ApiError if it is none, or not within the limits.
 
     `what`: how errors call the document.
     """
     if len(document) <= INLINE_BYTES:
-        parsed = _parse(document, max_pictures, what)
+        parsed = _parse(document, limits, what)
     else:
-        parsed = await offload.run(lambda: _parse(document, max_pictures, what))
+        parsed = await offload.run(lambda: _parse(document, limits, what))
     if not isinstance(parsed, dict):
         raise ApiError(400, f"The {what} must be a JSON object.", code="invalid_body")
     return parsed
 
 
-def _parse(document: bytes, max_pictures: int, what: str) -> Any:
-    _check_structure(document, STRUCTURE_OF_FIELDS + STRUCTURE_OF_PICTURE * max_pictures, what)
+def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
+    if not _may_be_request(document, limits):
+        message = f"The {what} has more fields, or a longer value, than any request."
+        raise ApiError(400, message, code="json_too_complex")
     try:
-        return from_json(document)
+        return from_json(document)  # of its own limits: 200 levels, numbers of 4,300 digits
     except ValueError:
         raise ApiError(400, f"The {what} is not valid JSON.", code="invalid_json") from None
 
 
-def _check_structure(document: bytes, most: int, what: str) -> None:
-    """Raise ApiError where a document has more structure, or more escapes, than a request needs."""
-    structure, escapes = 0, 0
+def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:
+    """Whether a document is within the limits, as far as can be seen without parsing it."""
+    others, escapes = 0, 0
+    most_others = FIELDS_BYTES + PICTURE_BYTES * limits.pictures
     for start in range(0, len(document), PIECE_BYTES):
-        piece = document[start : start + PIECE_BYTES]
-        structure += len(piece) - len(piece.translate(None, STRUCTURE))
-        escapes += piece.count(b"\\")
-        if structure > most:
-            message = f"The {what} has more than {most} brackets, quotes, commas and colons: more than any request has."
-            raise ApiError(400, message, code="json_too_complex")
-    if escapes > STRUCTURE_OF_FIELDS + len(document) // PLAIN_SHARE:
-        message = f"More than a quarter of the {what} are escapes; send base64 without them."
-        raise ApiError(400, message, code="json_too_complex")
+        rest = document[start : start + PIECE_BYTES].translate(None, BASE64)
+        escapes += rest.count(b"\\")
+        others += len(rest) - rest.count(b"\\")
+        if others > most_others or escapes > FIELDS_BYTES + len(document) // ESCAPED_SHARE:
+            return False
+    # Values lie between quotes. There are few quotes now, so that finding each costs little.
+    longest = max(MAX_TEXT_BYTES, limits.picture_length * (ESCAPED_SHARE + 1) // ESCAPED_SHARE)
+    place = -1
+    while (end := document.find(b'"', place + 1)) >= 0:
+        if end - place > longest:
+            return False
+        place = end
+    return len(document) - place <= longest

@@ -16,7 +16,7 @@ from scanline.model.pictures import from_base64, max_file_bytes
 from scanline.server.api import offload
 from scanline.server.api.errors import FIELD_NAME, ApiError, unknown_field
 from scanline.server.api.form_parser import Part, read_form, too_many_pictures
-from scanline.server.api.json_object import parse_object
+from scanline.server.api.json_object import JsonLimits, parse_object
 from scanline.server.api.schemas import EditRequest
 from scanline.server.registry import ModelRegistry
 
@@ -28,6 +28,11 @@ MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 def max_picture_bytes(models: ModelRegistry) -> int:
     """Bytes of the largest picture file that any of the models reads."""
     return max(max_file_bytes(model.config) for model in models.all.values())
+
+
+def json_limits(models: ModelRegistry) -> JsonLimits:
+    """What a JSON object with pictures may have."""
+    return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))  # one may be a mask
 
 
 def max_message_bytes(models: ModelRegistry) -> int:
@@ -42,7 +47,7 @@ async def read_json(request: Request, schema: type[Fields]) -> Fields:
     """Read a request without pictures; raises ApiError or InvalidInput if the body or a field is wrong."""
     if _kind(request) != "application/json":
         raise ApiError(415, "Send application/json.", code="unsupported_media_type")
-    body = await parse_object(await request.body(), max_pictures=0)
+    body = await parse_object(await _body(request), JsonLimits())
     check_names(body, schema)
     return schema.model_validate(body)
 
@@ -51,7 +56,7 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     """Read a request with pictures for one of the models; raises ApiError or InvalidInput if it is wrong."""
     kind = _kind(request)
     if kind == "application/json":
-        body = await parse_object(await request.body(), models.max_images)
+        body = await parse_object(await _body(request), json_limits(models))
         return await from_json(body, schema, models)
     if kind == "multipart/form-data":
         parts = await read_form(request, models.max_images, max_picture_bytes(models))
@@ -78,6 +83,14 @@ async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelReg
     if "image" in fields:
         fields["image"] = files
     return schema.model_validate(fields)
+
+
+async def _body(request: Request) -> bytearray:
+    """The body; `Request.body` would have it in memory twice."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+    return body
 
 
 def check_names(names: Collection[str], schema: type[BaseModel]) -> None:

@@ -12,7 +12,7 @@ from scanline.server.api import json_object
 from scanline.server.api.errors import ApiError, quoted
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
-from scanline.server.api.uploads import check_names, from_json, max_message_bytes
+from scanline.server.api.uploads import check_names, from_json, json_limits, max_message_bytes
 from scanline.server.registry import ModelRegistry
 
 JobId = int | str  # the client's own name of a job
@@ -29,7 +29,7 @@ async def parse_object(text: str | None, models: ModelRegistry) -> dict[str, Any
     document, limit = text.encode(), max_message_bytes(models)
     if len(document) > limit:
         raise ApiError(413, f"The message is larger than {limit} bytes.", code="message_too_large")
-    return await json_object.parse_object(document, models.max_images, "message")
+    return await json_object.parse_object(document, json_limits(models), "message")
 
 
 def pop_id(message: dict[str, Any]) -> JobId | None:
