@@ -38,16 +38,16 @@ def max_file_bytes(config: ModelConfig) -> int:
 
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
     """The decoded upload, of the model's size; a InvalidInput that names `param` otherwise."""
-    with _readable(param):
+    with readable(param):
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     if picture.size != (config.width, config.height):
         found = f"{picture.width}x{picture.height}"
         raise InvalidInput(f"{param} is {found}; the model needs exactly {config.size}.", param, "wrong_size")
-    with _readable(param):
+    with readable(param):
         frames = getattr(picture, "n_frames", 1)
     if frames > 1:
         raise InvalidInput(f"{param} is an animation; send one still picture.", param, "invalid_image")
-    with _readable(param):
+    with readable(param):
         picture.load()
         if picture.mode == "P" and picture.palette is None:
             raise ValueError
@@ -58,7 +58,7 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
 
 
 @contextmanager
-def _readable(param: str) -> Iterator[None]:
+def readable(param: str) -> Iterator[None]:
     """Turn every exception of Pillow into one InvalidInput: there is no list of what its decoders raise.
 
     A MemoryError is one of them, where a file asks for more than there is.
@@ -72,13 +72,13 @@ def _readable(param: str) -> Iterator[None]:
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
     """Bytes [N] uint8 of a picture, converted to grey or RGB as the model has it."""
-    with _readable(param):
+    with readable(param):
         return np.asarray(picture.convert("L" if config.channels == 1 else "RGB")).reshape(-1)
 
 
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
     """Mask [N] bool, True where a byte is known, by alpha (0 = paint) or, without alpha, by black = paint."""
-    with _readable(param):
+    with readable(param):
         if picture.has_transparency_data:
             values = np.asarray(picture.convert("RGBA").getchannel("A"))
             kind = "alpha"

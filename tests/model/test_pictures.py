@@ -1,6 +1,7 @@
 """Pictures that come in, of every kind and broken in every way."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -10,11 +11,15 @@ from PIL import Image
 
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
-from scanline.model.pictures import known_by_picture, open_picture, pixels
+from scanline.model.pictures import known_by_picture, open_picture, pixels, readable
+from tests.support.hostile_pictures import END, SIGNATURE, chunk, header
+from tests.support.hostile_pictures import pixels as pixel_chunk
 from tests.support.pictures import encode, noise
 from tests.support.tiny import COLOUR, GREY
 
 IMAGE = noise(7, 5)
+PIXELS = pixel_chunk()
+CHUNKS = [b"iCCP", b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS", b"PLTE", b"sRGB", b"acTL"]
 FILES = {
     "png": encode(IMAGE),
     "webp": encode(IMAGE, "WEBP", lossless=True),
@@ -87,6 +92,25 @@ def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -
         file[place % len(file)] = value
     found = read(bytes(file))
     assert isinstance(found, InvalidInput) or found.shape == (35,)
+
+
+@given(
+    kinds=st.lists(st.sampled_from(CHUNKS), max_size=4),
+    data=st.binary(max_size=20),
+    place=st.sampled_from(["before", "behind"]),
+)
+def test_a_png_with_any_chunk_is_read_or_refused(kinds: list[bytes], data: bytes, place: str) -> None:
+    chunks = b"".join(chunk(kind, data) for kind in kinds)
+    before, behind = (chunks, b"") if place == "before" else (b"", chunks)
+    found = read(SIGNATURE + header() + before + PIXELS + behind + END)
+    assert isinstance(found, InvalidInput) or found.shape == (35,)
+
+
+@pytest.mark.parametrize("error", [MemoryError, IndexError, struct.error, RecursionError, Image.DecompressionBombError])
+def test_whatever_a_decoder_raises_is_a_refusal(error: type[Exception]) -> None:
+    with pytest.raises(InvalidInput, match="image is not a readable") as refusal, readable("image"):
+        raise error("seven")
+    assert (refusal.value.param, refusal.value.code) == ("image", "invalid_image")
 
 
 @given(

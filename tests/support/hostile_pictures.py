@@ -104,6 +104,12 @@ PICTURES: dict[str, bytes] = {
     "a PNG with a profile": with_profile("PNG"),
     "a JPEG with a profile": with_profile("JPEG"),
     "a WebP with a profile": with_profile("WEBP"),
+    "an empty colour profile behind the pixels": SIGNATURE + header() + pixels() + chunk(b"iCCP", b"") + END,
+    "empty chunks behind the pixels": SIGNATURE
+    + header()
+    + pixels()
+    + b"".join(chunk(kind, b"") for kind in (b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS"))
+    + END,
     "text behind the end": WHOLE + b"seven" * 1000,
     "two pictures": WHOLE + WHOLE,
     "nothing but zeros": bytes(1000),
