@@ -132,7 +132,9 @@ class LikelihoodRequest(ModelField):
     """POST /v1/images/likelihoods."""
 
     image: Annotated[list[bytes], Field(min_length=1)]
-    per_pixel: bool = False
+    per_pixel: Annotated[bool, Field(description="bits of every byte, for images of at most 2^22 bytes together")] = (
+        False
+    )
     user: str | None = None
 
 

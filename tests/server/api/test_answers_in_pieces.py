@@ -4,7 +4,6 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -34,7 +33,6 @@ from scanline.server.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.loop_lag import assert_loop_is_free
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.running_server import Server
 from tests.support.small_models import config
 from tests.support.websocket_client import WebsocketClient
 
@@ -197,8 +195,3 @@ def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded(
     response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "per_pixel"
-
-
-def test_an_export_leaves_torch_out_of_the_server(client: httpx.Client, server: Server) -> None:
-    assert client.get("/v1/models/grey/onnx").status_code == 200
-    assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()

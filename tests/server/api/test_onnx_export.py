@@ -1,0 +1,87 @@
+"""The export in a child process: its time limit, what is kept of it, and that the server itself stays small."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scanline.server.api import onnx_export
+from scanline.server.api.onnx_export import ExportError, Exports
+from tests.support.loop_lag import assert_loop_is_free
+from tests.support.running_server import Server
+from tests.support.waiting import PATIENCE
+
+ONE, OTHER = ("grey", "first"), ("grey", "second")
+
+
+def exports(program: str, seconds: float = PATIENCE) -> Exports:
+    """Exports by a Python program, whose argument is the directory."""
+    return Exports((sys.executable, "-c", program), seconds)
+
+
+def note() -> str:
+    """A program that writes a line for each of its runs, and the number of runs as its output."""
+    lines = "import sys; from pathlib import Path; file = Path(sys.argv[1]) / 'runs'; "
+    return lines + "file.open('a').write('run\\n'); print(len(file.read_text().splitlines()), end='')"
+
+
+def runs(directory: Path) -> int:
+    return len((directory / "runs").read_text().splitlines())
+
+
+def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path: Path) -> None:
+    async def act() -> None:
+        found = exports(note())
+        first, again = await asyncio.gather(found.get(ONE, tmp_path), found.get(ONE, tmp_path))
+        other = await found.get(OTHER, tmp_path)
+        assert first is again
+        assert (first.file, other.file) == (b"1", b"2")
+        assert first.etag != other.etag
+        assert runs(tmp_path) == 2
+
+    asyncio.run(act())
+
+
+def test_the_files_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act() -> None:
+        found = exports("print('a' * 400_000, end='')")
+        monkeypatch.setattr(onnx_export, "MAX_KEPT_BYTES", 1_000_000)
+        for digest in ("a", "b", "a", "c", "d"):
+            await found.get(("grey", digest), tmp_path)
+        assert [digest for _, digest in found.kept] == ["c", "d"]
+
+    asyncio.run(act())
+
+
+def test_an_export_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    async def act() -> None:
+        program = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        found = exports(program, seconds=3)
+        with pytest.raises(ExportError, match="more than 3 seconds"):
+            await found.get(ONE, tmp_path)
+
+    asyncio.run(act())
+    if (tmp_path / "pid").exists():  # on a very busy machine it did not get so far
+        assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+
+
+def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
+    async def act() -> None:
+        found = exports(note() + "; sys.exit(1)")
+        for _ in range(3):
+            with pytest.raises(ExportError, match="The export failed"):
+                await found.get(ONE, tmp_path)
+        assert runs(tmp_path) == 1
+        found.failed[ONE] = (0.0, found.failed[ONE][1])  # a minute later
+        with pytest.raises(ExportError):
+            await found.get(ONE, tmp_path)
+        assert runs(tmp_path) == 2
+
+    asyncio.run(act())
+
+
+def test_an_export_holds_neither_the_event_loop_nor_memory_of_the_server(client: httpx.Client, server: Server) -> None:
+    assert_loop_is_free(client, lambda: client.get("/v1/models/grey/onnx").raise_for_status())
+    assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
