@@ -132,9 +132,7 @@ class LikelihoodRequest(ModelField):
     """POST /v1/images/likelihoods."""
 
     image: Annotated[list[bytes], Field(min_length=1)]
-    per_pixel: Annotated[bool, Field(description="bits of every byte, for images of at most 2^22 bytes together")] = (
-        False
-    )
+    per_pixel: Annotated[bool, Field(description="bits of every byte; images of at most 2^22 bytes in all")] = False
     user: str | None = None
 
 
