@@ -23,7 +23,9 @@ class PartialImages:
         known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
         copies = request.images // len(sources)
-        self.cuts = np.repeat([_cuts(mask, wanted, config) for _, mask in known], copies, axis=0)
+        # Images nearly always share their mask.
+        cuts = {mask: _cuts(np.frombuffer(mask, bool), wanted, config) for mask in {mask for _, mask in sources}}
+        self.cuts = np.repeat([cuts[mask] for _, mask in sources], copies, axis=0)
         self.sent = np.zeros(request.images, np.int64)  # partial images of each that need no sending any more
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray]]:

@@ -75,7 +75,7 @@ class EventStream(Response):
 
     async def _paint(self, send: Send, wanted: GenerateRequest, job: Job) -> None:
         config = self.model.config
-        partials = PartialImages(job, wanted, self.fields.partial_images or 0, config)
+        partials = await offload.run(lambda: PartialImages(job, wanted, self.fields.partial_images or 0, config))
         async for update in job.updates():
             for index, _, _ in update.frames:
                 for number, picture in partials.due(index):
