@@ -5,6 +5,7 @@ HTTP and websockets write, pause and close through it; it lives as long as the c
 
 import asyncio
 from asyncio.events import TimerHandle
+from contextlib import suppress
 from typing import Any, Protocol
 
 from uvicorn.protocols.utils import get_remote_addr
@@ -203,7 +204,8 @@ class ClientTransport(asyncio.Transport):
             self.pauses.clear()
             self.inner.resume_reading()
         if self.inner.can_write_eof():  # not over TLS
-            self.inner.write_eof()
+            with suppress(OSError):  # the client has reset the connection
+                self.inner.write_eof()
         self.timer = self.loop.call_later(LINGER_SECONDS, self.inner.close)
 
     def close_for_shutdown(self) -> None:

@@ -138,7 +138,7 @@ def open_files(server: Server) -> int:
 
 @pytest.fixture(scope="module")
 def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
-    seconds = ("--receive-timeout", "3", "--send-timeout", "3", "--keep-alive-timeout", "1")
+    seconds = ("--receive-timeout", "3", "--send-timeout", "3")
     limits = ("--max-head-bytes", "4096", "--max-messages-per-second", "100000", "--max-waiting-images", "1000000")
     with serve(grey_directory, "--slots", "64", "--client-share", "1", *seconds, *limits) as server:
         yield server
