@@ -15,7 +15,14 @@ from websockets.frames import Frame, Opcode
 
 from tests.support.metrics_reader import Metrics, wait_for_metrics
 from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.sockets import open_connection, open_websocket, parse_response, post_request, read_until_closed
+from tests.support.sockets import (
+    WEBSOCKET_HEAD,
+    open_connection,
+    open_websocket,
+    parse_response,
+    post_request,
+    read_until_closed,
+)
 from tests.support.waiting import wait_for
 
 DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
@@ -34,7 +41,7 @@ def small_server(grey_directory: Path) -> Iterator[Server]:
     """Little of everything."""
     limits = {"connections": CONNECTIONS, "arriving-bytes": ARRIVING, "unread-bytes": UNREAD}
     options = [f"--max-{name}={value}" for name, value in limits.items()]
-    with serve(grey_directory, "--slots", "4", *options, f"--client-share={SHARE}") as server:
+    with serve(grey_directory, "--slots", "4", *options, f"--client-share={SHARE}", "--max-websockets", "4") as server:
         yield server
     assert not [line for line in server.log if "Traceback" in line]
 
@@ -153,6 +160,15 @@ def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, clien
     assert b'"too_much_arriving"' in data
     assert b"\x03\xf5Too many bytes" in data  # a close frame of code 1013
     assert count(client, "too_much_arriving") == before + 1
+
+
+def test_one_client_has_a_share_of_all_websockets(small_server: Server) -> None:
+    with open_many(small_server, ["127.0.0.2"] * 3 + ["127.0.0.3"]) as (first, second, third, other):
+        for connection in (first, second, other):
+            open_websocket(connection)
+        third.sendall(WEBSOCKET_HEAD + b"\r\n")
+        refused = parse_response(read_until_closed(third))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_websockets_of_client")
 
 
 def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server: Server, client: httpx.Client) -> None:
