@@ -39,9 +39,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.body_bytes = 0  # of the current request, until it is answered
         self.parser_called_back = False  # during the current slice
         self.bytes_without_callback = 0  # given to the parser since it last called back
-        self.in_message = self.in_head = False
+        self.in_message = self.in_head = self.is_websocket = False
         self.ignores_upgrade = False  # of the current request
-        self.is_websocket = False
         self.ends = MessageEnds()
         self.buffered = b""  # received, and not given to the parser yet
         self.error: ApiError | None = None  # what send_400_response answers
@@ -65,7 +64,6 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_receive_timer()
         self._unset_keepalive_if_required()
-        self.buffered = b""
         self.transport.release()
         super().connection_lost(exc)
 

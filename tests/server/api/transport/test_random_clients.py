@@ -178,7 +178,7 @@ def test_no_client_harms_the_server(fuzzed_server: Server, clients: list[list[Ac
 
 
 @pytest.mark.fuzz
-@settings(max_examples=1000, **RUNS)
+@settings(max_examples=250, **RUNS)
 @given(clients=st.lists(a_client(), min_size=1, max_size=3))
 def test_no_client_of_many_harms_the_server(fuzzed_server: Server, clients: list[list[Action]]) -> None:
     check(fuzzed_server, clients)
