@@ -51,11 +51,15 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         if not self.disconnected:
             self.disconnected = True
             self.queue.put_nowait({"type": "websocket.disconnect", "code": 1005 if self.handshake_complete else 1006})
+            self.handshake_complete = True  # as in connection_lost: the application need not complete it
             self.writable.set()
 
     def shutdown(self) -> None:
-        super().shutdown()
-        self.transport.close_for_shutdown()
+        if self.disconnected:
+            self.transport.abort()
+        else:
+            super().shutdown()
+            self.transport.close_for_shutdown()
 
     # What is received: the handshake, then messages, as fast as the application receives them
 
