@@ -98,5 +98,10 @@ def _middleware(
         # Refuses new work while the server drains, and tracks accepted work until it is done.
         Middleware(DrainingMiddleware, lifecycle=lifecycle),
         # Innermost: only websockets that nothing else has refused count as open.
-        Middleware(WebsocketLimitMiddleware, max_open=settings.max_websockets, counters=counters),
+        Middleware(
+            WebsocketLimitMiddleware,
+            max_open=settings.max_websockets,
+            counters=counters,
+            client_share=settings.client_share,
+        ),
     ]

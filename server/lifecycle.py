@@ -65,5 +65,5 @@ class Lifecycle:
         """Return when no task is unfinished, at the latest after so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.unfinished:  # a task that is tracked meanwhile (a GET) is waited for, too
+                while self.unfinished:  # a task that is tracked meanwhile is waited for, too
                     await asyncio.wait(self.unfinished)

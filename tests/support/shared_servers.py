@@ -13,6 +13,7 @@ LIMITED = {
     "max-waiting-images": 20 * LONG,
     "max-images-per-request": LONG,
     "max-websockets": MAX_WEBSOCKETS,
+    "client-share": 1,  # the tests are one client
     "max-jobs-per-websocket": MAX_JOBS,
     "max-messages-per-second": MAX_MESSAGES,
     "max-body-bytes": MAX_BODY_BYTES,

@@ -12,10 +12,16 @@ from tests.support.running_server import PATIENCE, Server
 
 
 @contextmanager
-def open_connection(server: Server, receive_buffer: int | None = None) -> Iterator[socket.socket]:
-    """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server."""
+def open_connection(
+    server: Server, receive_buffer: int | None = None, source: str = "127.0.0.1"
+) -> Iterator[socket.socket]:
+    """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server.
+
+    `source` is the client's address: all of 127.0.0.0/8 are this machine, and each is another client.
+    """
     address = httpx.URL(server.url)
     with socket.socket() as connection:
+        connection.bind((source, 0))
         if receive_buffer is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         connection.settimeout(PATIENCE)
@@ -48,6 +54,28 @@ def post_request(url: str, fields: object, **headers: str) -> bytes:
     sent = {"host": "x", "content-type": "application/json", "content-length": str(len(body)), **headers}
     head = [f"POST {url} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in sent.items())]
     return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def until(connection: socket.socket, end: bytes) -> bytes:
+    """What the server sends, up to and including `end`."""
+    data = b""
+    while end not in data:
+        more = connection.recv(65536)
+        assert more, data
+        data += more
+    return data
+
+
+WEBSOCKET_HEAD = (
+    b"GET /v1/images/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+def open_websocket(connection: socket.socket) -> None:
+    """Makes a websocket of a bare connection, on which frames are then written by hand."""
+    connection.sendall(WEBSOCKET_HEAD + b"\r\n")
+    assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
 
 
 def reset(connection: socket.socket) -> None:

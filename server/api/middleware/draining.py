@@ -33,8 +33,8 @@ class DrainingMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope.get("method") in READ_ONLY_METHODS:
-            with self.lifecycle.tracked():
-                await self.app(scope, receive, send)
+            # Not tracked: no work is lost with it, and one whose client does not read must not hold the drain.
+            await self.app(scope, receive, send)
         elif self.lifecycle.draining.is_set():
             if scope["type"] == "http" and b"expect" not in dict(scope["headers"]):
                 await discard_body(receive)  # the body limit lies around this middleware

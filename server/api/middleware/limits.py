@@ -2,10 +2,12 @@
 
 import asyncio
 import math
+from collections import Counter
 from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, refuse
 from scanline.server.api.middleware.observe import HttpCounters
 
@@ -63,25 +65,40 @@ class BodyLimitMiddleware:
 
 
 class WebsocketLimitMiddleware:
-    """Answers 503 to a websocket beyond `max_open`, before it is accepted."""
+    """Answers 503 to a websocket beyond `max_open`, 429 to one beyond its client's share; before it is accepted."""
 
-    def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters) -> None:
+    def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0) -> None:
         self.app, self.max_open, self.counters = app, max_open, counters
+        self.max_of_client = max(1, int(max_open * client_share))
+        self.open_by_client: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await self.app(scope, receive, send)
             return
-        if self.counters.open_websockets >= self.max_open:
-            message = f"All {self.max_open} websockets of this server are in use; try again in a moment."
-            error = ApiError(503, message, code="too_many_websockets", headers={"retry-after": "2"})
+        client = client_of(scope).id
+        if (error := self._refusal(client)) is not None:
             await refuse(error, scope, receive, send)
             return
         self.counters.open_websockets += 1
+        self.open_by_client[client] += 1
         try:
             await self.app(scope, receive, send)
         finally:
             self.counters.open_websockets -= 1
+            self.open_by_client[client] -= 1
+            if not self.open_by_client[client]:
+                del self.open_by_client[client]
+
+    def _refusal(self, client: str) -> ApiError | None:
+        headers = {"retry-after": "2"}
+        if self.counters.open_websockets >= self.max_open:
+            message = f"All {self.max_open} websockets of this server are in use; try again in a moment."
+            return ApiError(503, message, code="too_many_websockets", headers=headers)
+        if self.open_by_client[client] >= self.max_of_client:
+            message = f"This client has {self.max_of_client} websockets open, its share of this server's; close one."
+            return ApiError(429, message, code="too_many_websockets_of_client", headers=headers)
+        return None
 
 
 async def discard_body(receive: Receive, max_bytes: float = math.inf) -> None:

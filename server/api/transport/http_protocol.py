@@ -1,23 +1,28 @@
-"""uvicorn's HTTP/1.1 protocol with limits of a request's head and time, and its 400 in the one error shape.
+"""uvicorn's HTTP/1.1 protocol with limits of a request's head and time, one request at a time, and our error answers.
 
-uvicorn itself bounds neither: an endless head would be kept in memory, a client that sends nothing would stay
-connected. Relies on private parts of uvicorn, which tests/server/api/transport/test_private_parts.py lists.
+uvicorn itself bounds neither heads nor pipelined requests: it begins as many as fit into what was received, and a
+client that sends nothing would stay connected. Relies on private parts of uvicorn, which
+tests/server/api/transport/test_private_parts.py lists.
 """
 
 import asyncio
-import json
-import logging
 from asyncio.events import TimerHandle
+from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+import httptools
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from scanline.server.api.errors import ApiError
-from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.api.middleware.request_id import HEADER, new_request_id
-from scanline.server.api.middleware.security_headers import SECURITY_HEADERS
+from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
+from scanline.server.api.transport.connections import Connections
+from scanline.server.api.transport.message_ends import MessageEnds
+from scanline.server.api.transport.refusals import head_too_long, record_refusal, response_bytes
+from scanline.server.api.transport.upgrades import head_without_upgrade
 
-log = logging.getLogger("scanline.requests")
+MAX_BUFFERED_BYTES = 65_536  # behind a request that is not answered; then reading pauses
+MAX_SLICES = 64  # given to the parser in one turn of the event loop
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -25,41 +30,135 @@ class HttpProtocol(HttpToolsProtocol):
 
     max_head_bytes: int
     receive_timeout: float  # seconds for one request, head and body
-    counters: HttpCounters
+    all_connections: Connections
+    transport: ClientTransport
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.head_bytes = 0  # of the current request: its URL and headers so far
-        self.parser_called_back = False  # during the current data_received
-        self.bytes_without_callback = 0  # received since the parser last called back
-        self.in_head = False
+        self.body_bytes = 0  # of the current request, until it is answered
+        self.parser_called_back = False  # during the current slice
+        self.bytes_without_callback = 0  # given to the parser since it last called back
+        self.in_message = self.in_head = self.is_websocket = False
+        self.ignores_upgrade = False  # of the current request
+        self.ends = MessageEnds()
+        self.buffered = b""  # received, and not given to the parser yet
         self.error: ApiError | None = None  # what send_400_response answers
+        self.arrival_error: ApiError | None = None  # what the application's next receive() raises
         self.receive_timer: TimerHandle | None = None
 
+    # The connection
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._start_receive_timer()
+        budget = self.all_connections.budgets.connections
+        wrapped = ClientTransport(transport, self.loop, self.all_connections)
+        super().connection_made(wrapped)
+        if budget.has_room(wrapped.client):
+            self._start_receive_timer()
+            return
+        wrapped.is_receiving = True
+        message = "Too many connections are open, of this client or of all; try again in a moment."
+        self.error = ApiError(503, message, code="too_many_connections", headers={"retry-after": "2"})
+        self.send_400_response("")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_receive_timer()
+        self._unset_keepalive_if_required()
+        self.transport.release()
         super().connection_lost(exc)
 
+    def eof_received(self) -> None:
+        """Cancel the running request: its client has closed its side, and asyncio closes the connection now.
+
+        Without this, connection_lost would come only once everything written has been read.
+        """
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self.flow.resume_writing()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self.transport.close_for_shutdown()
+
+    # What is received: given to the parser until a request is complete, the rest once it is answered
+
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self.buffered:
+            self._buffer(self.buffered + data)
+        else:
+            self._parse(data)
+
+    def on_response_complete(self) -> None:
+        self.body_bytes = 0
+        super().on_response_complete()
+        self.transport.count_arriving(len(self.buffered))
+        if self.buffered and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            self.loop.call_soon(self._parse_buffered)
+
+    def _parse_buffered(self) -> None:
+        data, self.buffered = self.buffered, b""
+        if data and not self.transport.is_closing():
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        start = slices = 0
+        while start < len(data) and not self.transport.is_closing():
+            if self.is_websocket:
+                self.transport.get_protocol().data_received(data[start:])  # type: ignore[attr-defined]
+                return
+            if self._is_answering:
+                break
+            if slices == MAX_SLICES:  # more than that is no honest client's: others have their turn in between
+                self.loop.call_soon(self._parse_buffered)
+                break
+            end = self.ends.next(data, start, self.in_message)
+            self._parse_slice(data if end - start == len(data) else data[start:end])
+            start, slices = end, slices + 1
+        if not self.is_websocket:
+            self._buffer(data[start:])
+
+    def _buffer(self, data: bytes) -> None:
+        self.buffered = data
+        self.transport.count_arriving(self.body_bytes + len(data))
+        if len(data) > MAX_BUFFERED_BYTES:
+            self.transport.hold(BUFFER)
+        else:
+            self.transport.unhold(BUFFER)
+
+    def _parse_slice(self, data: bytes) -> None:
         self.parser_called_back = False
         super().data_received(data)
+        if self.is_websocket or self.transport.is_closing():
+            return
         # The parser keeps an unfinished header itself and calls back at its end: bytes that it took without a callback
         # are bounded here, all others in _count_head.
         self.bytes_without_callback = 0 if self.parser_called_back else self.bytes_without_callback + len(data)
-        if self.bytes_without_callback > self.max_head_bytes and not self.transport.is_closing():
+        if self.bytes_without_callback > self.max_head_bytes:
             self.error = self._head_too_long()
             self.send_400_response("")
+        elif not self.in_message and not self._is_answering and self.timeout_keep_alive_task is None:
+            self._start_receive_timer()  # after empty lines, which have ended the time of an idle connection
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a whole request was received that is not answered."""
+        return not self.in_message and self.cycle is not None and not self.cycle.response_complete
+
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
+        if self.in_message or self._is_answering:  # the parser ended a message where MessageEnds saw no end
+            self.error = ApiError(400, "Invalid HTTP request.", code="invalid_http")
+            raise ValueError(self.error.message)
         super().on_message_begin()
-        self.parser_called_back = self.in_head = True
-        self.head_bytes = 0
-        if self.receive_timer is None:
-            self._start_receive_timer()
+        self.parser_called_back = self.in_message = self.in_head = self.transport.is_receiving = True
+        self.head_bytes = self.body_bytes = 0
+        self.arrival_error = None
+        self._start_receive_timer()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -71,40 +170,95 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head = False
+        headers = dict(self.headers)
+        if self.parser.should_upgrade() and self._should_upgrade():
+            head = self.parser.get_method(), self.parser.get_http_version()
+            if head != (b"GET", "1.1") or {b"content-length", b"transfer-encoding"} & headers.keys():
+                message = "A websocket is opened by a GET request of HTTP/1.1 without a body."
+                self.error = ApiError(400, message, code="invalid_websocket_handshake")
+                raise ValueError(message)
+            super().on_headers_complete()
+            return
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self.ignores_upgrade = True
+            return
         super().on_headers_complete()
+        if not self.parser.should_upgrade() and b"transfer-encoding" not in headers:
+            self.ends.body_left = int(headers.get(b"content-length", 0))
 
     def on_body(self, body: bytes) -> None:
         self.parser_called_back = True
-        super().on_body(body)
+        if self.arrival_error is None and not self.cycle.response_complete:
+            self.body_bytes += len(body)
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.ignores_upgrade or (self.parser.should_upgrade() and self._should_upgrade()):
+            return
+        self.in_message = self.transport.is_receiving = False
         self._stop_receive_timer()
         super().on_message_complete()
         # A request was refused before its body had arrived: uvicorn started its keep-alive timer with the response,
         # and the rest of the body cancelled it. The connection is idle only now.
         if self.cycle is not None and self.cycle.response_complete:
             self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            idle = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = idle
+
+    # Upgrades
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_receive_timer()
+        self.is_websocket, self.transport.is_receiving = True, False
+        self.transport.count_arriving(0)
         super().handle_websocket_upgrade()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer what the parser refused, in place of uvicorn's plain text, log and count it, close the connection.
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer a request as if it offered no other protocol, as RFC 9110 allows; clients do offer h2c with bodies.
 
-        No request exists yet, so no middleware sees it.
+        The parser takes what follows for the other protocol, so that another one reads the request again.
         """
+        if not self.ignores_upgrade:  # a CONNECT, which has been refused as any unknown method
+            return
+        self.ignores_upgrade = self.in_message = False
+        version = self.parser.get_http_version()
+        head = head_without_upgrade(self.parser.get_method(), self.url, version, self.headers)
+        self.parser = httptools.HttpRequestParser(self)
+        super().data_received(head)
+
+    # Refusals
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser refused, in place of uvicorn's plain text; log and count it, close the connection."""
         error = self.error or ApiError(400, "Invalid HTTP request.", code="invalid_http")
-        self.counters.errors[error.code or "other"] += 1
-        request_id = new_request_id()
-        fields = {"method": "other", "path": "other", "status": error.status, "error": error.code}
-        log.info("request", extra={**fields, "request_id": request_id.decode(), "ended": "refused"})
+        request_id = record_refusal(error, self.all_connections.counters, self.transport.address, error.status)
         if self.cycle is None or self.cycle.response_complete:  # else it would be in the middle of another response
-            self.transport.write(_response(error, request_id))
+            self.transport.write(response_bytes(error, request_id))
+        self.eof_received()
+        self.transport.is_receiving = True
         self.transport.close()
+
+    def refuse_arriving(self) -> bool:
+        """Let the application refuse the body that is arriving; what is behind it waits for as long as it runs."""
+        if not self.in_message or self.cycle is None or self.cycle.response_complete:
+            return False
+        message = "Too many bytes of requests are arriving, of this client or of all; try again in a moment."
+        headers = {"retry-after": "2", "connection": "close"}
+        self.arrival_error = ApiError(503, message, code="too_much_arriving", headers=headers)
+        self.cycle.message_event.set()
+        return True
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        super()._start_asgi_task(cycle, partial(self._run, app))
+
+    async def _run(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_or_refuse() -> Message:
+            message = await receive()
+            if self.arrival_error is not None and message.get("more_body", False):
+                raise self.arrival_error
+            return message
+
+        await app(scope, receive_or_refuse, send)
 
     def _count_head(self, part: bytes) -> None:
         """Count a part of the head, or of the trailers of a chunked body, and stop the parser if they are too long.
@@ -119,14 +273,13 @@ class HttpProtocol(HttpToolsProtocol):
             raise ValueError(self.error.message)
 
     def _head_too_long(self) -> ApiError:
-        if self.in_head and not self.headers:
-            message = f"The URL is longer than {self.max_head_bytes} bytes."
-            return ApiError(414, message, code="address_too_long")
-        message = f"The headers are longer than {self.max_head_bytes} bytes."
-        return ApiError(431, message, code="headers_too_long")
+        return head_too_long(self.max_head_bytes, self.in_head and not self.headers)
+
+    # The time of a request
 
     def _start_receive_timer(self) -> None:
-        self.receive_timer = self.loop.call_later(self.receive_timeout, self._on_receive_timeout)
+        """Start the timer, unless it runs already."""
+        self.receive_timer = self.receive_timer or self.loop.call_later(self.receive_timeout, self._on_receive_timeout)
 
     def _stop_receive_timer(self) -> None:
         if self.receive_timer is not None:
@@ -137,8 +290,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.receive_timer = None
         if self.transport.is_closing():
             return
-        if self.in_head:
-            # There is no request yet, so the body's limit cannot answer.
+        if self.in_head:  # there is no request yet: the body's limit cannot answer
             message = f"The request was not received within {self.receive_timeout:g} seconds."
             self.error = ApiError(408, message, code="receive_timeout")
             self.send_400_response("")
@@ -146,16 +298,3 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         else:  # its body is late: BodyLimitMiddleware answers that
             self._start_receive_timer()
-
-
-def _response(error: ApiError, request_id: bytes) -> bytes:
-    body = json.dumps(error.body, separators=(",", ":")).encode()
-    headers = {
-        b"content-type": b"application/json",
-        b"content-length": str(len(body)).encode(),
-        b"connection": b"close",
-        HEADER: request_id,
-        **SECURITY_HEADERS,
-    }
-    lines = [b"%s: %s\r\n" % pair for pair in headers.items()]
-    return b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body])

@@ -3,6 +3,8 @@
 from typing import Any
 
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.budgets import Budgets
+from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.http_protocol import HttpProtocol
 from scanline.server.api.transport.websocket_protocol import WebsocketProtocol
 from scanline.server.settings import Settings
@@ -10,18 +12,29 @@ from scanline.server.settings import Settings
 PONG_SECONDS = 300.0  # a client that reads slowly answers pings late; waiting for it costs nothing
 
 
-def uvicorn_options(settings: Settings, counters: HttpCounters) -> dict[str, Any]:
-    """Return arguments of uvicorn.Config; what the HTTP protocol refuses is counted in `counters`."""
+def uvicorn_options(
+    settings: Settings, counters: HttpCounters, budgets: Budgets | None = None, max_message_bytes: int | None = None
+) -> dict[str, Any]:
+    """Return arguments of uvicorn.Config. What the protocols refuse is counted in `counters`.
+
+    `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes` limits a websocket
+    message, by default as a body.
+    """
+    connections = Connections(budgets or Budgets(settings), counters, settings.send_timeout)
 
     class ConfiguredHttpProtocol(HttpProtocol):  # uvicorn takes a class and calls it itself
         max_head_bytes = settings.max_head_bytes
         receive_timeout = settings.receive_timeout
+        all_connections = connections
 
-    ConfiguredHttpProtocol.counters = counters
+    class ConfiguredWebsocketProtocol(WebsocketProtocol):
+        receive_timeout = settings.receive_timeout
+        all_connections = connections
+
     return {
         "http": ConfiguredHttpProtocol,
-        "ws": WebsocketProtocol,
-        "ws_max_size": settings.max_body_bytes,
+        "ws": ConfiguredWebsocketProtocol,
+        "ws_max_size": max_message_bytes or settings.max_body_bytes,
         "ws_per_message_deflate": False,
         "ws_ping_timeout": PONG_SECONDS,
         "timeout_keep_alive": settings.keep_alive_timeout,

@@ -1,30 +1,182 @@
-"""uvicorn's websocket protocol, bounded in what a client can make the server buffer.
+"""uvicorn's websocket protocol, bounded in what a client can make the server buffer and in how long it may take.
 
-Relies on private parts of uvicorn, which tests/server/api/transport/test_private_parts.py lists.
+Relies on private parts of uvicorn and websockets, which tests/server/api/transport/test_private_parts.py lists.
 """
 
-from uvicorn._types import ASGISendEvent
+import json
+from asyncio.events import TimerHandle
+from typing import Any
+
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from scanline.server.api.errors import ApiError
+from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
+from scanline.server.api.transport.connections import Connections
+from scanline.server.api.transport.refusals import record_refusal, response_bytes
+from scanline.server.api.transport.upgrades import handshake_error
+
 MAX_FRAGMENTS = 1024  # of one message: ws_max_size bounds its bytes, but empty fragments take memory too
+MAX_BUFFERED_BYTES = 65_536  # behind a message that the application has not received; then reading pauses
+SLICE_BYTES = 8192  # given to the parser at once: at most 1365 empty messages, 10 ms
+POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013  # close codes
+PROTOCOL_ERRORS = {1007: "invalid_websocket_text", 1009: "message_too_large"}  # by the close code
 
 
 class WebsocketProtocol(WebSocketsSansIOProtocol):
     """One websocket."""
 
+    receive_timeout: float  # seconds from a message's first byte to its last
+    all_connections: Connections
+    transport: ClientTransport
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.buffered = b""  # received, and not given to the parser yet
+        self.queued_bytes = 0  # of complete messages that the application has not received
+        self.receive_timer: TimerHandle | None = None
+
+    # The connection
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_receive_timer()
+        self.buffered = b""
+        self.transport.release()
+        super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """Disconnect the application at once: connection_lost comes only when everything written has been read."""
+        if not self.disconnected:
+            self.disconnected = True
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1005 if self.handshake_complete else 1006})
+            self.handshake_complete = True  # as in connection_lost: the application need not complete it
+            self.writable.set()
+
+    def shutdown(self) -> None:
+        if self.disconnected:
+            self.transport.abort()
+        else:
+            super().shutdown()
+            self.transport.close_for_shutdown()
+
+    # What is received: the handshake, then messages, as fast as the application receives them
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self.handshake_initiated:
+            self.buffered += data
+            self._parse_buffered()
+            return
+        self.conn.receive_data(data)
+        if (error := handshake_error(self.conn)) is None:
+            self.handle_events()
+        else:
+            self.handshake_complete = self.close_sent = self.transport.is_receiving = True
+            request_id = record_refusal(error, self.all_connections.counters, self.transport.address, error.status)
+            self.transport.write(response_bytes(error, request_id))
+            self.transport.close()
+
+    def _parse_buffered(self) -> None:
+        """Give the parser what was received, in slices, until a message is complete."""
+        data, start = memoryview(self.buffered), 0
+        while start < len(data) and self.handshake_complete and not self.read_paused:
+            if self.transport.is_closing():
+                return
+            had_events = self._parse_slice(data[start : start + SLICE_BYTES])
+            start += SLICE_BYTES
+            if had_events and start < len(data):  # others have their turn in between
+                self.loop.call_soon(self._parse_more)
+                break
+        self.buffered = bytes(data[start:])
+        if len(self.buffered) > MAX_BUFFERED_BYTES or (self.buffered and not self.read_paused):
+            self.transport.hold(BUFFER)
+        else:
+            self.transport.unhold(BUFFER)
+        self._follow_arrival()
+
+    def _parse_more(self) -> None:
+        if self.buffered and not self.transport.is_closing():
+            self._parse_buffered()
+
+    def _parse_slice(self, data: memoryview) -> bool:
+        """Return whether a frame was complete."""
+        self.conn.receive_data(data)  # type: ignore[arg-type]
+        had_events = bool(self.conn.events)
+        if self.conn.parser_exc is not None:
+            self.handle_parser_exception()
+            return had_events
+        self.handle_events()
+        if had_events and not self.frames:
+            self._stop_receive_timer()
+        return had_events
+
+    def _follow_arrival(self) -> None:
+        """Count the bytes of unfinished and waiting messages; limit the time of an unfinished one."""
+        if self.transport.is_closing():
+            return
+        unfinished = len(self.conn.reader.buffer) + (self.conn.current_size or 0)
+        self.transport.count_arriving(unfinished + self.queued_bytes + len(self.buffered))
+        if self.receive_timer is None and (unfinished or self.frames):
+            self.receive_timer = self.loop.call_later(self.receive_timeout, self._on_receive_timeout)
+
+    def _stop_receive_timer(self) -> None:
+        if self.receive_timer is not None:
+            self.receive_timer.cancel()
+            self.receive_timer = None
+
+    def _on_receive_timeout(self) -> None:
+        self.receive_timer = None
+        if self.read_paused or self.buffered:  # the client could not send
+            self._follow_arrival()
+        else:
+            message = f"A message was not received within {self.receive_timeout:g} seconds."
+            self._refuse(ApiError(408, message, code="receive_timeout"), POLICY_VIOLATION)
+
+    def send_receive_event_to_app(self) -> None:
+        """Queue a message; one that is not UTF-8 closes the websocket, for which uvicorn would log a traceback."""
+        data = b"".join(self.frames)
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                self.conn.fail(1007, "a message is not valid UTF-8")
+                self.handle_parser_exception()
+                return
+        self.frames = [data]
+        self.queued_bytes += 0 if self.close_sent else len(data)
+        super().send_receive_event_to_app()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await super().receive()
+        if self.queue.empty():
+            self.queued_bytes = 0
+            if not self.disconnected:
+                self._parse_buffered()
+        return message
+
+    # What is sent
+
     async def send(self, message: ASGISendEvent) -> None:
         """Send as uvicorn does, but raise no RuntimeError after a close, and allow a response instead of a websocket.
 
-        A job may send once more after the websocket was closed: for it the client has disconnected.
+        A job may send once more after the websocket was closed: for it the client has disconnected. Only sending says
+        so: of a client that leaves during the handshake, the application learns when it receives.
         """
         try:
             await super().send(message)
+        except ClientDisconnected:
+            if message["type"] == "websocket.send":
+                raise
+            return
         except RuntimeError:
             if message["type"] == "websocket.send" and self.close_sent:
                 raise ClientDisconnected from None
             raise
+        if message["type"] == "websocket.accept":
+            self._parse_buffered()  # what a client sent too early
         # uvicorn logs an error if the application returns before the handshake is complete. A refusal sent as an HTTP
         # response ends it, too.
         if message["type"] == "websocket.http.response.body" and self.close_sent:
@@ -37,6 +189,8 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         else:
             self.conn.data_to_send()  # takes the pong that the parser has already queued
 
+    # Refusals
+
     def handle_cont(self, event: Frame) -> None:
         """Close the websocket with code 1009 when a message has too many fragments."""
         if len(self.frames) < MAX_FRAGMENTS:
@@ -44,3 +198,32 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         elif not self.close_sent:
             self.conn.fail(1009, f"a message has more than {MAX_FRAGMENTS} fragments")
             self.handle_parser_exception()
+
+    def handle_parser_exception(self) -> None:
+        """Count what the client has sent wrong, and close the websocket so that it can read why."""
+        assert self.conn.close_sent is not None
+        code = PROTOCOL_ERRORS.get(self.conn.close_sent.code, "invalid_websocket_frame")
+        self.all_connections.counters.errors[code] += 1
+        self._close_failed()
+
+    def refuse_arriving(self) -> bool:
+        """Close the websocket, because there is no room for the message that is arriving."""
+        message = "Too many bytes of messages are arriving, of this client or of all; try again in a moment."
+        self._refuse(ApiError(503, message, code="too_much_arriving"), TRY_AGAIN_LATER)
+        return True
+
+    def _refuse(self, error: ApiError, close_code: int) -> None:
+        """Send the error as a message, and close the websocket."""
+        record_refusal(error, self.all_connections.counters, self.transport.address, error.status)
+        if self.handshake_complete and not self.close_sent:
+            self.conn.send_text(json.dumps({"type": "error", **error.body}).encode())
+            self.conn.fail(close_code, error.message)
+            self._close_failed()
+        else:
+            self.transport.abort()
+
+    def _close_failed(self) -> None:
+        self._stop_receive_timer()
+        self.buffered = b""
+        self.transport.is_receiving = True  # so that closing does not reset the connection
+        super().handle_parser_exception()

@@ -8,6 +8,9 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
+from scanline.server.settings import Settings
 from tests.support.error_answers import answer_of, assert_refused
 from tests.support.metrics_reader import Metrics
 from tests.support.running_server import Server, serve
@@ -155,3 +158,10 @@ def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> No
 def test_other_clients_are_still_served(strict_server: Server) -> None:
     assert httpx.post(f"{strict_server.url}{URL}", json={}).status_code == 200
     assert not [line for line in strict_server.log if "Traceback" in line]
+
+
+def test_a_websocket_message_has_a_limit_of_its_own() -> None:
+    """By default it may be as large as a body."""
+    settings = Settings(max_body_bytes=1000)
+    assert uvicorn_options(settings, HttpCounters())["ws_max_size"] == 1000
+    assert uvicorn_options(settings, HttpCounters(), max_message_bytes=99)["ws_max_size"] == 99

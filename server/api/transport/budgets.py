@@ -1,0 +1,61 @@
+"""What all connections together, and those of one client, may hold: connections, bytes in arrival, unread bytes.
+
+Knows no socket and no protocol. A client is an IPv4 address or an IPv6 network of 64 bits; connections from trusted
+proxies, and over a unix socket, count for the process only, because many clients are behind them.
+"""
+
+from collections import Counter
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from scanline.server.settings import Settings
+
+IPV6_CLIENT_BITS = 64  # a provider gives one customer a network of this size, not an address
+
+
+class Budget:
+    """A limit of the process, and a share of it for each client. Amounts are counted even beyond them."""
+
+    def __init__(self, limit: int, client_share: float) -> None:
+        self.limit = limit
+        self.client_limit = max(1, int(limit * client_share))
+        self.used = 0
+        self.by_client: Counter[str] = Counter()
+
+    def add(self, client: str | None, amount: int) -> None:
+        """Count `amount`, which is negative when something is given back; a client of None has no share."""
+        self.used += amount
+        if client is not None and amount:
+            self.by_client[client] += amount
+            if not self.by_client[client]:
+                del self.by_client[client]
+
+    def has_room(self, client: str | None, amount: int = 0) -> bool:
+        """Return whether `amount` more would stay within the limit and within the client's share."""
+        if self.used + amount > self.limit:
+            return False
+        return client is None or self.by_client[client] + amount <= self.client_limit
+
+
+class Budgets:
+    """The three budgets of a process."""
+
+    def __init__(self, settings: Settings) -> None:
+        share = settings.client_share
+        self.connections = Budget(settings.max_connections, share)
+        self.arriving = Budget(settings.max_arriving_bytes, share)  # bytes of bodies and websocket messages
+        self.unread = Budget(settings.max_unread_bytes, share)  # bytes written that clients have not read
+        self.proxies = [ip_network(network, strict=False) for network in settings.trusted_proxies]
+
+    def client(self, address: str) -> str | None:
+        """Return what the shares of a peer with this address are counted by; None if it has no share."""
+        try:
+            found = ip_address(address.partition("%")[0])
+        except ValueError:  # a unix socket
+            return None
+        if isinstance(found, IPv6Address):
+            found = found.ipv4_mapped or found
+        if any(found in network for network in self.proxies):
+            return None
+        if isinstance(found, IPv6Address):
+            return str(ip_network((found, IPV6_CLIENT_BITS), strict=False))
+        return str(found)

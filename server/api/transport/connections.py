@@ -1,0 +1,46 @@
+"""All connections of a process: what they share, and which ones are aborted when too many bytes wait to be read."""
+
+from typing import TYPE_CHECKING
+
+from scanline.server.api.errors import ApiError
+from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.budgets import Budgets
+from scanline.server.api.transport.hangups import HangupWatch
+
+if TYPE_CHECKING:
+    from scanline.server.api.transport.client_transport import ClientTransport
+
+FREED_FRACTION = 0.1  # of a limit of unread bytes: what is freed when it is passed, so that this happens rarely
+
+
+class Connections:
+    """The open connections, their budgets, and the counters of what was refused."""
+
+    def __init__(self, budgets: Budgets, counters: HttpCounters, send_timeout: float) -> None:
+        self.budgets, self.counters, self.send_timeout = budgets, counters, send_timeout
+        self.open: set[ClientTransport] = set()
+        self.lingering = 0  # how many of them are refused, and closed soon
+        self.hangups = HangupWatch()
+
+    def relieve_unread(self, client: str | None) -> None:
+        """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.
+
+        The connection with the most unread bytes goes first: of that client, or of the client with the most.
+        """
+        for transport in self.open:
+            transport.update_unread()
+        budget = self.budgets.unread
+        if client is not None and budget.by_client[client] > budget.client_limit:
+            while budget.by_client[client] > budget.client_limit * (1 - FREED_FRACTION):
+                self._abort_largest(client)
+        if budget.used > budget.limit:
+            while budget.used > budget.limit * (1 - FREED_FRACTION):
+                by_owner: dict[object, int] = {}
+                for transport in self.open:
+                    by_owner[transport.owner] = by_owner.get(transport.owner, 0) + transport.unread
+                self._abort_largest(max(by_owner, key=by_owner.__getitem__))
+
+    def _abort_largest(self, owner: object) -> None:
+        largest = max((one for one in self.open if one.owner == owner), key=lambda one: one.unread)
+        message = "Too many bytes wait to be read by their clients, and this connection holds the most of them."
+        largest.refuse(ApiError(503, message, code="too_much_unread"))

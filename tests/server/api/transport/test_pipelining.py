@@ -1,0 +1,179 @@
+"""Requests sent one behind the other on a connection: answered in order, in constant memory, and no hiding place."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import LONG
+from tests.support.sockets import (
+    WEBSOCKET_HEAD,
+    open_connection,
+    open_websocket,
+    parse_response,
+    post_request,
+    read_until_closed,
+    reset,
+    until,
+)
+
+URL = "/v1/images/generations"
+GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+LAST_GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+FLOOD = b"GET / HTTP/1.1\r\n\r\n"
+OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+CLOSES: dict[str, Callable[[socket.socket], None]] = {
+    "close": socket.socket.close,
+    "reset": reset,
+    "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),
+}
+
+
+@pytest.fixture(scope="module")
+def slow_server(grey_directory: Path) -> Iterator[Server]:
+    """A server of few slots, so that a long job is running when its client leaves."""
+    options = ("--slots", "4", "--max-images-per-request", str(LONG), "--max-waiting-images", str(20 * LONG))
+    with serve(grey_directory, *options, "--client-share", "1", "--keep-alive-timeout", "1") as server:
+        yield server
+    assert not [line for line in server.log if "Traceback" in line]
+
+
+@pytest.fixture
+def client(slow_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=slow_server.url, timeout=PATIENCE) as client:
+        wait_until_idle(client)
+        yield client
+
+
+def peak_memory(server: Server) -> int:
+    """Bytes that the process has had resident at most."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def test_twenty_requests_in_one_piece_get_twenty_answers(slow_server: Server) -> None:
+    with open_connection(slow_server) as connection:
+        connection.sendall(GET * 19 + LAST_GET)
+        assert read_until_closed(connection).count(b"HTTP/1.1 200 OK") == 20
+
+
+def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
+    """The first one takes longest."""
+    with open_connection(slow_server) as connection:
+        paths = [b"/v1/models", b"/v1/models/grey", b"/nowhere", b"/healthz"]
+        gets = b"".join(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path for path in paths)
+        connection.sendall(post_request(URL, {"n": 20}) + gets + LAST_GET)
+        data = read_until_closed(connection)
+    found = [data.index(word) for word in (b'"b64_json"', b'"object":"list"', b"not_found")]
+    assert found == sorted(found)
+    assert data.count(b"HTTP/1.1 ") == 6
+
+
+def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server: Server) -> None:
+    body = b'{"n": 1, "user": "\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"}'.replace(b"\r\n", b"\\r\\n")
+    head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n" % URL.encode()
+    chunked = head + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    large = post_request(URL, {"n": 1, "user": "x" * 200_000})
+    with open_connection(slow_server) as connection:
+        sending = threading.Thread(target=connection.sendall, args=((chunked + GET + large) * 3 + LAST_GET,))
+        sending.start()
+        data = read_until_closed(connection)
+        sending.join()
+    assert data.count(b"HTTP/1.1 200 OK") == 10, data[:2000]
+
+
+def test_a_flood_of_requests_takes_constant_memory_and_delays_nobody(slow_server: Server, client: httpx.Client) -> None:
+    """Two floods: one whose answers are read, and one whose answers are not."""
+    before, stopped = peak_memory(slow_server), threading.Event()
+
+    def flood(connection: socket.socket) -> None:
+        connection.setblocking(False)
+        while not stopped.is_set():
+            try:
+                connection.send(FLOOD * 10_000)
+            except BlockingIOError:
+                stopped.wait(0.001)
+
+    def drain(connection: socket.socket) -> None:
+        while not stopped.is_set():
+            try:
+                connection.recv(1_000_000)
+            except BlockingIOError:
+                stopped.wait(0.001)
+
+    with open_connection(slow_server) as read, open_connection(slow_server, receive_buffer=4096) as unread:
+        threads = [threading.Thread(target=flood, args=(one,)) for one in (read, unread)]
+        threads.append(threading.Thread(target=drain, args=(read,)))
+        for thread in threads:
+            thread.start()
+        try:
+            slowest = 0.0
+            for _ in range(20):
+                began = time.monotonic()
+                assert client.get("/healthz").status_code == 200
+                slowest = max(slowest, time.monotonic() - began)
+                time.sleep(0.1)
+        finally:
+            stopped.set()
+            for thread in threads:
+                thread.join()
+    assert slowest < 2  # it was several seconds, and then no answer at all
+    assert peak_memory(slow_server) - before < 20_000_000
+
+
+@pytest.mark.parametrize("behind", [GET, b"POST ", FLOOD * 10_000], ids=["a request", "half a head", "a flood"])
+@pytest.mark.parametrize("close", CLOSES)
+def test_a_client_that_leaves_with_requests_behind_a_running_one_is_seen(
+    slow_server: Server, client: httpx.Client, close: str, behind: bytes
+) -> None:
+    cancelled = Metrics(client).of("request_success_total", finished_reason="cancelled")
+    with open_connection(slow_server) as connection:
+        connection.sendall(post_request(URL, {"n": LONG}) + behind)
+        wait_for_metrics(client, lambda now: now.of("num_images_running") == 4)
+        CLOSES[close](connection)
+        began = time.monotonic()
+        now = wait_until_idle(client)
+        assert time.monotonic() - began < 30  # the job would take minutes
+    assert now.of("request_success_total", finished_reason="cancelled") == cancelled + 1
+
+
+def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: Server) -> None:
+    """Clients offer it with bodies, too."""
+    body = post_request(URL, {"n": 1}).replace(b"host: x\r\n", b"host: x\r\n" + OFFER)
+    get = GET.replace(b"host: x\r\n", b"host: x\r\n" + OFFER)
+    with open_connection(slow_server) as connection:
+        connection.sendall(body + get + get + LAST_GET)
+        data = read_until_closed(connection)
+    assert data.count(b"HTTP/1.1 200 OK") == 4
+    assert data.count(b'"b64_json"') == 1
+
+
+def test_an_offer_of_http2_leaves_the_wish_to_close(slow_server: Server) -> None:
+    offer = OFFER.replace(b"connection: ", b"connection: close, ")
+    with open_connection(slow_server) as connection:
+        connection.sendall(GET.replace(b"host: x\r\n", b"host: x\r\n" + offer))
+        assert parse_response(read_until_closed(connection)).headers["connection"] == "close"
+
+
+def test_a_websocket_on_a_connection_that_was_used_before_stays_open(slow_server: Server) -> None:
+    """Longer than an idle connection does."""
+    with open_connection(slow_server) as connection:
+        connection.sendall(GET)
+        until(connection, b"}")
+        open_websocket(connection)
+        time.sleep(1.5)  # keep-alive-timeout is 1
+        connection.sendall(bytes([0x89, 0x80, 0, 0, 0, 0]))  # a ping
+        assert connection.recv(10) == b"\x8a\x00"
+
+
+def test_a_websocket_behind_an_unanswered_request_opens_after_it(slow_server: Server) -> None:
+    with open_connection(slow_server) as connection:
+        connection.sendall(post_request(URL, {"n": 3}) + WEBSOCKET_HEAD + b"\r\n" + bytes([0x89, 0x80, 0, 0, 0, 0]))
+        data = until(connection, b"\x8a\x00")
+    assert data.index(b"HTTP/1.1 200 OK") < data.index(b"HTTP/1.1 101 ")

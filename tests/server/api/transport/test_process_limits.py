@@ -1,0 +1,195 @@
+"""Budgets of the process: connections, bytes in arrival and unread bytes, and one client's share of each.
+
+Clients are told apart by their addresses, of which 127.0.0.0/8 has many.
+"""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.frames import Frame, Opcode
+
+from tests.support.metrics_reader import Metrics, wait_for_metrics
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.sockets import (
+    WEBSOCKET_HEAD,
+    open_connection,
+    open_websocket,
+    parse_response,
+    post_request,
+    read_until_closed,
+)
+from tests.support.waiting import wait_for
+
+DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
+ASSET = max(DIST.iterdir(), key=lambda path: path.stat().st_size)
+GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
+GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+CONNECTIONS, ARRIVING, UNREAD = 20, 2_000_000, 400_000
+SHARE = 0.5
+BODY = (
+    b"POST /v1/images/edits HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 15000000\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def small_server(grey_directory: Path) -> Iterator[Server]:
+    """Little of everything."""
+    limits = {"connections": CONNECTIONS, "arriving-bytes": ARRIVING, "unread-bytes": UNREAD}
+    options = [f"--max-{name}={value}" for name, value in limits.items()]
+    with serve(grey_directory, "--slots", "4", *options, f"--client-share={SHARE}", "--max-websockets", "4") as server:
+        yield server
+    assert not [line for line in server.log if "Traceback" in line]
+
+
+@pytest.fixture
+def client(small_server: Server) -> Iterator[httpx.Client]:
+    """Another client than those of the tests."""
+    transport = httpx.HTTPTransport(local_address="127.0.0.9")
+    with httpx.Client(base_url=small_server.url, timeout=PATIENCE, transport=transport) as client:
+        yield client
+
+
+def count(client: httpx.Client, code: str) -> float:
+    """How many errors of that code have been counted, which may be none."""
+    samples = Metrics(client).samples
+    return sum(one.value for one in samples if (one.name, one.labels.get("code")) == ("scanline_errors_total", code))
+
+
+def assert_refused_for_now(response: httpx.Response, code: str) -> None:
+    __tracebackhide__ = True
+    assert response.status_code == 503, response.text
+    error = response.json()["error"]
+    assert (error["code"], error["type"], error["param"]) == (code, "server_error", None)
+    assert response.headers["retry-after"] == "2"
+    assert len(response.headers["x-request-id"]) == 32
+
+
+@contextmanager
+def open_many(server: Server, sources: list[str]) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(open_connection(server, source=source)) for source in sources]
+
+
+def response_from(server: Server, source: str, data: bytes) -> httpx.Response:
+    with open_connection(server, source=source) as connection:
+        connection.sendall(data)
+        return parse_response(read_until_closed(connection))
+
+
+def answered(server: Server, source: str) -> bool:
+    """Whether a new connection of that client is served."""
+    return response_from(server, source, GET).status_code == 200
+
+
+def test_one_client_has_a_share_of_all_connections(small_server: Server, client: httpx.Client) -> None:
+    before = count(client, "too_many_connections")
+    with open_many(small_server, ["127.0.0.2"] * int(CONNECTIONS * SHARE)):
+        assert_refused_for_now(response_from(small_server, "127.0.0.2", GET), "too_many_connections")
+        assert answered(small_server, "127.0.0.3")
+        assert count(client, "too_many_connections") == before + 1
+    wait_for(lambda: answered(small_server, "127.0.0.2"), "room for connections")
+
+
+def test_connections_beyond_the_limit_are_refused(small_server: Server) -> None:
+    with open_many(small_server, [f"127.0.1.{number}" for number in range(1, CONNECTIONS + 1)]):
+        assert_refused_for_now(response_from(small_server, "127.0.0.3", GET), "too_many_connections")
+    wait_for(lambda: answered(small_server, "127.0.0.3"), "room for connections")
+
+
+def test_a_refused_connection_is_closed_even_if_its_client_does_not_close(small_server: Server) -> None:
+    with (
+        open_many(small_server, ["127.0.0.2"] * int(CONNECTIONS * SHARE)),
+        open_connection(small_server, source="127.0.0.2") as refused,
+    ):
+        assert_refused_for_now(parse_response(read_until_closed(refused)), "too_many_connections")
+        with pytest.raises(ConnectionError):  # noqa: PT012
+            while True:
+                refused.sendall(b"x")
+                time.sleep(0.05)
+
+
+def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client: httpx.Client) -> None:
+    with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
+        first.sendall(BODY + b" " * 900_000)
+        time.sleep(0.5)  # so that it is the first
+        second.sendall(BODY + b" " * 300_000)
+        assert_refused_for_now(parse_response(read_until_closed(second)), "too_much_arriving")
+        large = post_request("/v1/images/generations", {"user": "x" * 600_000})
+        assert client.post("/v1/images/generations", json={"user": "x" * 600_000}).status_code == 200
+        first.close()
+        with open_connection(small_server, source="127.0.0.2") as third:
+            third.sendall(large.replace(b"host: x", b"host: x\r\nconnection: close"))
+            assert parse_response(read_until_closed(third)).status_code == 200
+
+
+def test_bodies_of_all_clients_have_a_limit(small_server: Server) -> None:
+    with open_many(small_server, ["127.0.0.2", "127.0.0.3", "127.0.0.4"]) as connections:
+        for connection in connections[:2]:
+            connection.sendall(BODY + b" " * 950_000)
+        time.sleep(0.5)
+        connections[2].sendall(BODY + b" " * 300_000)
+        assert_refused_for_now(parse_response(read_until_closed(connections[2])), "too_much_arriving")
+
+
+def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server: Server) -> None:
+    with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
+        first.sendall(BODY + b" " * 900_000)
+        time.sleep(0.5)
+        posted = post_request("/v1/images/generations", {"user": "x" * 300_000}, connection="close")
+        second.sendall(posted)
+        time.sleep(0.5)
+        first.close()
+        assert parse_response(read_until_closed(second)).status_code == 200
+
+
+def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
+    before = count(client, "too_much_arriving")
+    message = Frame(Opcode.TEXT, b" " * 3_000_000).serialize(mask=True, extensions=[])
+    with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
+        for connection in (first, second):
+            open_websocket(connection)
+        first.sendall(message[:800_000])
+        time.sleep(0.5)
+        second.sendall(message[:300_000])
+        data = read_until_closed(second)
+    assert b'"too_much_arriving"' in data
+    assert b"\x03\xf5Too many bytes" in data  # a close frame of code 1013
+    assert count(client, "too_much_arriving") == before + 1
+
+
+def test_one_client_has_a_share_of_all_websockets(small_server: Server) -> None:
+    with open_many(small_server, ["127.0.0.2"] * 3 + ["127.0.0.3"]) as (first, second, third, other):
+        for connection in (first, second, other):
+            open_websocket(connection)
+        third.sendall(WEBSOCKET_HEAD + b"\r\n")
+        refused = parse_response(read_until_closed(third))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_websockets_of_client")
+
+
+def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server: Server, client: httpx.Client) -> None:
+    before = count(client, "too_much_unread")
+    with ExitStack() as stack:
+        for _ in range(8):
+            connection = stack.enter_context(open_connection(small_server, receive_buffer=4096, source="127.0.0.2"))
+            connection.sendall(GET_ASSET)
+        wait_for(lambda: count(client, "too_much_unread") > before, "an aborted connection")
+        # another client loses nothing
+        assert client.get(f"/assets/{ASSET.name}").content == ASSET.read_bytes()
+
+
+def test_unread_bytes_of_all_clients_have_a_limit(small_server: Server, client: httpx.Client) -> None:
+    """Each client stays within its share."""
+    before = count(client, "too_much_unread")
+    with ExitStack() as stack:
+        for number in range(1, 11):
+            source = f"127.0.2.{number}"
+            connection = stack.enter_context(open_connection(small_server, receive_buffer=4096, source=source))
+            connection.sendall(GET_ASSET)
+        wait_for(lambda: count(client, "too_much_unread") > before, "an aborted connection")
+        assert client.get(f"/assets/{ASSET.name}").content == ASSET.read_bytes()
+    wait_for_metrics(client, lambda now: now.of("num_images_reserved") == 0)

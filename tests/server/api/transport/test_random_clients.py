@@ -1,0 +1,184 @@
+"""Generated clients on bare sockets: random bytes, pauses, pipelining and departures, against a real server.
+
+Whatever they did, the server then answers others at once, has as many open files as before, and logged no traceback.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
+
+from tests.support.metrics_reader import Metrics, wait_for_metrics
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
+from tests.support.waiting import wait_for
+
+AT_ONCE_SECONDS = 5.0  # for /healthz, on a busy machine
+GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
+
+HTTP = [  # whole requests and parts of them
+    b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"HEAD /healthz HTTP/1.0\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+    b"POST /v1/images/edits HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",
+    b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
+    b"5\r\nhello\r\n",
+    b"0\r\n\r\n",
+    b"0\r\na: b\r\n\r\n",
+    b"ffffffffffffffff\r\n",
+    b"POST / HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n",
+    b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+    post_request(GENERATIONS, {"n": 2}),
+    post_request(GENERATIONS, {"n": 300, "stream": True, "partial_images": 2}),
+    post_request(EDITS, {"image": "x"}),
+    post_request(GENERATIONS, {"user": "x" * 70_000}),
+    b"\r\n",
+    b"\r\n\r\n",
+    b"\n",
+    b"a: b\r\n",
+    b"GET /" + b"a" * 10_000,
+    b"\x00",
+    bytes.fromhex("16030100a5010000a10303"),
+]
+
+
+def frame(opcode: Opcode, data: bytes, fin: bool = True) -> bytes:
+    return Frame(opcode, data, fin=fin).serialize(mask=True, extensions=[])
+
+
+WEBSOCKET = [  # whole frames and parts of them
+    frame(Opcode.TEXT, b'{"type": "generate", "n": 2}'),
+    frame(Opcode.TEXT, b'{"type": "generate", "n": 300, "id": 1}'),
+    frame(Opcode.TEXT, b'{"type": "cancel", "id": 1}'),
+    frame(Opcode.TEXT, b"\xff"),
+    frame(Opcode.TEXT, b"[", fin=False),
+    frame(Opcode.CONT, b"", fin=False),
+    frame(Opcode.CONT, b"]"),
+    frame(Opcode.BINARY, bytes(70_000)),
+    frame(Opcode.PING, b"x"),
+    frame(Opcode.PONG, b"x"),
+    frame(Opcode.CLOSE, b"\x03\xe8"),
+    frame(Opcode.CLOSE, b"\x00"),
+    b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff",  # a length of 63 bits
+    b"\x89\xfe\x00\x7e",  # a ping that is too long
+    b"\x81\x05hello",  # not masked
+    b"\xc1\x80\x00\x00\x00\x00",  # a reserved bit
+]
+RANDOM = st.binary(min_size=1, max_size=200)
+SENT = {
+    "HTTP": st.one_of(st.sampled_from(HTTP), st.sampled_from(HTTP), RANDOM),
+    "websocket": st.one_of(st.sampled_from(WEBSOCKET), st.sampled_from(WEBSOCKET), RANDOM),
+}
+
+
+@st.composite
+def a_piece(draw: st.DrawFn, kind: str) -> bytes:
+    """Something, some times over, perhaps cut off."""
+    data = draw(SENT[kind]) * draw(st.sampled_from([1, 1, 1, 2, 30, 1000]))
+    data = data[:200_000]
+    return data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 3)) == 0 else data
+
+
+Action = tuple[str, bytes | float]
+
+
+@st.composite
+def a_client(draw: st.DrawFn) -> list[Action]:
+    """What a client does, one after the other; the last action is how it leaves."""
+    kind = draw(st.sampled_from(list(SENT)))
+    begin = [("send", WEBSOCKET_HEAD + b"\r\n")] if kind == "websocket" else []
+    actions = st.one_of(
+        st.tuples(st.just("send"), a_piece(kind)),
+        st.tuples(st.just("send"), a_piece(kind)),
+        st.tuples(st.just("pause"), st.sampled_from([0.0, 0.001, 0.02])),
+        st.tuples(st.just("read"), st.just(b"")),
+    )
+    end = draw(st.sampled_from(["close", "reset", "half-close", "wait"]))
+    return [*begin, *draw(st.lists(actions, max_size=8)), (end, b"")]
+
+
+def act(connection: socket.socket, actions: list[Action]) -> None:
+    """Does all of it, until the server closes the connection."""
+    connection.settimeout(0.3)
+    with suppress(OSError):  # which may be a refusal, or a server that does not read on
+        for action, value in actions:
+            match action, value:
+                case "send", bytes():
+                    connection.sendall(value)
+                case "pause", float():
+                    time.sleep(value)
+                case "read", _:
+                    with suppress(TimeoutError):
+                        connection.recv(65536)
+                case "reset", _:
+                    reset(connection)
+                case "half-close", _:
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.recv(65536)
+                case "wait", _:
+                    connection.recv(65536)
+
+
+def open_files(server: Server) -> int:
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+@pytest.fixture(scope="module")
+def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
+    seconds = ("--receive-timeout", "3", "--send-timeout", "3")
+    limits = ("--max-head-bytes", "4096", "--max-messages-per-second", "100000", "--max-waiting-images", "1000000")
+    with serve(grey_directory, "--slots", "64", "--client-share", "1", *seconds, *limits) as server:
+        yield server
+        assert_unharmed(server)
+
+
+def assert_unharmed(server: Server) -> None:
+    """Fails unless all connections of generated clients are gone, and their work."""
+    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+        names = ("num_images_reserved", "num_images_running", "websocket_connections")
+        wait_for_metrics(client, lambda now: all(now.of(name) == 0 for name in names))
+        assert client.post(GENERATIONS, json={}).status_code == 200
+        assert not [one for one in Metrics(client).samples if one.labels.get("code") == "internal_error"]
+    log = "".join(server.log)
+    assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:5000]
+    assert "[error" not in log, log[log.index("[error") :][:5000]
+
+
+def check(server: Server, clients: list[list[Action]]) -> None:
+    before = open_files(server)
+    for actions in clients:
+        with open_connection(server) as connection:
+            act(connection, actions)
+    began = time.monotonic()
+    assert httpx.get(f"{server.url}/healthz", headers={"connection": "close"}, timeout=PATIENCE).status_code == 200
+    assert time.monotonic() - began < AT_ONCE_SECONDS
+    wait_for(lambda: open_files(server) <= before, "the end of all connections")
+
+
+RUNS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+
+
+@settings(max_examples=25, **RUNS)
+@given(clients=st.lists(a_client(), min_size=1, max_size=3))
+def test_no_client_harms_the_server(fuzzed_server: Server, clients: list[list[Action]]) -> None:
+    check(fuzzed_server, clients)
+
+
+@pytest.mark.fuzz
+@settings(max_examples=250, **RUNS)
+@given(clients=st.lists(a_client(), min_size=1, max_size=3))
+def test_no_client_of_many_harms_the_server(fuzzed_server: Server, clients: list[list[Action]]) -> None:
+    check(fuzzed_server, clients)

@@ -1,0 +1,239 @@
+"""Clients that stop in any phase: opening a websocket, sending a message, reading an answer, or during a drain."""
+
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.frames import Frame, Opcode
+
+from tests.support.error_answers import assert_refused
+from tests.support.metrics_reader import Metrics, wait_for_metrics
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import LONG
+from tests.support.sockets import (
+    WEBSOCKET_HEAD,
+    open_connection,
+    open_websocket,
+    parse_response,
+    post_request,
+    read_until_closed,
+)
+from tests.support.waiting import wait_for
+
+DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
+ASSET = max(DIST.iterdir(), key=lambda path: path.stat().st_size)  # megabytes: more than a socket's buffers take
+GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+HANDSHAKES = {  # each is no websocket handshake, though it begins as one
+    "200 headers": WEBSOCKET_HEAD + b"".join(b"a%d: b\r\n" % number for number in range(200)) + b"\r\n",
+    "a header of 9 kB": WEBSOCKET_HEAD + b"a: " + b"x" * 9000 + b"\r\n\r\n",
+    "an address of 9 kB": WEBSOCKET_HEAD.replace(b"stream", b"s" * 9000) + b"\r\n",
+    "a body that never comes": WEBSOCKET_HEAD + b"content-length: 5\r\n\r\n",
+    "a body of chunks": WEBSOCKET_HEAD + b"transfer-encoding: chunked\r\n\r\n5\r\n",
+    "POST": WEBSOCKET_HEAD.replace(b"GET", b"POST") + b"\r\n",
+    "POST with a body": WEBSOCKET_HEAD.replace(b"GET", b"POST") + b"content-length: 5\r\n\r\nhello",
+    "HTTP/1.0": WEBSOCKET_HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n",
+    "no key": WEBSOCKET_HEAD.partition(b"sec-websocket-key")[0] + b"\r\n",
+    "a wrong key": WEBSOCKET_HEAD.replace(b"dGhl", b"====") + b"\r\n",
+    "two keys": WEBSOCKET_HEAD + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    "an old version": WEBSOCKET_HEAD.replace(b"version: 13", b"version: 8") + b"\r\n",
+    "a subprotocol of nothing": WEBSOCKET_HEAD + b"sec-websocket-protocol: ,\r\n\r\n",
+}
+MESSAGE = Frame(Opcode.TEXT, b"x" * 1000).serialize(mask=True, extensions=[])
+FRAGMENT = Frame(Opcode.TEXT, b"x", fin=False).serialize(mask=True, extensions=[])
+EMPTY = Frame(Opcode.TEXT, b"{}").serialize(mask=True, extensions=[])
+PING = Frame(Opcode.PING, b"").serialize(mask=True, extensions=[])
+UNFINISHED = {  # what is sent, and then again and again
+    "half a frame": (MESSAGE[:500], b""),
+    "a frame byte by byte": (MESSAGE[:500], b"x"),
+    "half a frame's head": (MESSAGE[:3], b""),
+    "a fragment": (FRAGMENT, b""),
+    "a fragment and pings": (FRAGMENT, PING),
+    "a message and half of the next": (
+        EMPTY + MESSAGE[:9],
+        b"",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def strict_server(grey_directory: Path) -> Iterator[Server]:
+    """Two seconds for everything."""
+    seconds = [f"--{name}-timeout=2" for name in ("receive", "send", "keep-alive")]
+    room = (f"--max-images-per-request={LONG}", f"--max-waiting-images={20 * LONG}", "--client-share=1")
+    with serve(grey_directory, "--slots", "4", *seconds, *room) as server:
+        yield server
+    assert not [line for line in server.log if "Traceback" in line]
+
+
+@pytest.fixture
+def client(strict_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=strict_server.url, timeout=PATIENCE) as client:
+        yield client
+
+
+def count(client: httpx.Client, code: str) -> float:
+    metrics = Metrics(client)
+    return sum(
+        one.value for one in metrics.samples if one.name == "scanline_errors_total" and one.labels["code"] == code
+    )
+
+
+@pytest.mark.parametrize("label", HANDSHAKES)
+def test_what_is_no_websocket_handshake_is_refused_and_closed(
+    strict_server: Server, client: httpx.Client, label: str
+) -> None:
+    before = count(client, "invalid_websocket_handshake")
+    with open_connection(strict_server) as connection:
+        connection.sendall(HANDSHAKES[label])
+        began = time.monotonic()
+        response = parse_response(read_until_closed(connection))
+    assert_refused(response, 400, None, "invalid_websocket_handshake")
+    assert response.headers["connection"] == "close"
+    assert time.monotonic() - began < 60
+    assert count(client, "invalid_websocket_handshake") == before + 1
+    request_id = response.headers["x-request-id"]
+    (line,) = wait_for(lambda: [line for line in strict_server.log if request_id in line], "its log line")
+    assert "request" in line
+
+
+@pytest.mark.parametrize("label", UNFINISHED)
+def test_a_message_that_does_not_end_in_time_closes_its_websocket(
+    strict_server: Server, client: httpx.Client, label: str
+) -> None:
+    before = count(client, "receive_timeout")
+    first, more = UNFINISHED[label]
+    with open_connection(strict_server) as connection:
+        open_websocket(connection)
+        connection.sendall(first)
+        connection.settimeout(0.1)
+        data, ended = b"", False
+        while not ended:
+            try:
+                received = connection.recv(65536)
+                data, ended = data + received, not received
+            except TimeoutError:
+                connection.sendall(more)
+            except ConnectionError:
+                ended = True
+    assert b'"receive_timeout"' in data
+    assert b"\x03\xf0A message was not received" in data  # a close frame of code 1008
+    assert count(client, "receive_timeout") == before + 1
+
+
+def test_a_websocket_whose_messages_follow_each_other_stays_open(strict_server: Server) -> None:
+    """Each ends where the next begins, for longer than one may take."""
+    with open_connection(strict_server) as connection:
+        open_websocket(connection)
+        connection.sendall(MESSAGE[:1])
+        for _ in range(8):
+            time.sleep(0.5)
+            connection.sendall(MESSAGE[1:] + MESSAGE[:1])
+        connection.sendall(MESSAGE[1:])
+        data = b""
+        while data.count(b'"invalid_json"') < 9:
+            data += connection.recv(65536)
+    assert b"receive_timeout" not in data
+
+
+def get_files(connection: socket.socket) -> None:
+    connection.sendall(GET_ASSET * 3)
+
+
+def get_a_long_stream(connection: socket.socket) -> None:
+    connection.sendall(post_request("/v1/images/generations", {"n": LONG, "stream": True, "partial_images": 3}))
+
+
+def get_a_long_job(connection: socket.socket) -> None:
+    open_websocket(connection)
+    message = b'{"type": "generate", "n": %d}' % LONG
+    connection.sendall(Frame(Opcode.TEXT, message).serialize(mask=True, extensions=[]))
+
+
+UNREAD = {"files": get_files, "an event stream": get_a_long_stream, "a websocket": get_a_long_job}
+
+
+@pytest.mark.parametrize("label", UNREAD)
+def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, client: httpx.Client, label: str) -> None:
+    before = count(client, "send_timeout")
+    with open_connection(strict_server, receive_buffer=4096) as connection:
+        UNREAD[label](connection)
+        wait_for(lambda: count(client, "send_timeout") == before + 1, "the end of the connection")
+        wait_for_metrics(client, lambda now: now.of("num_images_reserved") == 0)
+        read_until_closed(connection)
+
+
+@pytest.mark.parametrize("label", UNREAD)
+def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.Client, label: str) -> None:
+    """For three times as long as one may read nothing."""
+    before = count(client, "send_timeout")
+    with open_connection(strict_server, receive_buffer=65536) as connection:
+        UNREAD[label](connection)
+        until = time.monotonic() + 6
+        while time.monotonic() < until:
+            assert connection.recv(65536)
+            time.sleep(0.05)
+        assert count(client, "send_timeout") == before
+
+
+@pytest.mark.parametrize("sent", [b"\r\n", b"\r", b"\n\n"])
+def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server, sent: bytes) -> None:
+    """Neither a new one nor one that has been answered."""
+    for first in (b"", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"):
+        with open_connection(strict_server) as connection:
+            connection.sendall(first)
+            if first:
+                assert connection.recv(65536)
+            connection.sendall(sent)
+            assert b"200 OK" not in read_until_closed(connection)
+
+
+Holder = Callable[[socket.socket], None]
+HOLDERS: dict[str, Holder] = {
+    "files": get_files,
+    "half a head": lambda connection: connection.sendall(b"GET / HTTP/1.1\r\n"),
+    "nothing": lambda connection: None,
+    "an idle websocket": open_websocket,
+}
+
+
+@contextmanager
+def draining(directory: Path, holders: dict[str, Holder], *options: str) -> Iterator[Server]:
+    """A server that was signalled while clients held connections that they do not read from."""
+    server = Server(directory, *options)
+    with ExitStack() as stack:
+        stack.callback(server.process.kill)
+        server.wait_until_ready()
+        for hold in holders.values():
+            hold(stack.enter_context(open_connection(server, receive_buffer=4096)))
+        time.sleep(1)  # until the buffers are full
+        server.process.send_signal(signal.SIGTERM)
+        yield server
+
+
+def test_no_client_that_stalls_holds_a_drain(grey_directory: Path) -> None:
+    """The server exits in a few seconds with status 0."""
+    began = time.monotonic()
+    with draining(grey_directory, HOLDERS, "--drain-seconds", "200") as server:
+        assert server.wait_until_exited() == 0, "".join(server.log)
+    assert time.monotonic() - began < 100
+    assert_clean_end(server)
+
+
+def test_answers_that_nobody_reads_end_with_the_drain(grey_directory: Path) -> None:
+    """They are accepted work, so that the drain waits for them until it times out."""
+    options = (f"--max-images-per-request={LONG}", f"--max-waiting-images={20 * LONG}", "--client-share=1")
+    with draining(grey_directory, UNREAD, "--drain-seconds", "1", *options) as server:
+        assert server.wait_until_exited() == 1, "".join(server.log)
+    assert_clean_end(server)
+
+
+def assert_clean_end(server: Server) -> None:
+    log = "".join(server.log)
+    assert "drain" in log
+    assert "Traceback" not in log, log
+    assert "Cancel " not in log, log  # uvicorn had to cancel no task
