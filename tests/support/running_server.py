@@ -14,7 +14,7 @@ import httpx
 from tests.support.waiting import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
-LISTENS = re.compile(r"Serving .+? at (http://[^,\s]+)")
+LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+)")
 
 
 class Server:

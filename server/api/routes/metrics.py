@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from scanline.model.sampling.histogram import Histogram
+from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
 from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
@@ -69,11 +70,13 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
 }
 
 
-def router(models: ModelRegistry, http: HttpCounters) -> APIRouter:
-    """Return the route over a registry of its own: these models, HTTP, and the process itself."""
+def router(models: ModelRegistry, http: HttpCounters, keys: ApiKeys | None) -> APIRouter:
+    """Return the route over a registry of its own: these models, HTTP, API keys, and the process itself."""
     registry = CollectorRegistry()
     registry.register(_ModelCollector(models))
     registry.register(_HttpCollector(http))
+    if keys is not None:
+        registry.register(_KeyCollector(keys, models, http))
     ProcessCollector(registry=registry)
     routes = APIRouter(tags=["metrics"])
 
@@ -133,6 +136,28 @@ class _HttpCollector(Collector):
         yield failures
         value = self.counters.open_websockets
         yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
+
+
+class _KeyCollector(Collector):
+    """What was done with each API key, under the key's name; from the start, as 0, for the keys that there are."""
+
+    def __init__(self, keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> None:
+        self.keys, self.models, self.http = keys, models, http
+
+    def collect(self) -> Iterator[Metric]:
+        names = self.keys.names
+        about = "HTTP requests and websockets, by the name of their API key."
+        requests = CounterMetricFamily(PREFIX + "http_requests_by_key", about, labels=["key_name"])
+        for name in sorted({*names, *self.http.by_key}):
+            requests.add_metric([name], self.http.by_key[name])
+        yield requests
+        about = "Images of accepted requests that were finished, by the name of their API key."
+        images = CounterMetricFamily(PREFIX + "images_by_key", about, labels=["model_name", "key_name"])
+        for model in self.models.all.values():
+            finished = model.engine.counters.images_by_key
+            for name in sorted({*names, *finished}):
+                images.add_metric([model.id, name], finished[name])
+        yield images
 
 
 def _model_info(models: Iterable[ServedModel]) -> Metric:

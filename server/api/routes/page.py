@@ -1,6 +1,6 @@
-"""GET / and /assets: the page, built from server/web, which loads nothing from other hosts.
+"""GET /, /docs and /assets: the page and the API documentation, built from server/web, with nothing of other hosts.
 
-Files under /assets have a hash of their content in their names, so browsers may cache them forever; the page itself is
+Files under /assets have a hash of their content in their names, so browsers may cache them forever; the two pages are
 revalidated each time.
 """
 
@@ -41,12 +41,16 @@ class Assets(StaticFiles):
 
 
 def install(app: FastAPI) -> None:
-    """Add the page to `app`."""
+    """Add the page and the API documentation to `app`."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     async def page() -> FileResponse:
         return FileResponse(BUILT / "index.html", headers={**POLICY_HEADER, "cache-control": "no-cache"})
+
+    @routes.get("/docs")
+    async def docs() -> FileResponse:
+        return FileResponse(BUILT / "docs.html", headers={**POLICY_HEADER, "cache-control": "no-cache"})
 
     app.include_router(routes)
     app.mount("/assets", Assets(directory=BUILT / "assets"))
