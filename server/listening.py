@@ -39,7 +39,8 @@ def listen(settings: Settings) -> Iterator[Listening]:
         try:
             sockets = _sockets(settings.host, settings.port, stack)
         except OSError as error:
-            raise ValueError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
+            reason = str(error.strerror).partition(" (while")[0]  # the socket module adds the address
+            raise ValueError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         scheme = "http" if settings.tls_cert is None else "https"
         url = f"{scheme}://{host}:{sockets[0].getsockname()[1]}"

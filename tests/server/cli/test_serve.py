@@ -1,7 +1,9 @@
 """`scanline serve` as a process: what ends it, and that its engine ends with it."""
 
 import os
+import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import httpx
@@ -11,6 +13,7 @@ from tests.support.running_server import Server, serve
 from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
+UNSHARE = shutil.which("unshare")
 ENDLESS = 100_000  # images: minutes of work
 LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting-images", str(ENDLESS))
 
@@ -69,6 +72,39 @@ def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, nu
         wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
         server.process.send_signal(number)
         assert_left(server, 128 + number)
+
+
+@pytest.mark.skipif(
+    UNSHARE is None or bool(subprocess.run([UNSHARE, "-fp", "true"], capture_output=True, check=False).returncode),
+    reason="this user may not create a PID namespace",
+)
+def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory: Path) -> None:
+    """As in a container without an init: there the kernel ignores signals whose handler is the default one."""
+    server = Server(grey_directory, *LONG, "--drain-seconds", "3600", command=(str(UNSHARE), "-fp", "--kill-child"))
+    try:
+        server.wait_until_ready()
+        (first,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        assert Path(f"/proc/{first}/status").read_text().partition("NSpid:")[2].split()[:2] == [first, "1"]
+        with connected(server.url) as painter:
+            painter.send(type="generate", n=ENDLESS)
+            painter.receive()
+            os.kill(int(first), signal.SIGTERM)
+            with server.client() as client:
+                wait_for(lambda: client.get("/readyz").status_code == 503, "a server that drains")
+            os.kill(int(first), signal.SIGTERM)
+            assert_left(server, 128 + signal.SIGTERM)
+    finally:
+        server.process.kill()
+
+
+def test_the_second_signal_may_be_another_one(grey_directory: Path) -> None:
+    with serve(grey_directory, *LONG, "--drain-seconds", "3600") as server, connected(server.url) as painter:
+        painter.send(type="generate", n=ENDLESS)
+        painter.receive()
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
+        server.process.send_signal(signal.SIGINT)
+        assert_left(server, 128 + signal.SIGINT)
 
 
 def test_ctrl_c_ends_an_idle_server_with_status_0(grey_directory: Path) -> None:

@@ -91,7 +91,10 @@ def test_the_openapi_description_marks_routes_that_need_a_key(keyless: httpx.Cli
     assert described["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
     assert described["security"] == [{"key": []}]
     operations = {path: operation for path, by_method in described["paths"].items() for operation in by_method.values()}
-    assert {path for path, operation in operations.items() if operation.get("security") == []} == {"/healthz", "/readyz"}
+    assert {path for path, operation in operations.items() if operation.get("security") == []} == {
+        "/healthz",
+        "/readyz",
+    }
     described = client.get("/openapi.json").json()
     assert "security" not in described
     assert "securitySchemes" not in described["components"]
