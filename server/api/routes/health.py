@@ -18,7 +18,7 @@ def router(models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool) -> APIR
     """
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", responses=errors())
     async def healthz() -> dict[str, str]:
         """Answer 200 while the process is alive."""
         return {"status": "ok"}
