@@ -80,8 +80,11 @@ async def run(
         log.info("drained")
     was_orderly = signalled.done() and not unfinished and not engines_gone.done()
 
+    # Clients that have not read their answers by then are cut off, which ends their requests as a disconnect does.
     server.should_exit = True
+    aborting = loop.call_later(CLOSING_SECONDS - 1, _abort_connections, server)
     await serving
+    aborting.cancel()
     for task in renewing:
         task.cancel()
     if engines_gone.done() and all(engine.load_error for engine in engines):
@@ -107,6 +110,12 @@ async def _all_gone(engines: Iterable[EngineHandle]) -> None:
     """Return when every engine is gone for good: the server then exits, so that its supervisor restarts it."""
     for engine in engines:
         await engine.failed.wait()
+
+
+def _abort_connections(server: Server) -> None:
+    for connection in list(server.server_state.connections):
+        if connection.transport is not None:
+            connection.transport.abort()
 
 
 def _tls_options(certificate: TlsCertificate | None) -> dict[str, Any]:

@@ -14,16 +14,17 @@ class TlsCertificate:
     def __init__(self, cert: Path, key: Path) -> None:
         self.cert, self.key = cert, key
         self.watch = FileWatch([cert, key], self.reload)
-        self.context = self._loaded()
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.set_alpn_protocols(["http/1.1"])
+        self._load(self.context)
 
     def reload(self) -> None:
         """Use what the files hold now for new connections. ValueError, and no change, if they cannot be used."""
-        self._loaded()  # a context that failed to load would be left with one certificate and the key of another
-        self.context.load_cert_chain(self.cert, self.key, _refuse_password)
+        # First into another context: one that fails to load is left with one certificate and the key of another.
+        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        self._load(self.context)
 
-    def _loaded(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    def _load(self, context: ssl.SSLContext) -> None:
         try:
             context.load_cert_chain(self.cert, self.key, _refuse_password)
         except ssl.SSLError as error:
@@ -32,7 +33,6 @@ class TlsCertificate:
             raise ValueError(f"cannot use {self.cert} with {self.key}: {reason}") from None
         except OSError as error:
             raise ValueError(f"cannot read {self.cert} and {self.key}: {error.strerror}") from None
-        return context
 
 
 def tls_certificate(settings: Settings) -> TlsCertificate | None:

@@ -1,4 +1,4 @@
-"""API keys: every route needs one, the websocket included, but for OPEN_PATHS and the page's files.
+"""API keys: every route needs one, the websocket included, but for OPEN_PATHS, the pages and their files.
 
 A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
 send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. The name of the
@@ -17,9 +17,9 @@ from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.client import CLIENT, client_of
 from scanline.server.api.errors import ApiError, refuse
 from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
+from scanline.server.api.routes.page import is_page
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/", "/docs", "/openapi.json"})
-OPEN_PREFIX = "/assets/"  # the files of the page and of the API documentation
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 KEY_SUBPROTOCOL_PREFIX = "key."
 
 
@@ -54,8 +54,7 @@ class ApiKeyMiddleware:
 
 
 def _is_open(scope: Scope) -> bool:
-    path = scope["path"]
-    return bool(scope["type"] == "http" and (path in OPEN_PATHS or path.startswith(OPEN_PREFIX)))
+    return bool(scope["type"] == "http" and (scope["path"] in OPEN_PATHS or is_page(scope["path"])))
 
 
 def _sent_keys(scope: Scope) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 """Refuses new work while the server drains, and ends work that the drain timeout cut off.
 
-Probes, metrics and every other GET are answered until the end.
+Probes, metrics and every other GET are answered until the end. The drain does not wait for the pages' files: whoever
+reads one slowly, and needs no key for it, would delay every restart.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -8,6 +9,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.errors import ApiError, from_exception, refuse
 from scanline.server.api.middleware.limits import discard_body
+from scanline.server.api.routes.page import is_page
 from scanline.server.api.sse import sse_event
 from scanline.server.lifecycle import DrainTimeoutError, Lifecycle
 
@@ -30,7 +32,7 @@ class DrainingMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             send = self._closing_when_draining(send)
-        if scope["type"] == "lifespan":
+        if scope["type"] == "lifespan" or (scope.get("method") in READ_ONLY_METHODS and is_page(scope["path"])):
             await self.app(scope, receive, send)
         elif scope.get("method") in READ_ONLY_METHODS:
             with self.lifecycle.tracked():

@@ -26,6 +26,8 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+PATHS = frozenset({"/", "/docs"})
+ASSETS = "/assets"
 POLICY_HEADER = {"content-security-policy": POLICY}
 
 
@@ -38,6 +40,11 @@ class Assets(StaticFiles):
         if response.status_code < 400:
             response.headers["cache-control"] = "public, max-age=31536000, immutable"
         return response
+
+
+def is_page(path: str) -> bool:
+    """Whether this is the address of the page, of the API documentation, or of a file of theirs."""
+    return path in PATHS or path.startswith(f"{ASSETS}/")
 
 
 def install(app: FastAPI) -> None:
@@ -53,4 +60,4 @@ def install(app: FastAPI) -> None:
         return FileResponse(BUILT / "docs.html", headers={**POLICY_HEADER, "cache-control": "no-cache"})
 
     app.include_router(routes)
-    app.mount("/assets", Assets(directory=BUILT / "assets"))
+    app.mount(ASSETS, Assets(directory=BUILT / "assets"))

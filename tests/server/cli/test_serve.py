@@ -9,7 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from scanline.server.api.routes.page import BUILT
 from tests.support.running_server import Server, serve
+from tests.support.sockets import open_connection
 from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
@@ -126,3 +128,13 @@ def test_sigterm_ends_a_server_that_still_loads_with_status_0(tmp_path: Path, gr
     finally:
         server.stop()
     assert_left(server, 0)
+
+
+def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory: Path) -> None:
+    with serve(grey_directory, "--drain-seconds", "3600") as server:
+        (path,) = [f"/assets/{file.name}" for file in (BUILT / "assets").glob("*.wasm.gz")]
+        with open_connection(server, receive_buffer=4096) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            server.process.send_signal(signal.SIGTERM)
+            assert_left(server, 0)
