@@ -52,12 +52,14 @@ ENV PATH=/opt/scanline/bin:$PATH
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-deps --force-reinstall /wheels/*.whl
 ENV PYTHONUNBUFFERED=1 \
-    SCANLINE_HOST=0.0.0.0 \
+    SCANLINE_HOST=:: \
     SCANLINE_PORT=8000
 USER 10001
 WORKDIR /home/scanline
 EXPOSE 8000
+# liveness: a server that restarts its engine is not ready for a while, and must not be killed for it
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
-    CMD ["sh", "-c", "exec wget -q -T 2 -O /dev/null http://127.0.0.1:$SCANLINE_PORT/readyz"]
+    CMD ["sh", "-c", "exec wget -q -T 2 -O /dev/null --no-check-certificate \
+        http${SCANLINE_TLS_CERT:+s}://localhost:$SCANLINE_PORT/healthz"]
 ENTRYPOINT ["scanline"]
 CMD ["serve"]

@@ -1,10 +1,11 @@
 """Settings of a server, from `scanline serve`'s options or SCANLINE_* variables: validated once, then frozen."""
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scanline.model import zoo
@@ -15,6 +16,8 @@ Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
+HOST_NAME = re.compile(r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+MAX_SOCKET_PATH_BYTES = 107  # of a unix socket's address
 
 
 class Settings(BaseSettings):
@@ -51,8 +54,8 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # empty: no key is needed
     api_keys_file: Path | None = None  # lines of NAME KEY, read again when it changes
     allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
-    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()  # addresses or networks whose forwarding headers count
+    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()  # names in requests' Host headers, without ports
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()  # whose X-Forwarded-For counts
     tls_cert: Path | None = None
     tls_key: Path | None = None
     unix_socket: Path | None = None  # instead of host and port
@@ -90,3 +93,47 @@ class Settings(BaseSettings):
             if not ORIGIN.fullmatch(origin):
                 raise ValueError(f"an origin must be * or like https://example.com, without a path, not {origin!r}")
         return origins
+
+    @field_validator("allow_hosts")
+    @classmethod
+    def _hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if not HOST_NAME.fullmatch(host):
+                raise ValueError(f"a host must be * or a name like example.com, without a port, not {host!r}")
+        return hosts
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                if proxy != "unix":
+                    ip_network(proxy, strict=False)
+            except ValueError:
+                reason = "a proxy must be an address like 10.0.0.1, a network like 10.0.0.0/8, or unix"
+                raise ValueError(f"{reason}, not {proxy!r}") from None
+        return proxies
+
+    @field_validator("api_keys_file", "tls_cert", "tls_key")
+    @classmethod
+    def _file(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_file():
+            raise ValueError(f"there is no file {path}")
+        return path
+
+    @field_validator("unix_socket")
+    @classmethod
+    def _socket(cls, path: Path | None) -> Path | None:
+        if path is None:
+            return None
+        if not path.parent.is_dir():
+            raise ValueError(f"there is no directory {path.parent}")
+        if len(bytes(path)) > MAX_SOCKET_PATH_BYTES:
+            raise ValueError(f"the path of a unix socket may have {MAX_SOCKET_PATH_BYTES} bytes at most")
+        return path
+
+    @model_validator(mode="after")
+    def _tls(self) -> "Settings":
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("--tls-cert and --tls-key belong together: give both or none")
+        return self

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 CLIENT = "scanline.client"  # where a scope keeps its Client once it is known
+IPV6_PREFIX = 64  # bits: the network that one subscriber has, who may use every address in it
 
 
 @dataclass(frozen=True)
@@ -16,8 +18,8 @@ class Client:
 
     @property
     def id(self) -> str:
-        """What shares and quotas are counted by."""
-        return f"key {self.key}" if self.key is not None else f"address {self.address}"
+        """What shares and quotas are counted by: the key's name, an IPv4 address, or an IPv6 network of 64 bits."""
+        return f"key {self.key}" if self.key is not None else f"address {network_of(self.address)}"
 
 
 def client_of(scope: Mapping[str, Any]) -> Client:
@@ -26,4 +28,24 @@ def client_of(scope: Mapping[str, Any]) -> Client:
     if isinstance(found, Client):
         return found
     host, _ = scope.get("client") or ("", 0)
-    return Client(host)
+    return Client(canonical(host))
+
+
+def canonical(address: str) -> str:
+    """Return the one spelling of an address; a socket for both families reports IPv4 addresses inside of IPv6 ones."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return str(mapped or parsed)
+
+
+def network_of(address: str) -> str:
+    """Return what clients without a key are told apart by: an IPv4 address, or an IPv6 network of 64 bits."""
+    if ":" not in address:
+        return address
+    try:
+        return str(ipnetwork_of((address, IPV6_PREFIX), strict=False))
+    except ValueError:
+        return address

@@ -16,24 +16,30 @@ Responses = dict[int | str, dict[str, Any]]
 MEANINGS = {
     400: "The request is invalid; param names the parameter.",
     401: "Missing or unknown API key.",
+    403: "A browser sent the request for a page of an origin that is not allowed.",
     404: "Unknown model, or unknown path.",
     408: "The request was not received in time.",
     413: "The body is too large.",
     415: "The body has an unsupported media type.",
-    429: "Too many images are waiting; Retry-After gives the seconds to wait.",
+    421: "The Host header names a host that is not allowed.",
+    429: "Too many images are waiting, or too many wrong API keys were sent; Retry-After gives the seconds to wait.",
     500: "The server or its engine failed.",
     503: "The model is loading or has failed, or the server is shutting down; see Retry-After.",
     504: "The request exceeded the server's time limit.",
 }
-WORK_ERRORS = (400, 401, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
+WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
 
 _FILE = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string", "description": "base64 or a data URL"}
 
 
 def errors(*statuses: int) -> Responses:
-    """Describe error responses with these statuses, each in the one shape."""
-    return {status: {"model": ErrorAnswer, "description": MEANINGS[status]} for status in statuses}
+    """Describe error responses with these statuses, each in the one shape, and with those that follow from them.
+
+    Any route may be asked under a foreign host name (421); where a key is needed, too many may be wrong (429).
+    """
+    all_statuses = {*statuses, 421, *({429} if 401 in statuses else ())}
+    return {status: {"model": ErrorAnswer, "description": MEANINGS[status]} for status in sorted(all_statuses)}
 
 
 def painted() -> Responses:

@@ -191,10 +191,10 @@ ModelState = Literal["loading", "ready", "failed"]
 
 
 class Readiness(BaseModel):
-    """The response of a server that can paint, with the state of each model."""
+    """The response of a server that can paint, with the state of each model; without it to those who lack a key."""
 
     status: Literal["ready"] = "ready"
-    models: dict[str, ModelState]
+    models: dict[str, ModelState] | None = None
 
 
 class ModelCard(BaseModel):

@@ -51,6 +51,21 @@ def test_variables_are_settings_and_the_overlay_changes_existing_services_and_bu
     assert arguments.keys() <= set(known)
 
 
+@pytest.mark.parametrize(("path", "limit"), [(COMPOSE, "2g"), (CUDA, "8g")], ids=["cpu", "cuda"])
+def test_memory_has_the_limit_that_it_has_on_kubernetes(path: Path, limit: str) -> None:
+    manifest = DEPLOY / "kubernetes" / ("cpu" if path == COMPOSE else "cuda") / "deployment.yaml"
+    (container,) = yaml.safe_load(manifest.read_text())["spec"]["template"]["spec"]["containers"]
+    assert services(path)["scanline"]["mem_limit"] == limit
+    assert container["resources"]["limits"]["memory"] == limit.replace("g", "Gi")
+
+
+def test_temporary_files_have_a_limit_below_that_of_memory() -> None:
+    service = services(COMPOSE)["scanline"]
+    (options,) = service["tmpfs"]
+    (size,) = re.findall(r"\bsize=(\d+)g\b", options)
+    assert int(size) < int(service["mem_limit"].removesuffix("g"))
+
+
 def test_the_grace_period_is_longer_than_the_drain() -> None:
     (seconds,) = re.findall(r"^(\d+)s$", services(COMPOSE)["scanline"]["stop_grace_period"])
     assert int(seconds) > Settings.model_fields["drain_seconds"].default + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS

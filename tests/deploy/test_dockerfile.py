@@ -1,5 +1,7 @@
 """The Dockerfile passes hadolint, and agrees with pyproject.toml, setup.py and the settings."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -52,6 +54,21 @@ def test_torch_python_and_variables_are_those_of_the_project() -> None:
     variables = dict(re.findall(r"\b(SCANLINE_\w+)=(\S+)", DOCKERFILE))
     assert variables
     check(variables, ())
+
+
+def test_the_health_check_asks_whether_the_process_is_alive_over_http_or_https() -> None:
+    """Not whether it is ready: a restart of the engine takes longer than three checks."""
+    (line,) = re.findall(r"^HEALTHCHECK [^\n]*\\\n\s+CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    shell, flag, command = json.loads(re.sub(r"\\\n\s*", "", line))
+    script = command.replace("exec wget", "echo")
+    for scheme, variables in (("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})):
+        environment = {**os.environ, "SCANLINE_PORT": "8000", **variables}
+        said = subprocess.run([shell, flag, script], env=environment, capture_output=True, text=True, check=True)
+        assert said.stdout.split()[-1] == f"{scheme}://localhost:8000/healthz"
+
+
+def test_the_image_listens_on_both_families() -> None:
+    assert re.findall(r"SCANLINE_HOST=(\S+)", DOCKERFILE) == ["::"]
 
 
 @pytest.mark.parametrize("folder", ["kernels", "model", "server/api", "server/cluster", "server/web/dist"])

@@ -5,23 +5,26 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from tests.support.waiting import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
-LISTENS = re.compile(r"Serving .+? at (http://[^,\s]+)")
+UNIX = "unix socket "
+LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+)")
 
 
 class Server:
     """A server process; it may still be loading, or have exited."""
 
-    def __init__(self, model: Path, *options: str) -> None:
-        command = [SCANLINE, "serve", "--model", model, "--port", "0", "--threads", "1", *options]
+    def __init__(self, model: Path, *options: str, command: Sequence[str] = ()) -> None:
+        """`command` is what starts the server, where the server itself does not suffice."""
+        command = [*command, str(SCANLINE), "serve", "--model", str(model), "--port", "0", "--threads", "1", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.log: list[str] = []
         self.url = ""
@@ -40,8 +43,16 @@ class Server:
             assert self._reader.is_alive(), "".join(self.log)
             return client.get("/readyz").status_code == 200
 
-        with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
+        with self.client() as client:
             wait_for(is_ready, "a server that is ready")
+
+    def client(self, **options: Any) -> httpx.Client:
+        """A client of the server, also on a unix socket, and with TLS without looking at the certificate."""
+        options = {"timeout": PATIENCE, "verify": False, **options}
+        if self.url.startswith(UNIX):
+            transport = httpx.HTTPTransport(uds=self.url.removeprefix(UNIX))
+            return httpx.Client(base_url="http://localhost", transport=transport, **options)
+        return httpx.Client(base_url=self.url, **options)
 
     def wait_until_exited(self) -> int:
         """The server's exit status, once neither it nor its engine holds the log open."""

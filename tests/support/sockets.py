@@ -51,7 +51,7 @@ def parse_response(data: bytes) -> httpx.Response:
 def post_request(url: str, fields: object, **headers: str) -> bytes:
     """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
     body = json.dumps(fields).encode()
-    sent = {"host": "x", "content-type": "application/json", "content-length": str(len(body)), **headers}
+    sent = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body)), **headers}
     head = [f"POST {url} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in sent.items())]
     return "\r\n".join([*head, "", ""]).encode() + body
 

@@ -1,52 +1,60 @@
-"""API keys: every route needs one, the websocket included, but for OPEN_PATHS and the page's files.
+"""API keys: every route needs one, the websocket included, but for OPEN_PATHS, the pages and their files.
 
 A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
-send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`.
+send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. The name of the
+key becomes part of the request's Client.
 """
 
 import binascii
-import hmac
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
-from pydantic import SecretStr
 from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
+from scanline.server.api.api_keys import ApiKeys
+from scanline.server.api.client import CLIENT, client_of
 from scanline.server.api.errors import ApiError, refuse
+from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
+from scanline.server.api.routes.page import is_page
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/"})
-OPEN_PREFIX = "/assets/"  # the page's files
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 KEY_SUBPROTOCOL_PREFIX = "key."
 
 
 class ApiKeyMiddleware:
-    """Answers 401 to a request that carries none of `keys`."""
+    """Answers 401 to a request that carries none of `keys`, later and later to an address that keeps trying."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[SecretStr]) -> None:
-        assert keys
-        self.app, self.keys = app, [key.get_secret_value().encode() for key in keys]
+    def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
+        self.app, self.keys, self.delays = app, keys, WrongKeyDelays()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _is_open(scope) or self._is_valid(sent := list(_sent_keys(scope))):
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        message = "Unknown API key." if sent else "Missing API key; send it as Authorization: Bearer KEY."
-        headers = {"www-authenticate": "Bearer"}
-        await refuse(ApiError(401, message, code="invalid_api_key", headers=headers), scope, receive, send)
+        sent = list(_sent_keys(scope))
+        name = next((name for key in sent if (name := self.keys.name_of(key)) is not None), None)
+        if name is not None:
+            scope[CLIENT] = replace(client_of(scope), key=name)
+            bind_contextvars(key=name)
+        if name is not None or _is_open(scope):
+            await self.app(scope, receive, send)
+        else:
+            await refuse(await self._refusal(scope, bool(sent)), scope, receive, send)
 
-    def _is_valid(self, sent: list[bytes]) -> bool:
-        """Return whether one of the keys `sent` is ours, compared in constant time."""
-        valid = False
-        for candidate in sent:
-            for key in self.keys:
-                valid |= hmac.compare_digest(candidate, key)
-        return valid
+    async def _refusal(self, scope: Scope, has_key: bool) -> ApiError:
+        """Return what to answer, after the delay of a wrong key."""
+        if has_key and not await self.delays.wait(client_of(scope).id):
+            message = "Too many wrong API keys are being sent; try again in a moment."
+            headers = {"retry-after": "2", "connection": "close"}
+            return ApiError(429, message, code="too_many_wrong_keys", headers=headers)
+        message = "Unknown API key." if has_key else "Missing API key; send it as Authorization: Bearer KEY."
+        return ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
 
 
 def _is_open(scope: Scope) -> bool:
-    if scope["type"] == "http":
-        return scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIX)
-    return bool(scope["type"] == "lifespan")
+    return bool(scope["type"] == "http" and (scope["path"] in OPEN_PATHS or is_page(scope["path"])))
 
 
 def _sent_keys(scope: Scope) -> Iterator[bytes]:

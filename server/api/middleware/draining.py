@@ -1,6 +1,7 @@
 """Refuses new work while the server drains, and ends work that the drain timeout cut off.
 
-Probes, metrics and every other GET are answered until the end.
+Probes, metrics and every other GET are answered until the end. The drain does not wait for the pages' files: whoever
+reads one slowly, and needs no key for it, would delay every restart.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,9 +31,7 @@ class DrainingMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             send = self._closing_when_draining(send)
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-        elif scope.get("method") in READ_ONLY_METHODS:
+        if scope["type"] == "lifespan" or scope.get("method") in READ_ONLY_METHODS:
             # Not tracked: no work is lost with it, and one whose client does not read must not hold the drain.
             await self.app(scope, receive, send)
         elif self.lifecycle.draining.is_set():

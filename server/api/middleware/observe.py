@@ -1,7 +1,8 @@
 """The log line, the counters and the span of every request and every websocket, from one wrapper of send and receive.
 
-What only the routes know (model, images, seed, the error's code) they bind to the log's context; it is read from there.
-Label values are bounded: standard methods, the routes' own paths, statuses, error codes.
+What only others know (the client, its key's name, model, images, seed, the error's code) they bind to the log's
+context; it is read from there. Label values are bounded: standard methods, the routes' own paths, statuses, error
+codes, names of keys.
 """
 
 import logging
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
+from scanline.server.api.client import client_of
 from scanline.server.api.tracing import finish_request_span, request_span
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class HttpCounters:
 
     def __init__(self) -> None:
         self.responses: Counter[tuple[str, str, int]] = Counter()  # by method, path and status
+        self.by_key: Counter[str] = Counter()  # requests and websockets, by the name of their API key
         self.errors: Counter[str] = Counter()  # by code: of requests, refused websockets, and jobs on open ones
         self.open_websockets = 0  # kept by WebsocketLimitMiddleware
 
@@ -91,12 +94,14 @@ class ObservingMiddleware:
             finally:
                 # The route's own path, known once a route was found; never the client's, which has no bound.
                 path = getattr(scope.get("route"), "path", "other")
-                self._count(scope["type"], exchange, path)
+                self._count(scope, exchange, path)
                 _log(exchange, path, time.monotonic() - began)
                 finish_request_span(span, exchange.method, path, exchange.status)
 
-    def _count(self, kind: str, exchange: Exchange, path: str) -> None:
-        if kind == "http":
+    def _count(self, scope: Scope, exchange: Exchange, path: str) -> None:
+        if (key := client_of(scope).key) is not None:
+            self.counters.by_key[key] += 1
+        if scope["type"] == "http":
             method = exchange.method if exchange.method in COUNTED_METHODS else "other"
             self.counters.responses[method, path, exchange.status or 500] += 1
         if code := get_contextvars().get("error"):

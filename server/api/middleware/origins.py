@@ -1,7 +1,8 @@
 """Which web pages may use this server from a browser: its own always, those of other origins only if allowed.
 
 CORS headers stop a browser from letting a foreign page read HTTP answers, but a browser opens a websocket for any
-page: there the server checks Origin itself. Programs send no Origin and pass.
+page, and sends a form with pictures for any page: there the server itself checks Origin, and Sec-Fetch-Site where a
+browser sends no Origin. Programs send neither and pass.
 """
 
 from collections.abc import Collection
@@ -13,27 +14,29 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scanline.server.api.errors import ApiError, refuse, response
+from scanline.server.api.middleware.draining import READ_ONLY_METHODS
 
 EXPOSED_HEADERS = ("x-request-id", "x-scanline-seed", "retry-after")
 NOT_ALLOWED = "This origin is not allowed; --allow-origin allows it."
+OWN_SITES = frozenset({"same-origin", "none"})  # values of Sec-Fetch-Site; none: the user's own doing, like a bookmark
 
 
 def middleware(allowed: Collection[str]) -> list[Middleware]:
     """Let pages of the origins `allowed` use the application; those of any origin if "*" is among them."""
-    websockets = Middleware(WebsocketOriginMiddleware, allowed=allowed)
+    checked = Middleware(OriginMiddleware, allowed=allowed)
     if not allowed:
-        return [websockets]
+        return [checked]
     cors = Middleware(
-        HttpOriginMiddleware,
+        CorsMiddleware,
         allow_origins=allowed,
         allow_methods=("GET", "POST"),
         allow_headers=("*",),
         expose_headers=EXPOSED_HEADERS,
     )
-    return [cors, websockets]
+    return [cors, checked]
 
 
-class HttpOriginMiddleware(CORSMiddleware):
+class CorsMiddleware(CORSMiddleware):
     """Starlette's CORS; a refused preflight request gets an answer in the one error shape."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
@@ -47,20 +50,26 @@ class HttpOriginMiddleware(CORSMiddleware):
         return response(ApiError(403, message, code="preflight_refused", headers=headers))
 
 
-class WebsocketOriginMiddleware:
-    """Answers 403 to a websocket that a page of another origin opens."""
+class OriginMiddleware:
+    """Answers 403 to a websocket, or a request that does more than read, of a page of another origin."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self.app, self.allowed = app, allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "websocket" or self._allows(Headers(scope=scope)):
+        is_unchecked = scope["type"] == "lifespan" or scope.get("method") in READ_ONLY_METHODS
+        if is_unchecked or self._allows(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return
         await refuse(ApiError(403, NOT_ALLOWED, code="origin_not_allowed"), scope, receive, send)
 
     def _allows(self, headers: Headers) -> bool:
-        origin = headers.get("origin")
-        if origin is None or "*" in self.allowed or origin in self.allowed:
+        origins, hosts = headers.getlist("origin"), headers.getlist("host")
+        if "*" in self.allowed or (origins and all(origin in self.allowed for origin in origins)):
             return True
-        return origin.partition("://")[2] == headers.get("host")  # not the scheme: a TLS proxy changes it
+        if any(site not in OWN_SITES for site in headers.getlist("sec-fetch-site")):
+            return False
+        # HostMiddleware, outside of this one, has compared Host with the names that are known to be ours. The scheme is
+        # not compared: a TLS proxy changes it.
+        own = hosts[0].lower() if len(hosts) == 1 else ""
+        return all(own and origin.lower().partition("://")[2] == own for origin in origins)

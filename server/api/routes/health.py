@@ -1,7 +1,8 @@
 """GET /healthz: the process is alive. GET /readyz: the server can paint."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
@@ -10,25 +11,32 @@ from scanline.server.lifecycle import Lifecycle
 from scanline.server.registry import ModelRegistry
 
 
-def router(models: ModelRegistry, lifecycle: Lifecycle) -> APIRouter:
-    """Return both probes; they read what the server knows already and send nothing to an engine."""
+def router(models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool) -> APIRouter:
+    """Return both probes; they read what the server knows already and send nothing to an engine.
+
+    Where a key is needed, they name the models only to clients that have one.
+    """
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", responses=errors())
     async def healthz() -> dict[str, str]:
         """Answer 200 while the process is alive."""
         return {"status": "ok"}
 
-    @routes.get("/readyz", responses=errors(503))
-    async def readyz() -> Readiness:
-        """Answer 200 with the state of each model if one can paint and none is loading; 503 otherwise."""
+    @routes.get("/readyz", responses=errors(503), response_model_exclude_none=True)
+    async def readyz(request: Request) -> Readiness:
+        """Answer 200 with the state of each model if one can paint and none is loading; 503 otherwise.
+
+        Where a key is needed, models are named only to clients that send one.
+        """
         if lifecycle.draining.is_set():
             raise shutting_down()
         states = {model.id: model.state for model in models.all.values()}
+        names_models = not needs_key or client_of(request.scope).key is not None
         if "loading" in states.values() or "ready" not in states.values():
             listed = ", ".join(f"{name} ({state})" for name, state in states.items())
-            message = f"The server is not ready: {listed}."
+            message = f"The server is not ready: {listed}." if names_models else "The server is not ready."
             raise ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
-        return Readiness(models=states)
+        return Readiness(models=states if names_models else None)
 
     return routes

@@ -17,9 +17,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from scanline.model.sampling.histogram import Histogram
+from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
+from scanline.server.api.transport.budgets import Budgets
 from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
 from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.registry import ModelRegistry, ServedModel
@@ -70,12 +72,21 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
 }
 
 
-def router(models: ModelRegistry, http: HttpCounters, lag: LoopLag) -> APIRouter:
-    """Return the route over a registry of its own: these models, HTTP, and the process itself."""
+def router(
+    models: ModelRegistry, http: HttpCounters, lag: LoopLag, keys: ApiKeys | None, budgets: Budgets | None
+) -> APIRouter:
+    """Return the route over a registry of its own: these models, HTTP, the connections, API keys, the process itself.
+
+    keys: None where none is needed. budgets: None where another program has the connections.
+    """
     registry = CollectorRegistry()
     registry.register(_ModelCollector(models))
     registry.register(_HttpCollector(http))
     registry.register(_LagCollector(lag))
+    if keys is not None:
+        registry.register(_KeyCollector(keys, models, http))
+    if budgets is not None:
+        registry.register(_BudgetCollector(budgets))
     ProcessCollector(registry=registry)
     routes = APIRouter(tags=["metrics"])
 
@@ -148,6 +159,46 @@ class _LagCollector(Collector):
         yield _histograms("event_loop_lag_seconds", about, {(): self.lag.seconds}, ())
         about = "The longest lag of the event loop in the last minute."
         yield GaugeMetricFamily(PREFIX + "event_loop_lag_max_seconds", about, value=self.lag.recent_max)
+
+
+class _BudgetCollector(Collector):
+    """What all connections together hold, and how much they may."""
+
+    def __init__(self, budgets: Budgets) -> None:
+        self.budgets = {
+            "open_connections": ("Open connections, websockets included.", budgets.connections),
+            "arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
+            "unread_bytes": ("Bytes of answers that clients have not read.", budgets.unread),
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        for name, (about, budget) in self.budgets.items():
+            yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)
+            yield GaugeMetricFamily(
+                f"{PREFIX}{name}_limit", f"{about[:-1]}: the most there may be.", value=budget.limit
+            )
+
+
+class _KeyCollector(Collector):
+    """What was done with each API key, under the key's name; from the start, as 0, for the keys that there are."""
+
+    def __init__(self, keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> None:
+        self.keys, self.models, self.http = keys, models, http
+
+    def collect(self) -> Iterator[Metric]:
+        names = self.keys.names
+        about = "HTTP requests and websockets, by the name of their API key."
+        requests = CounterMetricFamily(PREFIX + "http_requests_by_key", about, labels=["key_name"])
+        for name in sorted({*names, *self.http.by_key}):
+            requests.add_metric([name], self.http.by_key[name])
+        yield requests
+        about = "Images of accepted requests that were finished, by the name of their API key."
+        images = CounterMetricFamily(PREFIX + "images_by_key", about, labels=["model_name", "key_name"])
+        for model in self.models.all.values():
+            finished = model.engine.counters.images_by_key
+            for name in sorted({*names, *finished}):
+                images.add_metric([model.id, name], finished[name])
+        yield images
 
 
 def _model_info(models: Iterable[ServedModel]) -> Metric:

@@ -1,6 +1,6 @@
-"""GET / and /assets: the page, built from server/web, which loads nothing from other hosts.
+"""GET /, /docs and /assets: the page and the API documentation, built from server/web, with nothing of other hosts.
 
-Files under /assets have a hash of their content in their names, so browsers may cache them forever; the page itself is
+Files under /assets have a hash of their content in their names, so browsers may cache them forever; the two pages are
 revalidated each time.
 """
 
@@ -26,6 +26,8 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+PATHS = frozenset({"/", "/docs"})
+ASSETS = "/assets"
 POLICY_HEADER = {"content-security-policy": POLICY}
 
 
@@ -40,13 +42,22 @@ class Assets(StaticFiles):
         return response
 
 
+def is_page(path: str) -> bool:
+    """Whether this is the address of the page, of the API documentation, or of a file of theirs."""
+    return path in PATHS or path.startswith(f"{ASSETS}/")
+
+
 def install(app: FastAPI) -> None:
-    """Add the page to `app`."""
+    """Add the page and the API documentation to `app`."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     async def page() -> FileResponse:
         return FileResponse(BUILT / "index.html", headers={**POLICY_HEADER, "cache-control": "no-cache"})
 
+    @routes.get("/docs")
+    async def docs() -> FileResponse:
+        return FileResponse(BUILT / "docs.html", headers={**POLICY_HEADER, "cache-control": "no-cache"})
+
     app.include_router(routes)
-    app.mount("/assets", Assets(directory=BUILT / "assets"))
+    app.mount(ASSETS, Assets(directory=BUILT / "assets"))

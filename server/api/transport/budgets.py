@@ -5,11 +5,11 @@ proxies, and over a unix socket, count for the process only, because many client
 """
 
 from collections import Counter
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import ip_address
 
+from scanline.server.api.client import canonical, network_of
+from scanline.server.api.middleware.client import TrustedProxies
 from scanline.server.settings import Settings
-
-IPV6_CLIENT_BITS = 64  # a provider gives one customer a network of this size, not an address
 
 
 class Budget:
@@ -44,18 +44,13 @@ class Budgets:
         self.connections = Budget(settings.max_connections, share)
         self.arriving = Budget(settings.max_arriving_bytes, share)  # bytes of bodies and websocket messages
         self.unread = Budget(settings.max_unread_bytes, share)  # bytes written that clients have not read
-        self.proxies = [ip_network(network, strict=False) for network in settings.trusted_proxies]
+        self.proxies = TrustedProxies(settings.trusted_proxies)
 
     def client(self, address: str) -> str | None:
         """Return what the shares of a peer with this address are counted by; None if it has no share."""
+        address = canonical(address)
         try:
-            found = ip_address(address.partition("%")[0])
+            ip_address(address)
         except ValueError:  # a unix socket
             return None
-        if isinstance(found, IPv6Address):
-            found = found.ipv4_mapped or found
-        if any(found in network for network in self.proxies):
-            return None
-        if isinstance(found, IPv6Address):
-            return str(ip_network((found, IPV6_CLIENT_BITS), strict=False))
-        return str(found)
+        return None if self.proxies.trusts(address) else network_of(address)

@@ -40,4 +40,5 @@ def uvicorn_options(
         "timeout_keep_alive": settings.keep_alive_timeout,
         "access_log": False,  # middleware/observe.py writes it
         "log_config": None,
+        "proxy_headers": False,  # middleware/client.py reads them; uvicorn believes them from every local connection
     }

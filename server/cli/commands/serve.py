@@ -1,9 +1,8 @@
-"""scanline serve: from options to settings, the listening socket, the two start-up lines, the server."""
+"""scanline serve: from options to settings, the two start-up lines, the server."""
 
 import asyncio
 import logging
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,7 +105,7 @@ def serve(
         _option(
             "api_keys",
             "API key required on every route except health probes. Repeatable. Visible in `ps`; prefer"
-            " SCANLINE_API_KEYS.",
+            " SCANLINE_API_KEYS or --api-keys-file.",
         ),
     ] = None,
     api_keys_file: Annotated[
@@ -119,12 +118,13 @@ def serve(
     allow_hosts: Annotated[
         list[str] | None,
         _option(
-            "allow_hosts", "Host name that requests may use, besides localhost, on loopback without keys. Repeatable."
+            "allow_hosts",
+            "Host name that requests may use, * for all; on loopback without keys, besides localhost. Repeatable.",
         ),
     ] = None,
     trusted_proxies: Annotated[
         list[str] | None,
-        _option("trusted_proxies", "Address or network of a proxy whose X-Forwarded-For is believed. Repeatable."),
+        _option("trusted_proxies", "Proxy whose X-Forwarded-For is believed: address, network or unix. Repeatable."),
     ] = None,
     tls_cert: Annotated[Path | None, _option("tls_cert", "Certificate chain (PEM) for HTTPS; with --tls-key.")] = None,
     tls_key: Annotated[Path | None, _option("tls_key", "Private key (PEM) of the certificate.")] = None,
@@ -145,19 +145,22 @@ def serve(
 async def _serve(given: dict[str, Any]) -> int:
     """Run the server until it is stopped and return its exit status."""
     from scanline.server import logs
+    from scanline.server.api.api_keys import api_keys
     from scanline.server.environment import check
+    from scanline.server.listening import listen
     from scanline.server.registry import served_models
     from scanline.server.running import run
+    from scanline.server.tls import tls_certificate
 
     check(os.environ, given)
     settings = _settings(given)
     logs.configure(settings.log_format, settings.log_level)
-    models = served_models(settings)
-    listening = _listen(settings.host, settings.port)
-    address = f"http://{settings.host}:{listening.getsockname()[1]}"
-    _announce(settings, f"Serving {', '.join(models.all)} at {address} (API documentation at {address}/docs)")
-    _announce(settings, _access(len(settings.api_keys)))
-    return await run(settings, models, listening)
+    models, keys, certificate = served_models(settings), api_keys(settings), tls_certificate(settings)
+    with listen(settings) as listening:
+        place = f"{listening.url} (API documentation at {listening.url}/docs)" if listening.url else listening.name
+        _announce(settings, f"Serving {', '.join(models.all)} at {place}")
+        _announce(settings, _access(0 if keys is None else len(keys)))
+        return await run(settings, models, listening, keys, certificate)
 
 
 def _announce(settings: Settings, line: str) -> None:
@@ -174,19 +177,6 @@ def _access(keys: int) -> str:
     return f"API key required on every route except health probes ({keys} key{'s' * (keys > 1)} set)."
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Return the listening socket; ValueError where the address is taken or not ours."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ValueError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    # Accepted connections inherit it. asyncio sets it only on sockets with an explicit protocol number, and without it
-    # a response waits for the client's delayed ACK.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
-
-
 def _settings(given: dict[str, Any]) -> Settings:
     """Return Settings with the given options; ValueError names the option whose value is wrong."""
     from pydantic import ValidationError
@@ -195,6 +185,8 @@ def _settings(given: dict[str, Any]) -> Settings:
         return Settings(**{name: _number(value) for name, value in given.items()})
     except ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:  # about several settings, which the message names
+            raise ValueError(first["msg"].removeprefix("Value error, ")) from None
         name, *branch = first["loc"]
         reason = "must be auto or a whole number from 1" if branch else first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{_flag(str(name))}: {reason}") from None

@@ -12,6 +12,7 @@ from scanline.server.engine.client.job import PendingJob
 OPERATIONS = ("paint", "score")
 ENDS = ("finished", "cancelled", "failed")
 REFUSALS = ("queue_full", "not_ready")
+KEY_PREFIX = "key "  # of the id of a client that has a key
 
 
 class RequestCounters:
@@ -20,6 +21,7 @@ class RequestCounters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()  # by operation and how they ended
         self.images: Counter[tuple[str, str]] = Counter()
+        self.images_by_key: Counter[str] = Counter()  # finished ones, by the name of their client's API key
         self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}  # of finished requests
         self.refused: Counter[str] = Counter()
         self.coalesced = 0  # by jobs that have ended
@@ -30,6 +32,8 @@ class RequestCounters:
         self.requests[operation, end] += 1
         self.images[operation, "finished"] += job.total - job.images_left
         self.images[operation, end] += job.images_left
+        if job.request.client.startswith(KEY_PREFIX):
+            self.images_by_key[job.request.client.removeprefix(KEY_PREFIX)] += job.total - job.images_left
         self.coalesced += job.coalesced
         if end == "finished":
             self.seconds[operation].add(time.monotonic() - began)

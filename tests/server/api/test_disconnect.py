@@ -41,7 +41,7 @@ def send_event_stream(connection: socket.socket, images: int) -> None:
 
 
 def send_websocket_job(connection: socket.socket, images: int) -> None:
-    head = "GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    head = "GET /v1/images/stream HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     connection.sendall(f"{head}sec-websocket-version: 13\r\nsec-websocket-key: {KEY}\r\n\r\n".encode())
     data = b""
     while b"\r\n\r\n" not in data:

@@ -9,14 +9,14 @@ import logging, resource
 from scanline.server.running import raise_descriptor_limit
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
-raise_descriptor_limit({websockets})
+raise_descriptor_limit({connections})
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
-def limit_and_log(websockets: int) -> tuple[str, str]:
+def limit_and_log(connections: int) -> tuple[str, str]:
     """Return the raised limit and the log of a process of its own, whose hard limit may be lowered."""
-    command = [sys.executable, "-c", CODE.format(websockets=websockets)]
+    command = [sys.executable, "-c", CODE.format(connections=connections)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     return ran.stdout.strip(), ran.stderr.strip()
 
@@ -24,5 +24,5 @@ def limit_and_log(websockets: int) -> tuple[str, str]:
 def test_the_limit_is_raised_to_what_the_system_allows_and_one_too_low_is_logged() -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 1000
     assert limit_and_log(100) == ("1000", "")
-    log = "the limit of 1000 open files is too low for 2000 websockets: raise ulimit -n"
+    log = "the limit of 1000 open files is too low for 2000 connections: raise ulimit -n"
     assert limit_and_log(2000) == ("1000", log)

@@ -1,18 +1,21 @@
 """`scanline serve` as a process: what ends it, and that its engine ends with it."""
 
 import os
+import shutil
 import signal
-import socket
+import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
 
-from scanline.server.cli.commands.serve import _listen
+from scanline.server.api.routes.page import BUILT
 from tests.support.running_server import Server, serve
+from tests.support.sockets import open_connection
 from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
+UNSHARE = shutil.which("unshare")
 ENDLESS = 100_000  # images: minutes of work
 LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting-images", str(ENDLESS))
 
@@ -70,7 +73,40 @@ def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, nu
         server.process.send_signal(number)
         wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
         server.process.send_signal(number)
-        assert_left(server, -number)
+        assert_left(server, 128 + number)
+
+
+@pytest.mark.skipif(
+    UNSHARE is None or bool(subprocess.run([UNSHARE, "-fp", "true"], capture_output=True, check=False).returncode),
+    reason="this user may not create a PID namespace",
+)
+def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory: Path) -> None:
+    """As in a container without an init: there the kernel ignores signals whose handler is the default one."""
+    server = Server(grey_directory, *LONG, "--drain-seconds", "3600", command=(str(UNSHARE), "-fp", "--kill-child"))
+    try:
+        server.wait_until_ready()
+        (first,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        assert Path(f"/proc/{first}/status").read_text().partition("NSpid:")[2].split()[:2] == [first, "1"]
+        with connected(server.url) as painter:
+            painter.send(type="generate", n=ENDLESS)
+            painter.receive()
+            os.kill(int(first), signal.SIGTERM)
+            with server.client() as client:
+                wait_for(lambda: client.get("/readyz").status_code == 503, "a server that drains")
+            os.kill(int(first), signal.SIGTERM)
+            assert_left(server, 128 + signal.SIGTERM)
+    finally:
+        server.process.kill()
+
+
+def test_the_second_signal_may_be_another_one(grey_directory: Path) -> None:
+    with serve(grey_directory, *LONG, "--drain-seconds", "3600") as server, connected(server.url) as painter:
+        painter.send(type="generate", n=ENDLESS)
+        painter.receive()
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
+        server.process.send_signal(signal.SIGINT)
+        assert_left(server, 128 + signal.SIGINT)
 
 
 def test_ctrl_c_ends_an_idle_server_with_status_0(grey_directory: Path) -> None:
@@ -94,8 +130,11 @@ def test_sigterm_ends_a_server_that_still_loads_with_status_0(tmp_path: Path, gr
     assert_left(server, 0)
 
 
-def test_responses_do_not_wait_for_acknowledgements() -> None:
-    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
-        accepted, _ = listening.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory: Path) -> None:
+    with serve(grey_directory, "--drain-seconds", "3600") as server:
+        (path,) = [f"/assets/{file.name}" for file in (BUILT / "assets").glob("*.wasm.gz")]
+        with open_connection(server, receive_buffer=4096) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            server.process.send_signal(signal.SIGTERM)
+            assert_left(server, 0)

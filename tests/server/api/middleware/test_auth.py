@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
+from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.app import build
 from scanline.server.registry import served_models
@@ -22,7 +23,7 @@ from tests.support.running_server import PATIENCE, Server, serve
 from tests.support.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.websocket_client import connected
 
-OPEN = ("/healthz", "/readyz", "/")  # and the files of the page below /assets/, and nothing else
+OPEN = ("/healthz", "/readyz", "/", "/docs", "/openapi.json")  # and the pages' files below /assets/, and nothing else
 WRONG = f"{KEY}x"
 WRONG_HEADERS = {  # label: an Authorization header without a valid key
     "another key": f"Bearer {WRONG}",
@@ -64,7 +65,7 @@ def keyless(guarded_server: Server) -> Iterator[httpx.Client]:
 def test_every_route_needs_a_key(keyless: httpx.Client, guarded_server: Server, grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), api_keys=(SecretStr(KEY),))
     closed = [route for route in routes(build(settings, served_models(settings))) if route.path not in OPEN]
-    assert {"/docs", "/openapi.json", "/v1/images/generations", "/v1/images/stream"} <= {one.path for one in closed}
+    assert {"/metrics", "/v1/models", "/v1/images/generations", "/v1/images/stream"} <= {one.path for one in closed}
     for route in closed:
         path = route.path.replace("{", "").replace("}", "")
         for method in getattr(route, "methods", None) or ("GET",):
@@ -86,11 +87,14 @@ def test_an_unknown_path_needs_a_key(keyless: httpx.Client, path: str) -> None:
 
 
 def test_the_openapi_description_marks_routes_that_need_a_key(keyless: httpx.Client, client: httpx.Client) -> None:
-    described = keyless.get("/openapi.json", headers=bearer(KEY)).json()
+    described = keyless.get("/openapi.json").json()
     assert described["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
     assert described["security"] == [{"key": []}]
     operations = {path: operation for path, by_method in described["paths"].items() for operation in by_method.values()}
-    assert {path for path, operation in operations.items() if operation.get("security") == []} == {*OPEN} - {"/"}
+    assert {path for path, operation in operations.items() if operation.get("security") == []} == {
+        "/healthz",
+        "/readyz",
+    }
     described = client.get("/openapi.json").json()
     assert "security" not in described
     assert "securitySchemes" not in described["components"]
@@ -157,7 +161,7 @@ def test_servers_that_cannot_answer_a_websocket_close_it() -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/v1/images/stream", "headers": [], "subprotocols": []}
-    asyncio.run(ApiKeyMiddleware(never, [SecretStr(KEY)])(scope, never, send))
+    asyncio.run(ApiKeyMiddleware(never, ApiKeys([SecretStr(KEY)]))(scope, never, send))
     assert [(one["type"], one["code"]) for one in sent] == [("websocket.close", 4401)]
 
 

@@ -19,6 +19,17 @@ from tests.support.websocket_client import connected
 
 FOREIGN = "https://page.example.evil"
 PREFLIGHT = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+FOREIGN_HEADERS = [  # what a browser sends for a page that is not ours
+    {"origin": PAGE, "sec-fetch-site": "cross-site"},
+    {"origin": PAGE},
+    {"origin": "null"},
+    {"origin": ""},
+    {"origin": "http://localhost:1", "sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "new-value"},
+]
+PICTURE = {"image": ("picture.png", b"not looked at", "image/png")}  # a form with it needs no preflight request
 BAD = ("", "page.example", "https://", f"{PAGE}/", "https://Page.example", f"{PAGE}, *", "null")
 
 
@@ -107,3 +118,33 @@ def test_a_preflight_of_another_page_or_method_is_refused(guarded_server: Server
     asked = {"origin": PAGE, "access-control-request-method": "DELETE"}
     response = httpx.options(f"{guarded_server.url}/v1/images/edits", headers=asked)
     assert_refused(response, 403, None, "preflight_refused")
+
+
+@pytest.mark.parametrize("headers", FOREIGN_HEADERS, ids=str)
+def test_foreign_pages_send_no_requests_that_do_more_than_read(
+    client: httpx.Client, server: Server, headers: dict[str, str]
+) -> None:
+    assert_refused(client.post("/v1/images/edits", files=PICTURE, headers=headers), 403, None, "origin_not_allowed")
+    assert_refused(client.post("/v1/images/generations", json={}, headers=headers), 403, None, "origin_not_allowed")
+    for method in ("PUT", "DELETE", "PATCH", "TRACE"):
+        assert client.request(method, "/v1/models", headers=headers).status_code == 403
+    for method in ("GET", "HEAD"):
+        assert client.request(method, "/v1/models", headers=headers).status_code == 200
+    with pytest.raises(InvalidStatus, match="403"), connected(server.url, additional_headers=headers):
+        pass
+
+
+def test_the_servers_own_page_sends_requests(client: httpx.Client, server: Server) -> None:
+    for origin in (server.url, server.url.replace("http:", "https:")):
+        for more in ({}, {"sec-fetch-site": "same-origin"}):
+            answer = client.post("/v1/images/generations", json={}, headers={"origin": origin, **more})
+            assert answer.status_code == 200
+    own = {"origin": server.url, "sec-fetch-site": "cross-site"}  # of the same name, but with another scheme
+    assert client.post("/v1/images/generations", json={}, headers=own).status_code == 403
+
+
+def test_an_allowed_page_sends_requests_across_sites(page: httpx.Client) -> None:
+    headers = {"sec-fetch-site": "cross-site"}
+    assert page.post("/v1/images/generations", json={}, headers=headers).status_code == 200
+    headers["origin"] = FOREIGN
+    assert_refused(page.post("/v1/images/generations", json={}, headers=headers), 403, None, "origin_not_allowed")

@@ -1,5 +1,7 @@
 """Security headers of data, of the page and of errors."""
 
+import re
+
 import httpx
 import pytest
 
@@ -19,7 +21,21 @@ def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path:
     assert len(set(names)) == len(names)
 
 
-def test_the_api_documentation_may_load_its_scripts(client: httpx.Client) -> None:
-    response = client.get("/docs")
-    assert "https://cdn.jsdelivr.net" in response.text
-    assert "script-src https://cdn.jsdelivr.net" in response.headers["content-security-policy"]
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_the_pages_load_scripts_and_styles_of_this_server_alone(client: httpx.Client, path: str) -> None:
+    response = client.get(path)
+    policy = response.headers["content-security-policy"]
+    assert "script-src 'self' 'wasm-unsafe-eval';" in policy
+    assert "style-src 'self';" in policy
+    assert "http" not in policy
+    assert "unsafe-inline" not in policy
+    assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", response.text)
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', response.text)
+    assert loaded
+    for one in loaded:
+        assert one.startswith("./assets/") or one.startswith("#"), one
+        assert one.startswith("#") or client.get(one.removeprefix(".")).status_code == 200
+
+
+def test_redoc_is_not_served(client: httpx.Client) -> None:
+    assert client.get("/redoc").status_code == 404

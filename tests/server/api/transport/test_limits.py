@@ -22,19 +22,21 @@ MAX_HEAD = 4096  # bytes of a head
 URL = "/v1/images/generations"
 TOO_LONG = {  # label: what is sent, status, code
     "an address without end": (b"GET /" + b"a" * 64 * MAX_HEAD, 414, "address_too_long"),
-    "a header without end": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
-    "a name without end": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
+    "a header without end": (b"GET / HTTP/1.1\r\nhost: [::1]\r\na: " + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
+    "a name without end": (b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
     "a websocket's header": (
-        b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\na: " + b"a" * 2 * MAX_HEAD + b"\r\n\r\n",
+        b"GET /v1/images/stream HTTP/1.1\r\nhost: [::1]\r\nupgrade: websocket\r\na: "
+        + b"a" * 2 * MAX_HEAD
+        + b"\r\n\r\n",
         431,
         "headers_too_long",
     ),
 }
-HEAD = "POST {} HTTP/1.1\r\nhost: x\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n--x\r\n"
+HEAD = "POST {} HTTP/1.1\r\nhost: [::1]\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n--x\r\n"
 JSON, FORM = "application/json", "multipart/form-data; boundary=x"
 SLOW = {  # label: what is sent, and no more
     "nothing": b"",
-    "a head": b"GET /healthz HTTP/1.1\r\nhost: x\r\n",
+    "a head": b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n",
     "JSON to paint": HEAD.format(URL, JSON).encode(),
     "a form to edit": HEAD.format("/v1/images/edits", FORM).encode(),
     "JSON to score": HEAD.format("/v1/images/likelihoods", JSON).encode(),
@@ -78,7 +80,7 @@ def test_a_long_head_is_refused(strict_server: Server, label: str) -> None:
 
 def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Server) -> None:
     """Possibly in the middle of its response, where no other response may begin."""
-    head = b"GET /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
+    head = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
     with httpx.Client(base_url=strict_server.url) as client:
         before = Metrics(client).of("errors_total", code="headers_too_long")
         response_to(strict_server, head + b"a: b\r\n" * MAX_HEAD)
@@ -104,7 +106,7 @@ def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) 
 
 
 def test_an_invalid_websocket_handshake_is_refused(strict_server: Server) -> None:
-    head = b"GET /v1/images/stream HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    head = b"GET /v1/images/stream HTTP/1.1\r\nhost: [::1]\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
     assert response_to(strict_server, head).startswith(b"HTTP/1.1 400 Bad Request")
     with pytest.raises(InvalidStatus) as refused, connected(strict_server.url, "/" + "a" * 2 * MAX_HEAD):
         pass
@@ -135,15 +137,15 @@ def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
 
 def test_a_silent_or_idle_connection_is_closed(late_responses: dict[str, bytes], strict_server: Server) -> None:
     assert late_responses["nothing"] == b""
-    assert response_to(strict_server, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
+    assert response_to(strict_server, b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
 
 
 def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server) -> None:
-    head = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n"
+    head = b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 100\r\n\r\n"
     assert response_to(strict_server, head).startswith(b"HTTP/1.1 404 Not Found")
     assert response_to(strict_server, head + b"x").startswith(b"HTTP/1.1 404 Not Found")
     with open_connection(strict_server) as connection:
-        connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nx")
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 2\r\n\r\nx")
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 Not Found")
         connection.sendall(b"x")
         assert b"HTTP" not in read_until_closed(connection)

@@ -11,7 +11,7 @@ BODIES = st.lists(PIECES, max_size=6).map(b"".join)
 
 
 def get() -> bytes:
-    return b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
+    return b"GET /a HTTP/1.1\r\nhost: [::1]\r\n\r\n"
 
 
 def with_length(body: bytes) -> bytes:

@@ -24,8 +24,8 @@ from tests.support.sockets import (
 )
 
 URL = "/v1/images/generations"
-GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
-LAST_GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n"
+LAST_GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
 FLOOD = b"GET / HTTP/1.1\r\n\r\n"
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
 CLOSES: dict[str, Callable[[socket.socket], None]] = {
@@ -67,7 +67,7 @@ def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
     """The first one takes longest."""
     with open_connection(slow_server) as connection:
         paths = [b"/v1/models", b"/v1/models/grey", b"/nowhere", b"/healthz"]
-        gets = b"".join(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path for path in paths)
+        gets = b"".join(b"GET %b HTTP/1.1\r\nhost: [::1]\r\n\r\n" % path for path in paths)
         connection.sendall(post_request(URL, {"n": 20}) + gets + LAST_GET)
         data = read_until_closed(connection)
     found = [data.index(word) for word in (b'"b64_json"', b'"object":"list"', b"not_found")]
@@ -77,7 +77,7 @@ def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
 
 def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server: Server) -> None:
     body = b'{"n": 1, "user": "\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"}'.replace(b"\r\n", b"\\r\\n")
-    head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n" % URL.encode()
+    head = b"POST %b HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n" % URL.encode()
     chunked = head + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     large = post_request(URL, {"n": 1, "user": "x" * 200_000})
     with open_connection(slow_server) as connection:
@@ -145,8 +145,8 @@ def test_a_client_that_leaves_with_requests_behind_a_running_one_is_seen(
 
 def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: Server) -> None:
     """Clients offer it with bodies, too."""
-    body = post_request(URL, {"n": 1}).replace(b"host: x\r\n", b"host: x\r\n" + OFFER)
-    get = GET.replace(b"host: x\r\n", b"host: x\r\n" + OFFER)
+    body = post_request(URL, {"n": 1}).replace(b"host: [::1]\r\n", b"host: x\r\n" + OFFER)
+    get = GET.replace(b"host: [::1]\r\n", b"host: x\r\n" + OFFER)
     with open_connection(slow_server) as connection:
         connection.sendall(body + get + get + LAST_GET)
         data = read_until_closed(connection)
@@ -157,7 +157,7 @@ def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: 
 def test_an_offer_of_http2_leaves_the_wish_to_close(slow_server: Server) -> None:
     offer = OFFER.replace(b"connection: ", b"connection: close, ")
     with open_connection(slow_server) as connection:
-        connection.sendall(GET.replace(b"host: x\r\n", b"host: x\r\n" + offer))
+        connection.sendall(GET.replace(b"host: [::1]\r\n", b"host: x\r\n" + offer))
         assert parse_response(read_until_closed(connection)).headers["connection"] == "close"
 
 

@@ -27,12 +27,12 @@ from tests.support.waiting import wait_for
 
 DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
 ASSET = max(DIST.iterdir(), key=lambda path: path.stat().st_size)
-GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
-GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n".encode()
+GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
 CONNECTIONS, ARRIVING, UNREAD = 20, 2_000_000, 400_000
 SHARE = 0.5
 BODY = (
-    b"POST /v1/images/edits HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 15000000\r\n\r\n"
+    b"POST /v1/images/edits HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\ncontent-length: 15000000\r\n\r\n"
 )
 
 
@@ -123,7 +123,7 @@ def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client
         assert client.post("/v1/images/generations", json={"user": "x" * 600_000}).status_code == 200
         first.close()
         with open_connection(small_server, source="127.0.0.2") as third:
-            third.sendall(large.replace(b"host: x", b"host: x\r\nconnection: close"))
+            third.sendall(large.replace(b"host: x", b"host: [::1]\r\nconnection: close"))
             assert parse_response(read_until_closed(third)).status_code == 200
 
 

@@ -25,16 +25,16 @@ AT_ONCE_SECONDS = 5.0  # for /healthz, on a busy machine
 GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
 
 HTTP = [  # whole requests and parts of them
-    b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n",
     b"GET / HTTP/1.1\r\n\r\n",
     b"HEAD /healthz HTTP/1.0\r\n\r\n",
-    b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
-    b"OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n",
-    b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nhost: [::1]\r\n\r\n",
+    b"CONNECT x:1 HTTP/1.1\r\nhost: [::1]\r\n\r\n",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
-    b"POST /v1/images/edits HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",
-    b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+    b"POST /v1/images/edits HTTP/1.1\r\nhost: [::1]\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",
+    b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\n",
     b"5\r\nhello\r\n",
     b"0\r\n\r\n",
     b"0\r\na: b\r\n\r\n",

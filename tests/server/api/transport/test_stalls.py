@@ -27,7 +27,7 @@ from tests.support.waiting import wait_for
 
 DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
 ASSET = max(DIST.iterdir(), key=lambda path: path.stat().st_size)  # megabytes: more than a socket's buffers take
-GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 HANDSHAKES = {  # each is no websocket handshake, though it begins as one
     "200 headers": WEBSOCKET_HEAD + b"".join(b"a%d: b\r\n" % number for number in range(200)) + b"\r\n",
     "a header of 9 kB": WEBSOCKET_HEAD + b"a: " + b"x" * 9000 + b"\r\n\r\n",
@@ -183,7 +183,7 @@ def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.
 @pytest.mark.parametrize("sent", [b"\r\n", b"\r", b"\n\n"])
 def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server, sent: bytes) -> None:
     """Neither a new one nor one that has been answered."""
-    for first in (b"", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"):
+    for first in (b"", b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n"):
         with open_connection(strict_server) as connection:
             connection.sendall(first)
             if first:

@@ -1,0 +1,76 @@
+"""Finds the address that a request comes from, and writes it to the scope, the log's context and the trace.
+
+Behind a reverse proxy the connection's address is the proxy's. Only proxies that the settings name are believed: the
+client is then the right-most address of X-Forwarded-For that is not such a proxy, because everything left of it was
+written by the client itself. The API key's name is added by `auth.py`.
+"""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
+
+from scanline.server.api.client import CLIENT, Client, canonical, client_of
+
+HEADER = b"x-forwarded-for"
+UNIX = "unix"  # among trusted proxies: whatever connects to the unix socket; in the log: its clients
+MAX_HOPS = 32  # addresses of one request that are looked at
+
+
+class ClientMiddleware:
+    """Fills scope[CLIENT] for requests and websockets."""
+
+    def __init__(self, app: ASGIApp, trusted_proxies: Iterable[str]) -> None:
+        self.app, self.trusted = app, TrustedProxies(trusted_proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == HEADER]
+            address = self.trusted.client_address(client_of(scope).address, forwarded)
+            scope[CLIENT] = Client(address)
+            bind_contextvars(client=address or UNIX)
+        await self.app(scope, receive, send)
+
+
+class TrustedProxies:
+    """Addresses and networks whose X-Forwarded-For is believed."""
+
+    def __init__(self, proxies: Iterable[str]) -> None:
+        names = set(proxies)
+        self.unix = UNIX in names
+        self.networks: list[IPv4Network | IPv6Network] = [ip_network(one, strict=False) for one in names - {UNIX}]
+
+    def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
+        """Return the address of the client of a connection from `peer` that carries these X-Forwarded-For headers."""
+        address = peer
+        hops = [hop for value in forwarded for hop in value.split(",")]
+        for hop in reversed(hops[-MAX_HOPS:]):
+            if not self.trusts(address) or (found := _address(hop)) is None:
+                break
+            address = found
+        return address
+
+    def trusts(self, address: str) -> bool:
+        """Whether it is the address of a trusted proxy; "" is that of a unix socket."""
+        if not address:
+            return self.unix
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self.networks)
+
+
+def _address(hop: str) -> str | None:
+    """Return the address in one field of X-Forwarded-For, in which some proxies write a port; None if it has none."""
+    hop = hop.strip()
+    if hop.startswith("["):
+        hop = hop[1:].partition("]")[0]
+    elif hop.count(":") == 1:
+        hop = hop.partition(":")[0]
+    try:
+        ip_address(hop)
+    except ValueError:
+        return None
+    return None if "%" in hop else canonical(hop)

@@ -1,0 +1,33 @@
+"""HEAD: answered as GET, without the body, on every route; load balancers and monitors ask so."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class HeadMiddleware:
+    """Passes a HEAD request on as a GET and drops the body of its response; status and headers are those of the GET.
+
+    FastAPI's routes answer only the methods that they name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def bodiless_send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                if message.get("more_body", False):
+                    return
+                message = {"type": "http.response.body", "body": b""}
+            await send(message)
+
+        # A copy: the server reads the method from its own scope to leave out the body.
+        inner = {**scope, "method": "GET"}
+        try:
+            await self.app(inner, receive, bodiless_send)
+        finally:
+            if "route" in inner:  # for the access log and the metrics
+                scope["route"] = inner["route"]

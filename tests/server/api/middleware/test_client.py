@@ -1,0 +1,91 @@
+"""Whose address a request has: the connection's, or behind a trusted proxy the one that the proxy saw."""
+
+import json
+from ipaddress import ip_address
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scanline.server.api.client import Client, canonical, client_of
+from scanline.server.api.middleware.client import TrustedProxies
+from tests.support.commands import refused
+from tests.support.running_server import Server, serve
+from tests.support.waiting import wait_for
+
+PROXIES = TrustedProxies(["10.0.0.0/8", "fd00::/8", "192.0.2.1"])
+CASES = {  # label: the connection's address, its X-Forwarded-For headers, the client
+    "no proxy": ("203.0.113.5", [], "203.0.113.5"),
+    "nobody's word": ("203.0.113.5", ["198.51.100.1"], "203.0.113.5"),
+    "one proxy": ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+    "a client that writes the header": ("10.0.0.1", ["1.1.1.1, 198.51.100.1"], "198.51.100.1"),
+    "two proxies": ("10.0.0.1", ["1.1.1.1, 198.51.100.1, 10.2.3.4"], "198.51.100.1"),
+    "two headers": ("10.0.0.1", ["1.1.1.1", "198.51.100.1 , fd00::5"], "198.51.100.1"),
+    "proxies alone": ("10.0.0.1", ["10.0.0.9"], "10.0.0.9"),
+    "no header": ("10.0.0.1", [], "10.0.0.1"),
+    "an empty header": ("10.0.0.1", [""], "10.0.0.1"),
+    "no address": ("10.0.0.1", ["1.1.1.1, unknown"], "10.0.0.1"),
+    "a port": ("10.0.0.1", ["198.51.100.1:443"], "198.51.100.1"),
+    "IPv6 with a port": ("fd00::1", ["[2001:db8::0001]:443"], "2001:db8::1"),
+    "IPv4 in IPv6": ("10.0.0.1", ["::ffff:198.51.100.1"], "198.51.100.1"),
+    "a zone": ("10.0.0.1", ["fe80::1%x"], "10.0.0.1"),
+    "a unix socket": ("", ["198.51.100.1"], ""),
+}
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_the_client_is_the_last_address_that_no_trusted_proxy_has(label: str) -> None:
+    peer, forwarded, client = CASES[label]
+    assert PROXIES.client_address(peer, forwarded) == client
+
+
+def test_a_unix_socket_is_a_trusted_proxy_where_it_is_named() -> None:
+    assert TrustedProxies(["unix"]).client_address("", ["1.1.1.1, 198.51.100.1"]) == "198.51.100.1"
+
+
+hops = st.one_of(
+    st.ip_addresses().map(str), st.sampled_from(["10.0.0.2", "unknown", "", "[::1]:5"]), st.text(max_size=9)
+)
+headers = st.lists(st.lists(hops, max_size=5).map(",".join), max_size=3)
+
+
+@given(st.one_of(st.ip_addresses().map(str), st.just("10.0.0.1")), headers)
+def test_any_headers_yield_an_address_and_only_proxies_are_believed(peer: str, forwarded: list[str]) -> None:
+    peer = canonical(peer)
+    client = PROXIES.client_address(peer, forwarded)
+    ip_address(client)
+    if PROXIES.client_address(peer, ["198.51.100.1"]) == peer:  # not a proxy
+        assert client == peer
+
+
+def test_an_ipv6_client_is_counted_by_its_network() -> None:
+    assert Client("2001:db8:1:2:3:4:5:6").id == Client("2001:db8:1:2::9").id == "address 2001:db8:1:2::/64"
+    assert Client("203.0.113.5").id == "address 203.0.113.5"
+    assert Client("2001:db8::1", "alice").id == "key alice"
+    assert client_of({"client": ("::ffff:203.0.113.5", 1)}) == Client("203.0.113.5")
+    assert client_of({"client": None}) == Client("")
+
+
+def logged_client(server: Server, name: str, **headers: str) -> str:
+    """The client in the log line of a request with those headers."""
+    httpx.get(f"{server.url}/v1/models", headers={"x-request-id": name, **headers})
+
+    def found() -> list[str]:
+        lines = [json.loads(line) for line in server.log if f'"{name}"' in line]
+        return [line["client"] for line in lines if line["event"] == "request"]
+
+    return wait_for(found, "a log line")[0]
+
+
+def test_the_log_names_the_client_and_a_trusted_proxys_client(guarded_server: Server, grey_directory: Path) -> None:
+    hop = {"x-forwarded-for": "1.1.1.1, 198.51.100.1"}
+    assert logged_client(guarded_server, "direct", **hop) == "127.0.0.1"
+    with serve(grey_directory, "--trusted-proxy", "127.0.0.0/8", "--log-format", "json") as server:
+        assert logged_client(server, "forwarded", **hop) == "198.51.100.1"
+
+
+@pytest.mark.parametrize("proxy", ["", "proxy.example", "10.0.0.0/40", "10.0.0.1:80"])
+def test_an_invalid_proxy_option_is_refused(proxy: str) -> None:
+    assert refused("serve", "--trusted-proxy", proxy).startswith("--trusted-proxy: a proxy must be an address")

@@ -1,0 +1,85 @@
+"""Wrong API keys are answered later and later, right ones at once; nothing about them grows."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scanline.server.api.middleware import wrong_keys
+from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
+from tests.support.error_answers import assert_error
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import KEY, bearer
+
+
+@pytest.fixture(scope="module")
+def locked_server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, "--api-key", KEY) as server:
+        yield server
+
+
+def test_the_delay_doubles_up_to_a_limit_and_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays = WrongKeyDelays()
+    seconds = [delays._count("address a") for _ in range(FREE + 8)]
+    assert seconds == [0.0] * FREE + [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+    assert delays._count("address b") == 0
+    monkeypatch.setattr(wrong_keys, "MEMORY_SECONDS", -1.0)
+    assert delays._count("address a") == 0
+
+
+def test_the_addresses_that_are_remembered_are_bounded() -> None:
+    delays = WrongKeyDelays()
+    for number in range(2 * MAX_ADDRESSES):
+        delays._count(f"address {number}")
+    assert len(delays.counts) == MAX_ADDRESSES
+
+
+def test_answers_that_wait_are_bounded_for_one_address_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrong_keys, "FREE", 0)
+    monkeypatch.setattr(wrong_keys, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(wrong_keys, "MAX_DELAYED", MAX_DELAYED_OF_ONE + 10)
+
+    async def answers(*clients: str) -> list[bool]:
+        return await asyncio.gather(*(delays.wait(client) for client in clients))
+
+    delays = WrongKeyDelays()
+    assert sum(asyncio.run(answers(*["one"] * 100))) == MAX_DELAYED_OF_ONE
+    assert sum(asyncio.run(answers(*(f"client {number}" for number in range(100))))) == MAX_DELAYED_OF_ONE + 10
+    assert not delays.delayed
+
+
+def test_guesses_wait_and_a_right_key_does_not(locked_server: Server) -> None:
+    async def guess_and_use() -> tuple[list[httpx.Response], float, float]:
+        async with httpx.AsyncClient(base_url=locked_server.url, timeout=PATIENCE) as client:
+            began = time.monotonic()
+            for number in range(FREE + 4):
+                answer = await client.get("/v1/models", headers=bearer(f"wrong-{number}"))
+                assert answer.status_code == 401
+            waited = time.monotonic() - began
+            limits = httpx.Limits(max_connections=None)
+            async with httpx.AsyncClient(base_url=locked_server.url, timeout=PATIENCE, limits=limits) as many:
+                guesses = [
+                    asyncio.create_task(many.get("/v1/models", headers=bearer(f"wrong-{number}")))
+                    for number in range(2 * MAX_DELAYED_OF_ONE)
+                ]
+                await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)  # one that is refused at once
+                began = time.monotonic()
+                assert (await client.get("/v1/models", headers=bearer(KEY))).status_code == 200
+                assert (await client.get("/v1/models")).status_code == 401  # no key is no guess
+                used = time.monotonic() - began
+                return await asyncio.gather(*guesses), waited, used
+
+    answers, waited, used = asyncio.run(guess_and_use())
+    assert waited >= 0.1 + 0.2 + 0.4 + 0.8
+    statuses = {answer.status_code for answer in answers}
+    assert statuses == {401, 429}
+    refusal = next(answer for answer in answers if answer.status_code == 429)
+    assert refusal.json()["error"]["code"] == "too_many_wrong_keys"
+    assert refusal.headers["retry-after"] == "2"
+    assert used < 60
+    for answer in answers:
+        if answer.status_code == 401:
+            assert_error(answer.json(), None, "invalid_api_key")
