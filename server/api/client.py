@@ -46,6 +46,6 @@ def network_of(address: str) -> str:
     if ":" not in address:
         return address
     try:
-        return str(ipnetwork_of((address, IPV6_PREFIX), strict=False))
+        return str(ip_network((address, IPV6_PREFIX), strict=False))
     except ValueError:
         return address
