@@ -151,24 +151,32 @@ class ThreadPool {
         }
     }
 
-  public:
-    const int count;
-
-    explicit ThreadPool(int count) : count(count) {
-        for (int rank = 1; rank < count; rank++) {
-            workers.push_back(std::make_unique<Worker>());
-            Worker& worker = *workers.back();
-            worker.thread = std::thread([this, &worker, rank] { work(worker, rank); });
-        }
-    }
-    ~ThreadPool() {
+    void end() {
         {
             std::lock_guard lock(mutex);
             closing = true;
         }
         for (auto& worker : workers) worker->started.notify_one();
-        for (auto& worker : workers) worker->thread.join();
+        for (auto& worker : workers)
+            if (worker->thread.joinable()) worker->thread.join();
     }
+
+  public:
+    const int count;
+
+    explicit ThreadPool(int count) : count(count) {
+        try {
+            for (int rank = 1; rank < count; rank++) {
+                workers.push_back(std::make_unique<Worker>());
+                Worker& worker = *workers.back();
+                worker.thread = std::thread([this, &worker, rank] { work(worker, rank); });
+            }
+        } catch (...) {  // the system starts no more of them
+            end();
+            throw;
+        }
+    }
+    ~ThreadPool() { end(); }
 
     // Calls next(rank) on the first `wanted` threads, the caller's rank being 0; returns when all are done. The others
     // are not woken: where cores are shared, waiting for one of them takes as long as another program's time slice.
