@@ -117,7 +117,7 @@ class IsaRunner final : public Runner {
         const int size = int(std::min<int64_t>({threads.count / groups, limit, largest_group}));
         std::atomic<int64_t> next{0};
         std::vector<int64_t> taken(groups);
-        for (int64_t group = 0; group < groups; group++) tiles[group]->barrier.size = size;
+        for (int64_t group = 0; group < groups; group++) tiles[group]->barrier.start(size);
         threads.run(int(groups) * size, [&](int rank) {
             const int64_t group = rank / size;
             Tile& tile = *tiles[group];
@@ -144,7 +144,7 @@ class IsaRunner final : public Runner {
         for (int64_t group = 0; group < groups; group++) smallest = std::min(smallest, tiles[group]->barrier.size.load());
         if (smallest == size) return;
         int64_t lost = 0;
-        for (int64_t group = 0; group < groups; group++) lost += tiles[group]->barrier.lost_time.exchange(0);
+        for (int64_t group = 0; group < groups; group++) lost += tiles[group]->barrier.lost_time;
         const std::chrono::nanoseconds of_each(lost / (groups * (size - 1)));
         largest_group = smallest;
         grow_at = Clock::now() + std::clamp<Clock::duration>(SMALLER_FOR * of_each, SHORTEST_SMALLER, LONGEST_SMALLER);

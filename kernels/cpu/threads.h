@@ -42,9 +42,10 @@ struct LeftGroup {};
 
 // A barrier for the first `size` threads of a group, a few hundred nanoseconds where all of them run. Waiting threads
 // spin, and sleep after SPIN_LIMIT: by then the system has given the core of a late thread to another program, or to the
-// very thread that waits for it. Further barriers would cost a time slice each, so at the next one the group is halved.
+// very thread that waits for it. Further barriers would cost a time slice each: once a member has slept for TOLERATED on
+// the average (a thread that is woken takes some of it), the group is halved at the next barrier.
 class Barrier {
-    static constexpr auto SPIN_LIMIT = std::chrono::microseconds(200);
+    static constexpr auto SPIN_LIMIT = std::chrono::microseconds(200), TOLERATED = std::chrono::microseconds(1000);
 
     // lines of cache of their own: spinning threads read only the second, which changes once a barrier
     alignas(64) std::atomic<int> arrived{0};
@@ -58,6 +59,13 @@ class Barrier {
     std::atomic<int> size{1};           // changes only while all members wait
     std::atomic<int64_t> lost_time{0};  // nanoseconds of the waits that ended asleep, summed over the members
 
+    // For a group of `members` threads, none of which has come yet.
+    void start(int members) {
+        size = members;
+        lost_time = 0;
+        disturbed = false;
+    }
+
     // Returns when all members have called it. Throws LeftGroup where the group goes on without the caller.
     void wait(int rank) {
         const int members = size.load(std::memory_order_relaxed);
@@ -67,7 +75,7 @@ class Barrier {
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members)
             open(current);
         else if (!spin_until([&] { return generation.load(std::memory_order_acquire) != current; }, SPIN_LIMIT))
-            sleep(current);
+            sleep(current, members);
         if (rank >= size.load(std::memory_order_relaxed)) throw LeftGroup();
     }
 
@@ -86,7 +94,7 @@ class Barrier {
         opened.notify_all();
     }
 
-    void sleep(unsigned current) {
+    void sleep(unsigned current, int members) {
         const auto start = Clock::now();
         {
             std::unique_lock lock(mutex);
@@ -95,8 +103,8 @@ class Barrier {
             asleep--;
         }
         const std::chrono::nanoseconds waited = Clock::now() - start + SPIN_LIMIT;
-        lost_time.fetch_add(waited.count(), std::memory_order_relaxed);
-        disturbed.store(true, std::memory_order_relaxed);
+        const std::chrono::nanoseconds lost(lost_time.fetch_add(waited.count(), std::memory_order_relaxed));
+        if (lost + waited > TOLERATED * (members - 1)) disturbed.store(true, std::memory_order_relaxed);
     }
 };
 
