@@ -23,6 +23,7 @@ ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
 LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-g0"]
+FLAGS += os.environ.get("SCANLINE_CXXFLAGS", "").split()  # of a sanitizer, for one
 FLAGS += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]  # of gcc 12's own intrinsics
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
@@ -68,7 +69,7 @@ class BuildLibrary(build_ext):
         # that every processor can run.
         objects = self.compiler.compile([dispatch], self.build_temp, known, extra_postargs=FLAGS) + objects
         self.compiler.link_shared_object(
-            objects, self.get_ext_fullpath(ext.name), extra_postargs=["-pthread"], target_lang="c++"
+            objects, self.get_ext_fullpath(ext.name), extra_postargs=FLAGS, target_lang="c++"
         )
 
 

@@ -3,7 +3,6 @@
 A model that failed hides no other: it is listed with its reason, and requests for it are refused with it.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config, tested_bits_per_dim
 from scanline.model.inputs import InvalidInput
+from scanline.model.resources import cores
 from scanline.server.api.errors import ApiError, quoted
 from scanline.server.api.schemas import EditRequest, ModelState, PaintFields
 from scanline.server.engine.client.engine_client import EngineClient
@@ -142,8 +142,3 @@ def _threads(settings: Settings, models: int) -> list[int | None]:
         return [None]
     each, left_over = divmod(cores(), models)
     return [max(1, each + 1 if place < left_over else each) for place in range(models)]
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -49,8 +49,9 @@ int64_t scanline_abi();
 // The instruction sets the library was compiled for and this processor has, best first, separated by spaces.
 const char* scanline_isas();
 
-// Returns a network that holds its own copy of the tensors, or null if `isa` is not one of scanline_isas() or if number
-// and sizes of the tensors are not those the shape needs. Their order is given in kernels/cpu/bindings.py.
+// Returns a network that holds its own copy of the tensors. Their order is given in kernels/cpu/bindings.py. Returns null
+// and sets errno: EINVAL if `isa` is not one of scanline_isas(), or if number and sizes of the tensors are not those the
+// shape needs; ENOMEM; EAGAIN if the threads cannot be started. The shape itself is not checked: see kernels/cpu/shape.py.
 // weight_type: a WeightType of packing.h. Free it with scanline_destroy.
 void* scanline_create(const Shape*, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads,
                       const char* isa);

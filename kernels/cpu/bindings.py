@@ -5,6 +5,7 @@ what its scanline_abi() returns is compared when it is loaded.
 """
 
 import ctypes
+import errno
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -13,26 +14,15 @@ from typing import Any
 
 import torch
 
+from scanline.kernels.cpu.shape import Arrays, Shape
+
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
 ABI = 4
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
-READS = {"byte": 0, "window": 1}
-PREDICTS = {"logistics": 0, "categorical": 1, "pixel_logistics": 2}
+MOST_THREADS = 1024
 
 _i64, _pointer = ctypes.c_int64, ctypes.c_void_p
-
-
-class Shape(ctypes.Structure):
-    """Sizes and options of a network, as in abi.h."""
-
-    _fields_ = (
-        *((name, _i64) for name in ("height", "width", "channels", "layers", "heads", "key_width", "value_width")),
-        *((name, _i64) for name in ("feed_forward", "components", "first", "step_bytes", "reads", "predicts")),
-        *((name, _i64) for name in ("pre_norm", "gelu", "concat", "axial", "exp_scale", "blocks", "block_width")),
-        *((name, _i64) for name in ("window_rows", "window_columns", "centred", "waves", "wave_rows", "wave_columns")),
-        ("outside", _i64),
-    )
 
 
 class _Tensor(ctypes.Structure):
@@ -66,37 +56,52 @@ class Network:
         pixel logistics are predicted.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
-        Raises ValueError if this processor cannot run that, or if the tensors are not those the shape needs.
+        Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are
+        not those it needs; MemoryError if there is no memory for it.
         """
         known = instruction_sets()
-        self.isa = isa or known[0]
+        self.isa, self.shape = isa or known[0], shape
         self._network = None
         if self.isa not in known:
             raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(known)}")
+        if weights not in WEIGHT_TYPES:
+            raise ValueError(f"weights are stored as {', '.join(WEIGHT_TYPES)}, not {weights!r}")
+        if not 1 <= threads <= MOST_THREADS:
+            raise ValueError(f"threads must be from 1 to {MOST_THREADS}, not {threads}")
+        shape.check()
         kept = [tensor.detach().float().contiguous() for tensor in tensors]
         crossing = (_Tensor * len(kept))(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in kept))
         self._network = _library().scanline_create(
-            ctypes.byref(shape), crossing, len(kept), WEIGHT_TYPES[weights], max(1, threads), self.isa.encode()
+            ctypes.byref(shape), crossing, len(kept), WEIGHT_TYPES[weights], threads, self.isa.encode()
         )
+        if not self._network and (reason := ctypes.get_errno()) != errno.EINVAL:
+            if reason == errno.ENOMEM:
+                raise MemoryError(f"there is no memory for a network with {threads} threads")
+            raise ValueError(f"the system does not start {threads} threads")
         if not self._network:
             raise ValueError(f"number or sizes of the {len(kept)} tensors are not those the shape needs")
 
-    def advance(self, slots: dict[str, torch.Tensor], steps: int) -> None:
+    def advance(self, slots: Arrays, steps: int) -> None:
         """Run up to `steps` steps of every slot whose position is below N; slots: as in abi.h, changed IN PLACE."""
-        _library().scanline_advance(self._network, ctypes.byref(_slots(slots)), steps)
+        self.shape.check_painting(slots)
+        _library().scanline_advance(self._open(), ctypes.byref(_slots(slots)), steps)
 
-    def read(
-        self, slots: dict[str, torch.Tensor], start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None
-    ) -> None:
+    def read(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None) -> None:
         """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64 and
         the parameters [B, n, P] float32."""
+        self.shape.check_reading(slots, start, stop, bits, {} if parameters is None else {"parameters": parameters})
         written = None if parameters is None else parameters.data_ptr()
         _library().scanline_read(
-            self._network, ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)
+            self._open(), ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)
         )
 
+    def _open(self) -> int:
+        if not self._network:
+            raise ValueError("the network is closed")
+        return int(self._network)
+
     def close(self) -> None:
-        """Free memory and threads; no method may be called afterwards."""
+        """Free memory and threads; a later call of `advance` or `read` raises ValueError."""
         if self._network:
             _library().scanline_destroy(self._network)
             self._network = None
@@ -106,9 +111,7 @@ class Network:
             self.close()
 
 
-def _slots(tensors: dict[str, torch.Tensor]) -> _Slots:
-    assert all(tensor.is_contiguous() and tensor.device.type == "cpu" for tensor in tensors.values())
-    assert tensors["s"].dtype == tensors["z"].dtype == torch.float32
+def _slots(tensors: Arrays) -> _Slots:
     return _Slots(
         count=len(tensors["position"]), **{name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
     )
@@ -141,7 +144,7 @@ def _load() -> ctypes.CDLL | str:
         return "the cpu kernel was not compiled at install (no C++ compiler?)"
     try:
         _check_complete(LIBRARY.read_bytes())
-        library = ctypes.CDLL(str(LIBRARY))
+        library = ctypes.CDLL(str(LIBRARY), use_errno=True)
         library.scanline_abi.restype = _i64
         found, expected = library.scanline_abi(), expected_abi()
     except (OSError, AttributeError) as error:  # another machine's library, half a file, or another library

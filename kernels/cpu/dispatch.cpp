@@ -1,7 +1,10 @@
 // The C interface of abi.h: its version, the instruction sets this processor can run, and the one that was asked for.
+#include <cerrno>
 #include <cstring>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "runner.h"
 
@@ -65,13 +68,20 @@ static Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, 
 void* scanline_create(const Shape* shape, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads,
                       const char* isa) {
     // compiled for does not mean that this processor can run it
-    if (!strstr((" " + std::string(scanline_isas()) + " ").c_str(), (" " + std::string(isa) + " ").c_str()))
+    if (!strstr((" " + std::string(scanline_isas()) + " ").c_str(), (" " + std::string(isa) + " ").c_str())) {
+        errno = EINVAL;
         return nullptr;
+    }
     try {
         return create(*shape, tensors, count, weight_type, threads, isa);
     } catch (const std::invalid_argument&) {
-        return nullptr;
+        errno = EINVAL;
+    } catch (const std::bad_alloc&) {
+        errno = ENOMEM;
+    } catch (const std::system_error&) {  // of std::thread
+        errno = EAGAIN;
     }
+    return nullptr;
 }
 
 void scanline_destroy(void* network) { delete static_cast<Runner*>(network); }

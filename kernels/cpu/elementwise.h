@@ -7,10 +7,10 @@ namespace ISA {
 // ln 2 in two parts, the first with so few bits that its product with a whole number below 256 is exact.
 constexpr float LN2_HIGH = 0.693145751953125f, LN2_LOW = 1.42860682e-6f;
 
-// e^x for x from -87 to 88; x beyond these bounds is clamped to them. x = n ln 2 + r, |r| <= ln 2 / 2, and a
+// e^x for x from -87 to 88; x beyond these bounds is clamped to them, and NaN to the lower one. x = n ln 2 + r, |r| <= ln 2 / 2, and a
 // polynomial for e^r (Taylor's up to r^7, below 1e-8 there). The error is below one unit in the last place (ulp).
 static inline V exponential(V x) {
-    x = x < -87.0f ? splat(-87.0f) : x;
+    x = larger(x, splat(-87.0f));
     x = x > 88.0f ? splat(88.0f) : x;
     // adding 1.5 * 2^23 rounds x / ln 2 to a whole number, which then stands in the low bits
     const V shifted = fma(x, splat(1.44269504f), splat(12582912.0f));

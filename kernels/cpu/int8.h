@@ -103,7 +103,7 @@ static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
 #endif
 
 // One row in 8 bits: round(x / scale) + INT8_ZERO with scale = max |x| / 127, padded with zero to whole vectors. The next
-// row may begin within the padding: it is written afterwards.
+// row may begin within the padding: it is written afterwards. NaN is zero: its own bits differ between processors.
 static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* scale) {
     V largest{};
     for (int64_t i = 0; i < n; i += W) {
@@ -113,8 +113,11 @@ static inline void quantise(const float* x, int64_t n, uint8_t* bytes, float* sc
     const float top = hmax(largest), factor = top > 0x1p-100f ? 127 / top : 0;  // else infinite
     *scale = top / 127;
     // as in exponential(): the sum's low bits hold the number, rounded to nearest even
-    for (int64_t i = 0; i < n; i += W)
-        store_bytes(bytes + i, (VI)fma(load_partial(x + i, n - i), splat(factor), splat(12582912.0f + INT8_ZERO)));
+    const V zero = splat(12582912.0f + INT8_ZERO);
+    for (int64_t i = 0; i < n; i += W) {
+        const V rounded = fma(load_partial(x + i, n - i), splat(factor), zero);
+        store_bytes(bytes + i, (VI)(rounded == rounded ? rounded : zero));
+    }
 }
 
 }  // namespace ISA

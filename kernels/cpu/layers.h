@@ -91,13 +91,13 @@ class Network {
                 embed(weights, image, t.position[r], t.x.data + r * stride);
             }
         }
-        member.barrier->wait();
+        member.wait();
         if (shape.reads != WINDOW) return;
         multiply(t.inputs.data, inputs, t.rows, weights.input, member, scratch, {GELU, t.x.data, stride, t.x.data, stride});
         if (shape.predicts == PIXEL_LOGISTICS)
             multiply(t.inputs.data, inputs, t.rows, weights.skip, member, scratch,
                      {NONE, nullptr, 0, t.skip.data, weights.skip.width()});
-        member.barrier->wait();
+        member.wait();
         for (const BlockWeights& block : weights.blocks)
             feed_forward(norm_rows(t.x.data, t.rows, &block.norm, scratch.normed.data), t, block.expand, block.contract,
                          {NONE, t.x.data, stride, t.x.data, stride}, member, scratch);
@@ -118,10 +118,10 @@ class Network {
             const float* x = pre ? norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.normed.data)
                                  : norm_rows(t.x.data, t.rows, previous_norm, scratch.residual.data);
             attend(i, x, t, scratch, member, slots);
-            member.barrier->wait();
+            member.wait();
             // from here on columns are divided; a column needs all of the previous product, hence the barriers
             multiply(t.y.data, weights.padded_width, t.rows, layer.attention_out, member, scratch, add_to_x);
-            member.barrier->wait();
+            member.wait();
             x = pre ? norm_rows(t.x.data, t.rows, &layer.feed_forward_norm, scratch.normed.data)
                     : norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.residual.data);
             feed_forward(x, t, layer.feed_forward_in, layer.feed_forward_out, add_to_x, member, scratch);
@@ -137,7 +137,7 @@ class Network {
         x = norm_rows(x, t.rows, &weights.final_norm, scratch.normed.data);
         multiply(x, weights.padded_width, t.rows, weights.head, member, scratch,
                  {NONE, nullptr, 0, t.parameters.data, weights.head.width()});
-        member.barrier->wait();
+        member.wait();
     }
 
     // Returns the parameters [P] of one row, once, after read_out: pixel logistics have means that are offsets from the
@@ -195,9 +195,9 @@ class Network {
         const int64_t stride = weights.padded_hidden;
         multiply(x, weights.padded_width, t.rows, in, member, scratch,
                  {shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, stride});
-        member.barrier->wait();
+        member.wait();
         multiply(t.hidden.data, stride, t.rows, out, member, scratch, add_to_x);
-        member.barrier->wait();
+        member.wait();
     }
 
     // The member's heads: projections, feature map, recurrence; writes their part of y for all rows of the tile.

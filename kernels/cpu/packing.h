@@ -75,7 +75,8 @@ static inline PackedMatrix pack(const float* weights, const float* bias, int64_t
             } else if (type == FLOAT16) {
                 reinterpret_cast<half*>(p.numbers.data)[panel + k * PANEL + column] = float_to_half(row[k]);
             } else {
-                const int8_t q = int8_t(largest > 0 ? nearest(row[k] / largest * 127) : 0);
+                const float share = row[k] / largest;  // NaN among zeros, and where a weight is not finite
+                const int8_t q = int8_t(share == share ? nearest(share * 127) : 0);
                 reinterpret_cast<int8_t*>(p.numbers.data)[panel + k / 4 * 4 * PANEL + column * 4 + k % 4] = q;
                 p.correction.data[j] += INT8_ZERO * q;
             }

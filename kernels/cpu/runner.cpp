@@ -10,8 +10,10 @@
 namespace ISA {
 
 constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thread, threads share a tile
-// How long threads work solo after more than half of a call was lost at barriers: at first, and when that goes on.
-constexpr auto SOLO = std::chrono::milliseconds(5), LONGEST_SOLO = std::chrono::milliseconds(160);
+// A group that lost time at a barrier grows again after so many times as long, within these limits: where other programs
+// keep the cores, attempts cost a few percent.
+constexpr int SMALLER_FOR = 20;
+constexpr auto SHORTEST_SMALLER = std::chrono::milliseconds(5), LONGEST_SMALLER = std::chrono::milliseconds(1000);
 
 class IsaRunner final : public Runner {
     const Network network;
@@ -19,15 +21,16 @@ class IsaRunner final : public Runner {
     ThreadPool threads;
     std::vector<std::unique_ptr<Tile>> tiles;  // one for each thread, as each may be a group of its own
     std::vector<Scratch> scratches;
-    std::chrono::steady_clock::time_point solo_until{};
-    std::chrono::milliseconds solo_time = SOLO;
+    int largest_group;  // threads; below their number after other programs took cores from us
+    Clock::time_point grow_at{};
 
   public:
     IsaRunner(const Shape& shape, const Tensor* tensors, int64_t tensor_count, int64_t weight_type,
               int64_t thread_count)
         : network(shape, tensors, tensor_count, WeightType(weight_type)),
           threads(int(thread_count)),
-          scratches(thread_count) {
+          scratches(thread_count),
+          largest_group(int(thread_count)) {
         for (Scratch& scratch : scratches) {
             tiles.push_back(std::make_unique<Tile>());
             network.allocate(*tiles.back());
@@ -44,7 +47,8 @@ class IsaRunner final : public Runner {
 
         // Groups of several threads only where there are too few rows to keep each thread busy with its own. Parts of
         // equal size that fit a tile; a multiple of the groups, so that none is idle in the last round.
-        const int64_t wanted = solo() ? count : (count + ROWS_PER_GROUP - 1) / ROWS_PER_GROUP;
+        grow();
+        const int64_t rows = largest_group > 1 ? ROWS_PER_GROUP : 1, wanted = (count + rows - 1) / rows;
         const int64_t groups = std::min<int64_t>(wanted, threads.count);
         const int64_t rounds = (count + groups * TILE - 1) / (groups * TILE), parts = std::min(count, rounds * groups);
 
@@ -64,19 +68,20 @@ class IsaRunner final : public Runner {
                         }
                     }
                 }
-                member.barrier->wait();
+                member.wait();
                 if (!tile.rows) break;
                 run_network(tile, scratch, member, slots);
                 for (int64_t r = member.rank; r < tile.rows; r += member.size()) paint(tile, r, scratch, slots);
-                member.barrier->wait();
+                member.wait();
             }
-            member.barrier->wait();  // else rank 0 could fill the tile anew before another thread has seen it empty
+            member.wait();  // else rank 0 could fill the tile anew before another thread has seen it empty
         });
     }
 
     void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters) override {
         const Shape& shape = weights.shape;
         const int64_t size = shape.step_bytes, steps = (stop - start) / size, P = parameters_of(shape);
+        grow();
         const int64_t groups = std::min<int64_t>(slots.count, threads.count);
         // A part is one image; the rows of its tiles are successive steps, whose bytes are all known.
         run_groups(groups, slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
@@ -89,7 +94,7 @@ class IsaRunner final : public Runner {
                         tile.position[r] = start + (begin + r) * size;
                     }
                 }
-                member.barrier->wait();
+                member.wait();
                 run_network(tile, scratch, member, slots);
                 for (int64_t r = member.rank; r < tile.rows; r += member.size()) {
                     const float* p = network.parameters(tile, r);
@@ -97,7 +102,7 @@ class IsaRunner final : public Runner {
                     write_bits(shape, p, image + tile.position[r], bits + step * size, scratch.distribution.data);
                     if (parameters) memcpy(parameters + step * P, p, 4 * P);
                 }
-                member.barrier->wait();
+                member.wait();
             }
             if (member.rank == 0) slots.position[b] = stop;
         });
@@ -109,39 +114,45 @@ class IsaRunner final : public Runner {
     template <class Work>
     void run_groups(int64_t groups, int64_t parts, const Work& work) {
         const int64_t limit = std::max<int64_t>(1, weights.shape.heads);  // further threads would have no head to compute
-        const int64_t size = solo() ? 1 : std::min(threads.count / groups, limit);
+        const int size = int(std::min<int64_t>({threads.count / groups, limit, largest_group}));
         std::atomic<int64_t> next{0};
         std::vector<int64_t> taken(groups);
-        const auto start = std::chrono::steady_clock::now();
-        for (int64_t group = 0; group < groups; group++) tiles[group]->barrier.size = int(size);
-        threads.run([&](int rank) {
+        for (int64_t group = 0; group < groups; group++) tiles[group]->barrier.start(size);
+        threads.run(int(groups) * size, [&](int rank) {
             const int64_t group = rank / size;
-            if (group >= groups) return;
             Tile& tile = *tiles[group];
-            const GroupMember member{&tile.barrier, int(rank % size)};
-            for (;;) {
-                if (member.rank == 0) taken[group] = next.fetch_add(1);
-                member.barrier->wait();
-                const int64_t part = taken[group];
-                if (part >= parts) return;
-                work(part, tile, scratches[rank], member);
-                member.barrier->wait();
+            const GroupMember member{&tile.barrier, rank % size};
+            try {
+                for (;;) {
+                    if (member.rank == 0) taken[group] = next.fetch_add(1);
+                    member.wait();
+                    const int64_t part = taken[group];
+                    if (part >= parts) return;
+                    work(part, tile, scratches[rank], member);
+                    member.wait();
+                }
+            } catch (const LeftGroup&) {
+                // the other members finish what is left
             }
         });
-        if (size == 1) return;
-
-        // If other programs took our cores for more than 60 % of the call, groups do harm: each thread works on tiles of
-        // its own for a while, twice as long each time the next attempt is disturbed as well.
-        int64_t lost = 0;
-        for (int64_t group = 0; group < groups; group++) lost += tiles[group]->barrier.long_waits.exchange(0);
-        const auto end = std::chrono::steady_clock::now();
-        const bool disturbed = std::chrono::nanoseconds(lost / (groups * (size - 1))) > (end - start) * 6 / 10;
-        if (disturbed) solo_until = end + solo_time;
-        solo_time = disturbed ? std::min(2 * solo_time, LONGEST_SOLO) : SOLO;
+        if (size > 1) shrink(groups, size);
     }
 
-    // Whether other programs took cores from us a short while ago.
-    bool solo() const { return std::chrono::steady_clock::now() < solo_until; }
+    // Groups are as small as the smallest has become in a call, until the time that was lost is small beside what followed.
+    void shrink(int64_t groups, int size) {
+        int smallest = size;
+        for (int64_t group = 0; group < groups; group++) smallest = std::min(smallest, tiles[group]->barrier.size.load());
+        if (smallest == size) return;
+        int64_t lost = 0;
+        for (int64_t group = 0; group < groups; group++) lost += tiles[group]->barrier.lost_time;
+        const std::chrono::nanoseconds of_each(lost / (groups * (size - 1)));
+        largest_group = smallest;
+        grow_at = Clock::now() + std::clamp<Clock::duration>(SMALLER_FOR * of_each, SHORTEST_SMALLER, LONGEST_SMALLER);
+    }
+
+    void grow() {
+        if (largest_group < threads.count && Clock::now() >= grow_at) largest_group *= 2;
+    }
 
     // All members of a group return when the parameters of all rows are there.
     void run_network(Tile& tile, Scratch& scratch, const GroupMember& member, const Slots& slots) const {

@@ -4,15 +4,17 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-#include <sched.h>
 
 namespace ISA {
+
+using Clock = std::chrono::steady_clock;
 
 static inline void spin_pause() {
 #if defined(__x86_64__)
@@ -20,48 +22,101 @@ static inline void spin_pause() {
 #endif
 }
 
-// A barrier for `size` threads, a few hundred nanoseconds when all of them run. Waiting threads spin: yielding at once
-// gives another program its whole time slice at every barrier (measured: steps 20 times slower). If the system has
-// given a member's core to another program the wait is long in any case, and is added to `long_waits`.
+// Spins until `condition()` holds, for `limit` at most. Returns whether it holds.
+template <class Condition>
+static inline bool spin_until(const Condition& condition, Clock::duration limit) {
+    Clock::time_point until{};
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (condition()) return true;
+            spin_pause();
+        }
+        // the first 64 pauses are most waits, and need no clock
+        if (until == Clock::time_point{}) until = Clock::now() + limit;
+    } while (Clock::now() < until);
+    return condition();
+}
+
+// Thrown by Barrier::wait in a thread without which the group goes on.
+struct LeftGroup {};
+
+// A barrier for the first `size` threads of a group, a few hundred nanoseconds where all of them run. Waiting threads
+// spin, and sleep after SPIN_LIMIT: by then the system has given the core of a late thread to another program, or to the
+// very thread that waits for it. Further barriers would cost a time slice each: once a member has slept for TOLERATED on
+// the average (a thread that is woken takes some of it), the group is halved at the next barrier.
 class Barrier {
-    static constexpr auto LONG_WAIT = std::chrono::microseconds(1500), SPIN_LIMIT = std::chrono::microseconds(20000);
+    static constexpr auto SPIN_LIMIT = std::chrono::microseconds(200), TOLERATED = std::chrono::microseconds(1000);
+
     // lines of cache of their own: spinning threads read only the second, which changes once a barrier
     alignas(64) std::atomic<int> arrived{0};
     alignas(64) std::atomic<unsigned> generation{0};
+    alignas(64) std::atomic<int> asleep{0};
+    std::atomic<bool> disturbed{false};
+    std::mutex mutex;
+    std::condition_variable opened;
 
   public:
-    int size = 1;
-    std::atomic<int64_t> long_waits{0};  // nanoseconds, summed over the members
+    std::atomic<int> size{1};           // changes only while all members wait
+    std::atomic<int64_t> lost_time{0};  // nanoseconds of the waits that ended asleep, summed over the members
 
-    void wait() {
-        if (size == 1) return;
+    // For a group of `members` threads, none of which has come yet.
+    void start(int members) {
+        size = members;
+        lost_time = 0;
+        disturbed = false;
+    }
+
+    // Returns when all members have called it. Throws LeftGroup where the group goes on without the caller.
+    void wait(int rank) {
+        const int members = size.load(std::memory_order_relaxed);
+        if (members == 1) return;
         // read before arriving: once the last one has arrived, the number changes
         const unsigned current = generation.load(std::memory_order_relaxed);
-        // the last to arrive opens the barrier; it is ready for the next use before any other thread sees that
-        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
-            arrived.store(0, std::memory_order_relaxed);
-            generation.store(current + 1, std::memory_order_release);
-            return;
+        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members)
+            open(current);
+        else if (!spin_until([&] { return generation.load(std::memory_order_acquire) != current; }, SPIN_LIMIT))
+            sleep(current, members);
+        if (rank >= size.load(std::memory_order_relaxed)) throw LeftGroup();
+    }
+
+  private:
+    // By the last to arrive: the barrier is ready for the next use before any other thread sees that it is open.
+    void open(unsigned current) {
+        arrived.store(0, std::memory_order_relaxed);
+        if (disturbed.load(std::memory_order_relaxed)) {
+            disturbed.store(false, std::memory_order_relaxed);
+            size.store(size.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
         }
-        const auto start = std::chrono::steady_clock::now();
-        for (int spins = 1; generation.load(std::memory_order_acquire) == current; spins++) {
-            spin_pause();
-            // the clock costs more than a pause: look at it now and then. After SPIN_LIMIT another program needs this core.
-            if (spins % 1024 == 0 && std::chrono::steady_clock::now() - start > SPIN_LIMIT) sched_yield();
+        // both sequentially consistent: either this thread sees the sleeper, or the sleeper sees the new number
+        generation.store(current + 1);
+        if (!asleep.load()) return;
+        { std::lock_guard lock(mutex); }
+        opened.notify_all();
+    }
+
+    void sleep(unsigned current, int members) {
+        const auto start = Clock::now();
+        {
+            std::unique_lock lock(mutex);
+            asleep++;
+            opened.wait(lock, [&] { return generation.load() != current; });
+            asleep--;
         }
-        const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;
-        if (waited > LONG_WAIT) long_waits.fetch_add(waited.count(), std::memory_order_relaxed);
+        const std::chrono::nanoseconds waited = Clock::now() - start + SPIN_LIMIT;
+        const std::chrono::nanoseconds lost(lost_time.fetch_add(waited.count(), std::memory_order_relaxed));
+        if (lost + waited > TOLERATED * (members - 1)) disturbed.store(true, std::memory_order_relaxed);
     }
 };
 
-// One thread of a group, and its share of `count` heads or columns.
+// One thread of a group, and its share of `count` heads or columns between two barriers.
 struct GroupMember {
     Barrier* barrier;
     int rank;
 
-    int size() const { return barrier->size; }
+    int size() const { return barrier->size.load(std::memory_order_relaxed); }
     int64_t begin(int64_t count) const { return count * rank / size(); }
     int64_t end(int64_t count) const { return count * (rank + 1) / size(); }
+    void wait() const { barrier->wait(rank); }
 };
 
 // `count` threads, the caller being one of them. Between two jobs they spin for a moment, as the next call is often
@@ -69,31 +124,30 @@ struct GroupMember {
 class ThreadPool {
     static constexpr auto SPIN_TIME = std::chrono::microseconds(100);
 
+    struct Worker {
+        alignas(64) std::atomic<uint64_t> jobs{0};
+        std::condition_variable started;
+        std::thread thread;
+    };
+
     std::mutex mutex;
-    std::condition_variable started, finished;
+    std::condition_variable finished;
     std::function<void(int)> job;
-    alignas(64) std::atomic<uint64_t> jobs{0};
     alignas(64) std::atomic<int> unfinished{0};
     std::atomic<bool> closing{false};
-    std::vector<std::thread> threads;
+    std::vector<std::unique_ptr<Worker>> workers;  // of the ranks from 1 on
 
     // Returns when `condition()` holds; `changed` is notified under the mutex after each change.
     template <class Condition>
-    void await(std::condition_variable& changed, Condition condition) {
-        const auto until = std::chrono::steady_clock::now() + SPIN_TIME;
-        do {
-            for (int i = 0; i < 64; i++) {
-                if (condition()) return;
-                spin_pause();
-            }
-        } while (std::chrono::steady_clock::now() < until);
+    void await(std::condition_variable& changed, const Condition& condition) {
+        if (spin_until(condition, SPIN_TIME)) return;
         std::unique_lock lock(mutex);
         changed.wait(lock, condition);
     }
 
-    void work(int rank) {
+    void work(Worker& self, int rank) {
         for (uint64_t done = 0;;) {
-            await(started, [&] { return closing.load() || jobs.load() != done; });
+            await(self.started, [&] { return closing.load() || self.jobs.load() != done; });
             if (closing) return;
             done++;
             job(rank);
@@ -105,30 +159,43 @@ class ThreadPool {
         }
     }
 
-  public:
-    const int count;
-
-    explicit ThreadPool(int count) : count(count) {
-        for (int rank = 1; rank < count; rank++) threads.emplace_back([this, rank] { work(rank); });
-    }
-    ~ThreadPool() {
+    void end() {
         {
             std::lock_guard lock(mutex);
             closing = true;
         }
-        started.notify_all();
-        for (auto& thread : threads) thread.join();
+        for (auto& worker : workers) worker->started.notify_one();
+        for (auto& worker : workers)
+            if (worker->thread.joinable()) worker->thread.join();
     }
 
-    // Calls next(rank) on all threads, the caller's rank being 0; returns when all are done.
-    void run(std::function<void(int)> next) {
+  public:
+    const int count;
+
+    explicit ThreadPool(int count) : count(count) {
+        try {
+            for (int rank = 1; rank < count; rank++) {
+                workers.push_back(std::make_unique<Worker>());
+                Worker& worker = *workers.back();
+                worker.thread = std::thread([this, &worker, rank] { work(worker, rank); });
+            }
+        } catch (...) {  // the system starts no more of them
+            end();
+            throw;
+        }
+    }
+    ~ThreadPool() { end(); }
+
+    // Calls next(rank) on the first `wanted` threads, the caller's rank being 0; returns when all are done. The others
+    // are not woken: where cores are shared, waiting for one of them takes as long as another program's time slice.
+    void run(int wanted, std::function<void(int)> next) {
         {
             std::lock_guard lock(mutex);
             job = std::move(next);
-            unfinished = count - 1;
-            jobs++;
+            unfinished = wanted - 1;
+            for (int rank = 1; rank < wanted; rank++) workers[rank - 1]->jobs++;
         }
-        started.notify_all();
+        for (int rank = 1; rank < wanted; rank++) workers[rank - 1]->started.notify_one();
         job(0);
         await(finished, [&] { return unfinished.load() == 0; });
     }

@@ -4,6 +4,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.window import wave_table
+from scanline.model import resources
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
@@ -33,7 +34,7 @@ class CpuBackend:
             raise ValueError("precision 'float16-state' needs a GPU")
         self.config, self.parameters = model.config, model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
-        threads = threads or torch.get_num_threads()
+        threads = threads or resources.threads()
         if weights is None:
             lossless = _fits_float16(model) and isa != "portable"  # which would convert them in software
             weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"

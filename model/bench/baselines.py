@@ -17,7 +17,6 @@ nothing is copied as it grows (the authors' recurrent softmax concatenates), and
 """
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ from torch import nn
 from scanline.model.bench.measure import Rate, durations
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.resources import free_memory
 
 WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn
@@ -182,18 +182,8 @@ def cache_bytes(config: ModelConfig) -> int:
 
 def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
     """Why the caches of `batch` whole images cannot be held in memory; None where they can."""
-    needed, available = batch * cache_bytes(config), _available_memory(device)
-    if available is None or needed < ROOM * available:
+    needed = batch * cache_bytes(config)
+    available = torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()
+    if needed < ROOM * available:
         return None
     return f"the softmax cache of {batch} images needs {needed / 1e9:.1f} GB and {available / 1e9:.1f} GB are available"
-
-
-def _available_memory(device: str) -> int | None:
-    """Bytes that could be allocated now; None where the system does not say."""
-    if device == "cuda":
-        return torch.cuda.mem_get_info()[0]
-    meminfo = Path("/proc/meminfo")
-    if not meminfo.exists():
-        return None
-    line = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable"))
-    return 1024 * int(line.split()[1])

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import scanline
+from scanline.model.resources import cores
 
 BUSY = 0.05  # share of all processor time that other programs may use before a result carries a warning
 
@@ -55,7 +56,7 @@ def _machine() -> dict[str, Any]:
         cpu = names[0].split(":")[1].strip() if names else cpu
     machine = {
         "cpu": cpu,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "isa": torch.backends.cpu.get_cpu_capability(),
     }

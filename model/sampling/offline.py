@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from scanline.model import resources
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.engine import Engine
@@ -76,7 +76,7 @@ def loaded_engine(
     model: Transformer, images: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
 ) -> Iterator[Engine]:
     """An engine in this process with enough slots for so many images, or as many as still make painting faster."""
-    most = 128 * (threads or torch.get_num_threads()) if model.device.type == "cpu" else 4096
+    most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
     generator = Generator(model, min(images, most), threads, precision, backend)
     try:
         yield Engine(generator)

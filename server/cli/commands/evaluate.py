@@ -43,7 +43,9 @@ def evaluate(
     from scanline.model.evaluation.evaluate import evaluate as run
     from scanline.model.evaluation.report import REPORT
     from scanline.model.formats.model_dir import load_config
+    from scanline.model.resources import limit_torch_threads
 
+    limit_torch_threads()
     directory = zoo.find(model)
     report = directory / REPORT if report is None else report
     if fetch:

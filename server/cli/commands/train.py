@@ -88,6 +88,7 @@ def train(
     from scanline.model import datasets
     from scanline.model.datasets.source import parse_size
     from scanline.model.device import resolve_device
+    from scanline.model.resources import limit_torch_threads
     from scanline.model.training.curve import Curve
     from scanline.model.training.finish import finish
     from scanline.model.training.loop import train as run_updates
@@ -102,6 +103,7 @@ def train(
         saved_configs(out)  # raises where there is no run
     if data is None and saved is None:
         raise ValueError("give --data: a folder of pictures, a directory with published files or a .npy array")
+    limit_torch_threads()
     on = resolve_device(device)
     given: dict[str, Any] = {
         "updates": updates,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scanline.model.precision import DEFAULT, precision
+from scanline.model.resources import free_memory, limit_torch_threads
 from scanline.model.sampling.messages import CannotLoad, Ready, Stop
 from scanline.server import logs
 from scanline.server.engine.worker.watchdog import exit_with_parent
@@ -54,6 +55,7 @@ class EngineOptions:
         from scanline.model.formats.checkpoint import load_model
         from scanline.model.sampling.generator import Generator
 
+        limit_torch_threads()
         device = resolve_device(self.device)
         model = load_model(self.directory, device)
         state_bytes = precision(self.precision).state_bytes(model.config)
@@ -89,7 +91,7 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
 
         free, _ = torch.cuda.mem_get_info()
     else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = free_memory()
     return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * share * free) // state_bytes))
 
 

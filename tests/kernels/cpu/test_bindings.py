@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import safetensors
-import torch
 
 from scanline.kernels.cpu import bindings
 
@@ -80,9 +79,3 @@ def test_a_library_that_is_foreign_for_another_processor_or_truncated_is_refused
         library.write_bytes(damaged)
         bindings._load.cache_clear()
         assert reason().startswith("the cpu kernel cannot be loaded ("), len(damaged)
-
-
-def test_a_state_that_is_not_float32_is_refused() -> None:
-    slots = {"position": torch.zeros(1, dtype=torch.int64), "s": torch.zeros(1).half(), "z": torch.zeros(1)}
-    with pytest.raises(AssertionError):
-        bindings._slots(slots)

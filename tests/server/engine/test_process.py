@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import CannotLoad, Finished, Pixels, Ready
 from scanline.model.sampling.offline import paint
-from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.engine.worker.process import EngineOptions, auto_slots
 from tests.support.engines import ENDLESS, RecordingClient
 from tests.support.waiting import PATIENCE
 
@@ -57,3 +58,10 @@ def test_an_invalid_model_is_reported_in_one_sentence(runner: asyncio.Runner, tm
     engine = runner.run(started())
     assert engine.events == [CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")]
     assert engine.load_error is not None
+
+
+def test_slots_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 4000)
+    assert auto_slots(100, "cpu") == 10  # a quarter of it
+    assert auto_slots(100, "cpu", share=0.5) == 5
+    assert auto_slots(10_000, "cpu") == 1

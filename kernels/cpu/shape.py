@@ -1,0 +1,115 @@
+"""Sizes and options of a network as they cross into the library, and the checks of every argument before it does: the
+library trusts them, and a wrong one would read or write other memory."""
+
+import ctypes
+
+import torch
+
+WIDEST, DEEPEST, LARGEST_IMAGE, MOST_CHANNELS = 2**16, 2**10, 2**20, 4
+READS = {"byte": 0, "window": 1}
+PREDICTS = {"logistics": 0, "categorical": 1, "pixel_logistics": 2}
+Arrays = dict[str, torch.Tensor]
+
+
+class Shape(ctypes.Structure):
+    """Sizes and options of a network, as in abi.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("height", "width", "channels", "layers", "heads", "key_width")),
+        *((name, ctypes.c_int64) for name in ("value_width", "feed_forward", "components", "first", "step_bytes")),
+        *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
+        *((name, ctypes.c_int64) for name in ("exp_scale", "blocks", "block_width", "window_rows", "window_columns")),
+        *((name, ctypes.c_int64) for name in ("centred", "waves", "wave_rows", "wave_columns", "outside")),
+    )
+
+    def check(self) -> None:
+        """Raise ValueError, one sentence, where there is no such network."""
+        limits = {
+            **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
+            **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, WIDEST)),
+            **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial", "exp_scale", "centred"), (0, 1)),
+            **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, DEEPEST)),
+            "channels": (1, MOST_CHANNELS),
+            "layers": (1, DEEPEST),
+            "predicts": (0, len(PREDICTS) - 1),
+            "blocks": (0, DEEPEST),
+            "block_width": (1 if self.blocks else 0, WIDEST),
+            "waves": (0, DEEPEST),
+            "outside": (0, 255),
+        }
+        for name, (least, most) in limits.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must be from {least} to {most}, not {getattr(self, name)}")
+        window, pixels = self.reads == READS["window"], self.predicts == PREDICTS["pixel_logistics"]
+        width = self.heads * self.value_width
+        if self.height * self.width * self.channels > LARGEST_IMAGE:
+            raise ValueError(f"an image has more than {LARGEST_IMAGE} bytes")
+        if max(width, self.heads * self.key_width) > WIDEST:
+            raise ValueError(f"heads x width is more than {WIDEST}")
+        if self.step_bytes != (self.channels if pixels else 1) or (window and self.step_bytes != self.channels):
+            raise ValueError(f"a step of this network cannot paint {self.step_bytes} bytes")
+        if pixels and not window:
+            raise ValueError("pixel logistics need a window")
+        if window and (self.first or self.concat or not self.axial):
+            raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
+        if window and not self.window_columns:
+            raise ValueError("a window has at least one column to the left")
+        if self.wave_rows > self.window_rows or self.wave_columns > self.window_columns:
+            raise ValueError("the waves of a window reach beyond it")
+        if self.concat and width % 2:
+            raise ValueError(f"a concatenated embedding needs an even width, not {width}")
+
+    @property
+    def bytes(self) -> int:
+        """N, the bytes of an image."""
+        return int(self.height * self.width * self.channels)
+
+    @property
+    def parameters(self) -> int:
+        """P, the parameters of a step's distribution."""
+        k, c = self.components, self.channels
+        sizes = {"logistics": 3 * k, "categorical": 256, "pixel_logistics": k * (1 + 2 * c + c * (c - 1) // 2)}
+        return int(next(sizes[name] for name, number in PREDICTS.items() if number == self.predicts))
+
+    def check_painting(self, slots: Arrays) -> None:
+        """Raise ValueError where the slots are not those of abi.h, or stand within a step."""
+        self._check(slots, ("s", "z", "position", "images", "known", "bits", "seed", "index", "temperature"))
+        position, first = slots["position"], self.first
+        if bool(((position < first) | ((position < self.bytes) & ((position - first) % self.step_bytes != 0))).any()):
+            raise ValueError(f"a position is before byte {first}, or within a step of {self.step_bytes} bytes")
+
+    def check_reading(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: Arrays) -> None:
+        """Raise ValueError where `read` cannot run the bytes start .. stop - 1; parameters: none or {"parameters"}."""
+        self._check(slots, ("s", "z", "position", "images"))
+        size = self.step_bytes
+        if not self.first <= start < stop <= self.bytes or (start - self.first) % size or (stop - start) % size:
+            raise ValueError(f"cannot read bytes {start} to {stop} of images of {self.bytes} bytes")
+        count, n = len(slots["position"]), stop - start
+        _check_tensor("bits", bits, torch.float64, (count, n))
+        for name, tensor in parameters.items():
+            _check_tensor(name, tensor, torch.float32, (count, n // size, self.parameters))
+
+    def _check(self, slots: Arrays, names: tuple[str, ...]) -> None:
+        if set(slots) != set(names):
+            raise ValueError(f"the slots must have {', '.join(names)}, not {', '.join(slots)}")
+        b = slots["position"].numel()
+        heads = (self.layers, b, self.heads, self.key_width)
+        expected = {
+            "s": (torch.float32, (*heads, self.value_width)),
+            "z": (torch.float32, heads),
+            "images": (torch.uint8, (b, self.bytes)),
+            "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
+            "bits": (torch.float64, (b,)),
+            "temperature": (torch.float32, (b,)),
+        }
+        for name in names:
+            _check_tensor(name, slots[name], *expected.get(name, (torch.int64, (b,))))
+        if "known" in slots and slots["known"].dtype not in (torch.bool, torch.uint8):
+            raise ValueError(f"known must be of type bool or uint8, not {slots['known'].dtype}")
+
+
+def _check_tensor(name: str, tensor: torch.Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:
+    if tensor.dtype != dtype or tensor.shape != size:
+        raise ValueError(f"{name} must be {list(size)} of {dtype}, not {list(tensor.shape)} of {tensor.dtype}")
+    if not tensor.is_contiguous() or tensor.device.type != "cpu":
+        raise ValueError(f"{name} must be contiguous and in the processor's memory")
