@@ -27,6 +27,8 @@ class CudaBackend:
     """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between steps."""
 
     rows = 1
+    reads_at_once = 1
+    reads_in_pieces = False  # a product of another shape may round differently
 
     def __init__(
         self,

@@ -23,6 +23,8 @@ class EagerBackend:
     """Runs `Transformer.step` on tiles of slots, one tile after the other."""
 
     state_dtype = torch.float32
+    reads_at_once = 1
+    reads_in_pieces = False  # a product of another shape may round differently
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
