@@ -32,6 +32,7 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
+from scanline.model.sampling.reads import PASS_SECONDS
 from scanline.model.sampling.scheduler import SlotAssignment
 from tests.support import small_models
 from tests.support.tiny import GREY
@@ -81,6 +82,11 @@ class EngineMachine(RuleBasedStateMachine):
         self.generator = Generator(MODEL, SLOTS, threads=1)
         self.generator.backend.reads_at_once = 2
         self.engine = Engine(self.generator)
+        reads = self.engine.reads
+        # What happens must not depend on time: each look at the clock takes a quarter of a pass, painting one tick.
+        reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
+        run = reads.run
+        reads.run = lambda painted, idle: run(TICK_SECONDS if painted else 0.0, idle)  # type: ignore[method-assign]
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
