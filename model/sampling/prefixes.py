@@ -77,7 +77,8 @@ class Prefixes:
         """Whether a prefix has to make room for others now."""
         if len(self.held) < self.room or not self.wanted:
             return False
-        return held.images >= MOST_IMAGES or list(self.wanted.clients) != [held.client]
+        another_waits = len(self.wanted.clients) > 1 or held.client not in self.wanted.clients
+        return another_waits or held.images >= MOST_IMAGES
 
     def drop(self, request: int) -> None:
         """Forget a request and free its room, if it is there."""

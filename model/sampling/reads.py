@@ -95,19 +95,19 @@ class Reads:
 
         Where nothing is painted, return as soon as a prefix is there, so that painting can begin.
         """
-        began = self.clock()
+        began = pass_began = self.clock()
         # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
         self.credit = min(self.credit, PASS_SECONDS) + painted * SHARE / (1 - SHARE) if painted else 0.0
         ended: list[Done] = []
         while self.left:
             if painted and self.credit < min(self.pass_seconds, PASS_SECONDS):
                 break
-            pass_began = self.clock()
             ended += self._pass()
-            self.pass_seconds = self.clock() - pass_began
+            now = self.clock()
+            self.pass_seconds, pass_began = now - pass_began, now
             self.credit -= self.pass_seconds
             prefix_ready = any(not done.read.is_score for done in ended)
-            if not painted and (prefix_ready or self.clock() - began >= idle_seconds):
+            if not painted and (prefix_ready or now - began >= idle_seconds):
                 break
         return ended
 
