@@ -5,7 +5,7 @@ It is compiled at install, once for each instruction set, and the best one is pi
 no compiler, `available()` is false and torch does the work.
 """
 
-from scanline.kernels.cpu.bindings import Network, available, instruction_sets, unavailable_reason
+from scanline.kernels.cpu.bindings import ABI, Network, available, instruction_sets, unavailable_reason
 from scanline.kernels.cpu.shape import PREDICTS, READS, Shape
 
-__all__ = ["PREDICTS", "READS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]
+__all__ = ["ABI", "PREDICTS", "READS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]

@@ -145,8 +145,8 @@ def test_a_client_that_leaves_with_requests_behind_a_running_one_is_seen(
 
 def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: Server) -> None:
     """Clients offer it with bodies, too."""
-    body = post_request(URL, {"n": 1}).replace(b"host: [::1]\r\n", b"host: x\r\n" + OFFER)
-    get = GET.replace(b"host: [::1]\r\n", b"host: x\r\n" + OFFER)
+    body = post_request(URL, {"n": 1}).replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + OFFER)
+    get = GET.replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + OFFER)
     with open_connection(slow_server) as connection:
         connection.sendall(body + get + get + LAST_GET)
         data = read_until_closed(connection)
@@ -157,7 +157,7 @@ def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: 
 def test_an_offer_of_http2_leaves_the_wish_to_close(slow_server: Server) -> None:
     offer = OFFER.replace(b"connection: ", b"connection: close, ")
     with open_connection(slow_server) as connection:
-        connection.sendall(GET.replace(b"host: [::1]\r\n", b"host: x\r\n" + offer))
+        connection.sendall(GET.replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + offer))
         assert parse_response(read_until_closed(connection)).headers["connection"] == "close"
 
 
