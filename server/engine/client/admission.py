@@ -85,6 +85,9 @@ class Admission:
                 "ask for fewer."
             )
             raise QueueFullError(message, "client_queue_full", None)
+        if self.total.images + images > room:
+            message = "Too many images are waiting; try again in a moment."
+            raise QueueFullError(message, "queue_full", self._retry_after(self.total.images))
         if own.images + images > client_room:
             message = (
                 f"This client has {own.images} images in progress and may have {int(client_room)}; "
@@ -93,9 +96,6 @@ class Admission:
             # Clients share the slots: while this one's images are painted, so are as many of each other client.
             waiting = min(own.images * len(self.clients), self.total.images)
             raise QueueFullError(message, "client_queue_full", self._retry_after(waiting))
-        if self.total.images + images > room:
-            message = "Too many images are waiting; try again in a moment."
-            raise QueueFullError(message, "queue_full", self._retry_after(self.total.images))
         if own.unread_bytes > limits.client_share * limits.max_unread_bytes:
             message = "This client has not read the images that it asked for before; read them first."
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
