@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pty
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from tests.support import small_models
 from tests.support.error_answers import ONE_SENTENCE
 from tests.support.metrics_reader import Metrics
 from tests.support.pictures import painted
-from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.running_server import LISTENS, PATIENCE, SCANLINE, Server, serve
 from tests.support.shared_servers import bearer
 from tests.support.tiny import GREY
 from tests.support.waiting import wait_for
@@ -176,3 +177,16 @@ def test_unknown_models_are_not_found_and_clients_without_a_key_are_refused(
 def test_a_server_without_keys_does_not_reload_over_http(grey_directory: Path) -> None:
     with serve(grey_directory, "--slots", "1") as server:
         assert_error(httpx.post(f"{server.url}/v1/models/grey/reload"), 403, "reload_not_allowed")
+
+
+def test_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
+    """Closing a terminal sends SIGHUP too."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(SCANLINE, ["scanline", "serve", "--model", str(grey_directory), "--port", "0", "--slots", "1"])
+    said = ""
+    while not LISTENS.search(said):
+        said += os.read(terminal, 4096).decode()
+    os.close(terminal)
+    ended = wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the server")
+    assert ended == pid
