@@ -27,6 +27,7 @@ from scanline.server.api.routes import health, images, metrics, models, onnx, pa
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.registry import ModelRegistry
+from scanline.server.reload import ModelReloader
 from scanline.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ def build(
     keys = keys or api_keys(settings)
     hosts = hosts or served_hosts(settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None)
     counters, lag = HttpCounters(), LoopLag()
-    engines = [model.engine for model in served.all.values()]
+    reloader = ModelReloader(served)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for engine in engines:
-            engine.start()
-        await asyncio.gather(*(engine.settled() for engine in engines))
+        for model in served.all.values():
+            model.engine.start()
+        await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
         app.openapi()  # kept: it takes longer than any request may hold the event loop
         watching = [asyncio.create_task(keys.watch.run())] if keys is not None and keys.watch is not None else []
         lag.start()
@@ -68,7 +69,8 @@ def build(
         lag.stop()
         for task in watching:
             task.cancel()
-        await asyncio.gather(*(engine.close() for engine in engines))
+        await reloader.close()
+        await asyncio.gather(*(model.engine.close() for model in served.all.values()))
         if traces is not None:
             await asyncio.to_thread(traces.shutdown)
 
@@ -82,12 +84,12 @@ def build(
         redirect_slashes=False,  # redirects would go to the Host that the client names
         middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts),
     )
-    app.state.counters, app.state.api_keys = counters, keys
+    app.state.counters, app.state.api_keys, app.state.reloader = counters, keys, reloader
     errors.install(app)
     openapi.install(app, needs_key=keys is not None)
     app.include_router(images.router(served))
     app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
-    app.include_router(models.router(served))
+    app.include_router(models.router(served, reloader, has_keys=keys is not None))
     app.include_router(websocket.router(served, settings, lifecycle, counters))
     app.include_router(health.router(served, lifecycle, needs_key=keys is not None))
     app.include_router(metrics.router(served, counters, lag, keys, budgets))

@@ -2,14 +2,14 @@
 
 The first SIGTERM or SIGINT drains: new work is refused, accepted work finishes, probes and metrics are answered
 meanwhile; then the sockets close. A second signal ends the process at once, whatever it does and also as process 1 of
-a container. uvicorn's own signal handling would close every websocket at the first.
+a container. uvicorn's own signal handling would close every websocket at the first. SIGHUP loads the models, the keys
+and the certificate again, but for one that says that the terminal is gone.
 """
 
 import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
@@ -23,7 +23,6 @@ from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.api.uploads import max_message_bytes
 from scanline.server.app import build
-from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.listening import Listening
 from scanline.server.registry import ModelRegistry
@@ -58,7 +57,6 @@ async def run(
     """
     raise_descriptor_limit(max(settings.max_connections, settings.max_websockets))
     lifecycle = Lifecycle()
-    engines = [model.engine for model in models.all.values()]
     hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
     budgets, message_bytes = Budgets(settings), min(settings.max_body_bytes, max_message_bytes(models))
     app = build(settings, models, lifecycle, tracer_provider(settings.otlp_endpoint), keys, hosts, budgets)
@@ -68,11 +66,25 @@ async def run(
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, _on_signal, lifecycle)
+    had_terminal = _has_terminal()
+
+    def on_hangup() -> None:
+        """Drain where the terminal that the server was started from is gone, otherwise load everything again."""
+        if had_terminal and not _has_terminal():
+            _on_signal(lifecycle)
+            return
+        app.state.reloader.request_all()
+        if keys is not None and keys.watch is not None:
+            keys.watch.reload_or_log()
+        if certificate is not None:
+            certificate.watch.reload_or_log()
+
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
 
     # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine is gone.
     serving = asyncio.create_task(server.serve(sockets=listening.sockets))
     signalled = asyncio.create_task(lifecycle.draining.wait())
-    engines_gone = asyncio.create_task(_all_gone(engines))
+    engines_gone = asyncio.create_task(_all_gone(models))
     await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
 
     log.info("draining: %s requests, websockets and jobs in progress", len(lifecycle.unfinished))
@@ -87,8 +99,9 @@ async def run(
     await serving
     for task in renewing:
         task.cancel()
-    if engines_gone.done() and all(engine.load_error for engine in engines):
-        raise ValueError("; ".join(str(engine.load_error) for engine in engines))
+    errors = [model.engine.load_error for model in models.all.values()]
+    if engines_gone.done() and all(errors):
+        raise ValueError("; ".join(map(str, errors)))
     return 0 if was_orderly else 1
 
 
@@ -106,10 +119,10 @@ def raise_descriptor_limit(connections: int) -> None:
         log.warning("the limit of %s open files is too low for %s connections: raise ulimit -n", hard, connections)
 
 
-async def _all_gone(engines: Iterable[EngineHandle]) -> None:
+async def _all_gone(models: ModelRegistry) -> None:
     """Return when every engine is gone for good: the server then exits, so that its supervisor restarts it."""
-    for engine in engines:
-        await engine.failed.wait()
+    while alive := [model.engine for model in models.all.values() if not model.engine.failed.is_set()]:
+        await alive[0].failed.wait()  # or it is replaced by a reload
 
 
 def _tls_options(certificate: TlsCertificate | None) -> dict[str, Any]:
@@ -129,3 +142,11 @@ def _on_signal(lifecycle: Lifecycle) -> None:
 def _exit_at_once(number: int, frame: FrameType | None) -> NoReturn:
     """End this process. Its default handler would not do that for process 1, whose default handlers are ignored."""
     os._exit(128 + number)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

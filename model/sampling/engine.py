@@ -77,7 +77,7 @@ class Engine:
                 self._drop(command.request)
             case _ if command.digest and command.digest != self.generator.digest:
                 log.warning("a request for the model %s is refused: this is %s", command.digest, self.generator.digest)
-                self.refused.append(Failed(command.id, OTHER_MODEL))
+                self.refused.append(Failed(command.id, OTHER_MODEL, "model_changed"))
             case GenerateRequest():
                 self.requests[command.id] = ActiveRequest(command, len(command.indices))
                 self.scheduler.add(command.id, command.indices, command.client)

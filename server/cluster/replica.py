@@ -71,11 +71,11 @@ class Replica:
         logs.configure(settings.log_format, settings.log_level)
         directory = zoo.find(model).resolve()
         options = engine_options(settings, directory, _threads(settings))
-        self.config = load_config(directory)
         self.gauges = ReplicaGauges(directory.name)
         self.target_share = settings.target_share
         self.in_flight: dict[str, tuple[float, int]] = {}  # by ingress: the time of its last poll, and its images
         self.engine = EngineClient(options)
+        self.config = load_config(self.engine.directory)
         self.engine.start()
         while self.engine.ready is None:
             if self.engine.failed.is_set():

@@ -111,10 +111,10 @@ async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequ
     async def work(send: Send) -> bytes | None:
         bind_contextvars(model=model.id, images=len(fields.image))
         client = client_of(request.scope).id
-        with model.engine.reserve(len(fields.image), client):
+        with model.engine.reserve(len(fields.image), client) as reservation:
             read = await offload.collect(_pixels(fields, config), sum(map(len, fields.image)))
             score = ScoreRequest(next(model.engine.request_ids), tuple(read), client=client)
-            with traced(model.engine.run(Job(score, config.bytes))) as job:
+            with traced(model.engine.run(Job(score, config.bytes), reservation)) as job:
                 async with deadline(models.request_timeout):
                     await cancel_on_disconnect(request, job.wait())
                 answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])

@@ -33,8 +33,13 @@ GAUGES: dict[str, tuple[str, Value]] = {
     "num_requests_running": ("Requests with at least one image scheduled.", lambda e: e.stats.requests_running),
     "num_requests_waiting": ("Requests waiting for their first slot.", lambda e: e.stats.requests_waiting),
     "num_images_running": ("Images in flight.", lambda e: e.stats.images_running),
+    "num_images_scoring": ("Images being scored; they have no slot.", lambda e: e.stats.scores_running),
     "num_images_waiting": ("Accepted images waiting for a slot.", lambda e: e.stats.images_waiting),
-    "num_images_reserved": ("Images of requests that are not answered yet.", lambda e: e.reserved_images),
+    "num_images_reserved": ("Images that were accepted and are not painted yet.", lambda e: e.reserved_images),
+    "unread_bytes": (
+        "Bytes of finished images whose requests are not answered yet.",
+        lambda e: e.admission.total.unread_bytes,
+    ),
     "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
     "max_waiting_images": ("Limit of waiting images; requests beyond it are rejected.", lambda e: e.max_waiting_images),
     "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
@@ -166,9 +171,12 @@ class _BudgetCollector(Collector):
 
     def __init__(self, budgets: Budgets) -> None:
         self.budgets = {
-            "open_connections": ("Open connections, websockets included.", budgets.connections),
-            "arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
-            "unread_bytes": ("Bytes of answers that clients have not read.", budgets.unread),
+            "connections": ("Open connections, websockets included.", budgets.connections),
+            "connection_arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
+            "connection_unread_bytes": (
+                "Bytes of answers written to connections that clients have not read.",
+                budgets.unread,
+            ),
         }
 
     def collect(self) -> Iterator[Metric]:
@@ -234,7 +242,7 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     )
     refused = CounterMetricFamily(
         PREFIX + "requests_rejected",
-        "Requests that were not accepted: the queue was full, or the engine not ready.",
+        "Requests that were not accepted, by reason.",
         labels=["model_name", "reason"],
     )
     for model in models:

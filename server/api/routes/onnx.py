@@ -38,7 +38,7 @@ def router(models: ModelRegistry) -> APIRouter:
         model = models.usable(name)
         ready = model.engine.ready
         try:
-            found = await exports.get((name, ready.digest if ready else ""), model.engine.options.directory)
+            found = await exports.get((name, ready.digest if ready else ""), model.engine.directory)
         except OnnxNotInstalledError as error:
             raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=NO_RETRY) from None
         except ExportError as error:
