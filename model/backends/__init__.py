@@ -25,6 +25,7 @@ class Backend(Protocol):
     """One network made ready for one device. An image's arithmetic never depends on what else is in the batch."""
 
     name: str  # for people: what computes, and how
+    build: str  # whatever its results' bits depend on beside the model and the precision: equal builds, equal bits
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
 

@@ -17,6 +17,7 @@ class CpuBackend:
 
     rows = 1
     state_dtype = torch.float32
+    build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
 
     def __init__(
         self,

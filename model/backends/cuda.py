@@ -8,6 +8,7 @@ launches run one by one in Triton's interpreter, for tests.
 """
 
 from collections.abc import Callable
+from importlib.metadata import version
 
 import torch
 
@@ -39,7 +40,10 @@ class CudaBackend:
         self.sizes, self.branches = sizes, branches
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
-        self.name = f"triton ({torch.cuda.get_device_name(device) if self.on_gpu else 'interpreter'})"
+        processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
+        self.name = f"triton ({processor})"
+        # Triton's compiler decides the bits of a step; known bytes are read by torch.
+        self.build = f"triton {version('triton')}, torch {torch.__version__}, {processor}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable)

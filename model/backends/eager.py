@@ -28,6 +28,9 @@ class EagerBackend:
         self.model = model
         self.rows = TILE[model.device.type]
         self.name = f"torch ({model.device.type})"
+        on_gpu = model.device.type == "cuda"
+        processor = torch.cuda.get_device_name(model.device) if on_gpu else torch.backends.cpu.get_cpu_capability()
+        self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
 
     def warm_up(self, slots: SlotPool) -> None:
         """Nothing: torch needs no preparation."""

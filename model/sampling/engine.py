@@ -34,6 +34,7 @@ log = logging.getLogger("scanline.engine")
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, long beside a tick's own cost
 MOST_STEPS = 32
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
+OTHER_MODEL = "The model changed while this request was in progress; send it again."
 
 
 @dataclass
@@ -57,17 +58,24 @@ class Engine:
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}
         self.to_score: deque[tuple[int, int, bytes]] = deque()
+        self.refused: list[Failed] = []  # requests for another model, reported in the next tick
         self.positions = np.full(generator.slots, self.length)  # of every slot after the last tick; N: empty
         self.frames_at = 0.0  # when streams get their next frames
         self.step_seconds, self.step_images = TICK_SECONDS, 1  # of the last steps, and how many images they had
 
     @property
     def idle(self) -> bool:
-        return not self.requests and not self.to_score
+        return not self.requests and not self.to_score and not self.refused
 
     def accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
         """Queue a request or drop one; its work happens in the ticks to come."""
         match command:
+            case GenerateRequest(digest=digest) | ScoreRequest(digest=digest) if digest not in (
+                "",
+                self.generator.digest,
+            ):
+                log.warning("a request for the model %s is refused: this is %s", digest, self.generator.digest)
+                self.refused.append(Failed(command.id, OTHER_MODEL))
             case GenerateRequest():
                 self.requests[command.id] = ActiveRequest(command, len(command.indices))
                 self.scheduler.add(command.id, command.indices)
@@ -78,7 +86,8 @@ class Engine:
 
     def tick(self) -> list[Event]:
         """One turn of the loop. A failure fails its requests and the engine goes on; an unrecoverable one is raised."""
-        events: list[Event] = []
+        events: list[Event] = [*self.refused]
+        self.refused.clear()
         try:
             self._admit(events)
             self._step()
@@ -220,4 +229,5 @@ class Engine:
             self.generator.clear(slot)
             self.positions[slot] = self.length
         self.requests.pop(request, None)
+        self.refused = [event for event in self.refused if event.request != request]
         self.to_score = deque(waiting for waiting in self.to_score if waiting[0] != request)

@@ -5,6 +5,7 @@ is in the pool. Owns weights and states; the scheduler decides which image gets 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from scanline.model.backends import choose
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer, first_byte_bits, with_first_byte
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling.digest import model_digest
 from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
 
@@ -38,9 +40,15 @@ class Generator:
         backend: str | None = None,
     ) -> None:
         self.model, self.config, self.slots = model, model.config, slots
+        self.precision = precision
         self.backend = choose(model, threads, precision, backend)
         rows = -(-slots // self.backend.rows) * self.backend.rows
         self.pool = SlotPool.empty(self.config, rows, model.device, self.backend.state_dtype)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of everything that decides which bytes are painted (digest.py); computed when it is first asked for."""
+        return model_digest(self.model, self.backend, self.precision)
 
     def warm_up(self) -> None:
         """Do what the first images would otherwise wait for: on a GPU, compile kernels and record graphs."""

@@ -47,6 +47,7 @@ class GenerateRequest:
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
     client: str = ""  # who asked: slots are shared between clients first
+    digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
 
     @property
     def indices(self) -> Sequence[int]:
@@ -92,7 +93,8 @@ class ScoreRequest:
     id: int
     images: tuple[bytes, ...]
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
-    client: str = ""  # who asked
+    client: str = ""  # who asked: turns are shared between clients first
+    digest: str = ""  # of the model that must score them (Ready.digest); empty: any
 
     @property
     def indices(self) -> Sequence[int]:

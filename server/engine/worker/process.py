@@ -104,7 +104,8 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         model = generator.model
         state_bytes = precision(options.precision).state_bytes(model.config)
         backend = generator.backend.name
-        connection.send([Ready(model.parameter_count, generator.slots, model.device.type, state_bytes, backend)])
+        device, digest = model.device.type, generator.digest
+        connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
         _run(Engine(generator), connection)
     except ValueError as error:
         connection.send([CannotLoad(str(error))])
