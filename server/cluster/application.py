@@ -19,8 +19,11 @@ from scanline.server.registry import served_models
 
 INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing
+DIGEST_SECONDS = 5.0  # between two reports of a replica's model to the routers
 COMMON: dict[str, Any] = {
     "max_ongoing_requests": 1_000_000,  # no limit by requests: `EngineHandle.reserve` limits images
+    # Each proxy or ingress keeps so many while there is no replica to send them to; the others are refused with 503.
+    "max_queued_requests": 1_000,
     "health_check_period_s": 5,
     "health_check_timeout_s": 30,
     "logging_config": {"enable_access_log": False},  # the API logs each request itself, with more fields
@@ -43,7 +46,9 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
         name=model,
         ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus},
         graceful_shutdown_timeout_s=settings.drain_seconds,
-        request_router_config=RequestRouterConfig.model_validate({"request_router_class": FewestImagesRouter}),
+        request_router_config=RequestRouterConfig.model_validate(
+            {"request_router_class": FewestImagesRouter, "request_routing_stats_period_s": DIGEST_SECONDS}
+        ),
         **scale,
         **COMMON,
     )
