@@ -44,7 +44,7 @@ class ServedModel:
         """Why it failed, without the path of its directory, because any client may read this."""
         if self.state != "failed":
             return None
-        reason = self.engine.load_error or "its engine died"
+        reason = self.engine.load_error or self.engine.death
         return reason.replace(str(self.engine.options.directory), self.id)
 
 

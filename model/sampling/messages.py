@@ -196,6 +196,7 @@ class Failed:
 
     request: int
     message: str
+    code: str = "engine_failed"  # that programs can read; or model_changed
 
 
 @dataclass(frozen=True)

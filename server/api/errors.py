@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.inputs import InvalidInput
-from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
+from scanline.server.engine.client.admission import QueueFullError
+from scanline.server.engine.client.handle import EngineUnavailableError
 from scanline.server.engine.client.job import EngineFailedError
 from scanline.server.lifecycle import DrainTimeoutError
 
@@ -112,8 +113,8 @@ def from_exception(error: Exception) -> ApiError:
         case ValidationError() | RequestValidationError():
             return from_exception(from_validation(error.errors()))
         case QueueFullError():
-            message = "Too many images are waiting; try again in a moment."
-            return ApiError(429, message, code="queue_full", headers={"retry-after": "2"})
+            retry = NO_RETRY if error.retry_after is None else {"retry-after": str(error.retry_after)}
+            return ApiError(429, str(error), code=error.code, headers=retry)
         case EngineUnavailableError():
             message = "The model is not ready to paint; try again in a moment."
             return ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
@@ -123,7 +124,7 @@ def from_exception(error: Exception) -> ApiError:
             message = "The server shut down before this request was done; retry in a moment."
             return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
         case EngineFailedError():
-            return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
+            return ApiError(500, str(error), code=error.code, headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body
             return refused
         case HTTPException(__cause__=ValueError() | RecursionError()):

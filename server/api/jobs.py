@@ -35,7 +35,7 @@ async def painting(
     """
     bind_contextvars(model=model.id, images=images)
     engine, config = model.engine, model.config
-    with engine.reserve(images, client):
+    with engine.reserve(images, client) as reservation:
         known, masks = await decoded(uploads(fields), lambda: _known(fields, config))
         request = GenerateRequest(
             id=next(engine.request_ids),
@@ -49,7 +49,7 @@ async def painting(
             client=client,
         )
         bind_contextvars(seed=request.seed)
-        with traced(engine.run(Job(request, config.bytes))) as job:
+        with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job
 
 

@@ -111,12 +111,12 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     async with connect(address, recipe.model, len(missing)) as replicas:
         command = GenerateRequest(next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, only=missing)
         job = FolderJob(command, out, (await replicas.config()).image_shape, progress)
-        with replicas.reserve(len(missing)), replicas.run(job):
+        with replicas.reserve(len(missing)) as reservation, replicas.run(job, reservation):
             while not job.has_ended:
                 job.changed.clear()
                 await job.changed.wait()
     if job.failure:
-        raise EngineFailedError(job.failure)
+        raise EngineFailedError(job.failure.message, job.failure.code)
     return job.bits_per_dim
 
 

@@ -90,10 +90,10 @@ async def _score(models: ModelRegistry, request: Request, fields: LikelihoodRequ
     config = model.config
     bind_contextvars(model=model.id, images=len(fields.image))
     client = client_of(request.scope).id
-    with model.engine.reserve(len(fields.image), client):
+    with model.engine.reserve(len(fields.image), client) as reservation:
         read = await decoded(fields.image, lambda: _pixels(fields, config))
         score = ScoreRequest(next(model.engine.request_ids), read, client=client)
-        with traced(model.engine.run(Job(score, config.bytes))) as job:
+        with traced(model.engine.run(Job(score, config.bytes), reservation)) as job:
             async with deadline(models.request_timeout):
                 await cancel_on_disconnect(request, job.wait())
     return await run_in_thread_if_large(len(read) * config.bytes, lambda: _scored(model, job, fields.per_pixel))

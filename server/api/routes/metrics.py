@@ -31,7 +31,11 @@ GAUGES: dict[str, tuple[str, Value]] = {
     "num_requests_waiting": ("Requests waiting for their first slot.", lambda e: e.stats.requests_waiting),
     "num_images_running": ("Images in flight.", lambda e: e.stats.images_running),
     "num_images_waiting": ("Accepted images waiting for a slot.", lambda e: e.stats.images_waiting),
-    "num_images_reserved": ("Images of requests that are not answered yet.", lambda e: e.reserved_images),
+    "num_images_reserved": ("Images that were accepted and are not painted yet.", lambda e: e.reserved_images),
+    "unread_bytes": (
+        "Bytes of finished images whose requests are not answered yet.",
+        lambda e: e.admission.total.unread_bytes,
+    ),
     "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
     "max_waiting_images": ("Limit of waiting images; requests beyond it are rejected.", lambda e: e.max_waiting_images),
     "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
@@ -168,7 +172,7 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     )
     refused = CounterMetricFamily(
         PREFIX + "requests_rejected",
-        "Requests that were not accepted: the queue was full, or the engine not ready.",
+        "Requests that were not accepted, by reason.",
         labels=["model_name", "reason"],
     )
     for model in models:

@@ -11,7 +11,7 @@ from scanline.server.engine.client.job import PendingJob
 
 OPERATIONS = ("paint", "score")
 ENDS = ("finished", "cancelled", "failed")
-REFUSALS = ("queue_full", "not_ready")
+REFUSALS = ("queue_full", "client_queue_full", "unread_answers", "deadline_unreachable", "not_ready")
 
 
 class RequestCounters:

@@ -5,6 +5,9 @@ started and gets every unfinished request again, from its seed: clients see a pa
 seen. Requests that arrive meanwhile are accepted and wait within the same bounds, because a pause of seconds is better
 spent in the queue than in every client's own retries. Requests are refused only before the model has been loaded once.
 A request whose client has left is cancelled in the engine.
+
+Every engine loads the same copy of the model's files, and must report the digest of the first one: an engine that would
+paint other bytes (its GPU is gone, the installed build has changed) never continues a request, and is not served.
 """
 
 import asyncio
@@ -12,12 +15,14 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
-from scanline.server.engine.client.engine_process import EngineProcess
+from scanline.server.engine.client.engine_process import EngineProcess, UnkillableEngineError
 from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.client.quarantine import Quarantine
+from scanline.server.engine.model_copy import ModelCopy
 from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.engine")
@@ -26,6 +31,7 @@ RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0)  # seconds, by crashes in a row witho
 STEADY_SECONDS = 60.0  # an idle engine that lived for so long counts as progress
 CLOSING_SECONDS = 5.0
 STOPPED = "The engine stopped while it worked on this request."
+MODEL_CHANGED = "The engine was restarted with another model or on another device, which would paint other bytes."
 
 
 class EngineClient(EngineHandle):
@@ -36,6 +42,8 @@ class EngineClient(EngineHandle):
 
     def __init__(self, options: EngineOptions, max_waiting_images: float = inf) -> None:
         super().__init__(options, max_waiting_images)
+        self.copy = ModelCopy(options.directory)
+        self.loaded = asyncio.Event()  # the first time
         self.reported = Stats()
         self.quarantine = Quarantine()
         self.process: EngineProcess | None = None
@@ -44,8 +52,13 @@ class EngineClient(EngineHandle):
 
     def start(self) -> None:
         """Start the process, on the running event loop; `ready` is set once the model is loaded."""
-        self.process = EngineProcess(self.options, self._receive)
+        self.process = self._started_process()
         self.supervisor = asyncio.create_task(self._supervise(self.process))
+
+    @property
+    def directory(self) -> Path:
+        """Where the files of the served model are: the copy, whose weights are there once the model is loaded."""
+        return self.copy.directory
 
     @property
     def slots(self) -> int:
@@ -54,7 +67,7 @@ class EngineClient(EngineHandle):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can paint now: not while the model loads, for the first time or after a crash."""
+        """Whether it can paint now: not while the model loads, or the engine is silent, although requests may wait."""
         return self.process is not None and self.process.is_ready and not self.failed.is_set()
 
     @property
@@ -80,10 +93,15 @@ class EngineClient(EngineHandle):
         assert self.process is not None
         self.closing.set()
         self.process.send(Stop())
-        if self.process.is_ready:
+        if self.process.accepts_requests:
             await asyncio.wait({self.supervisor}, timeout=CLOSING_SECONDS)
         self.process.kill()
         await self.supervisor
+        self.copy.remove()
+
+    def _started_process(self) -> EngineProcess:
+        options = replace(self.options, copy=self.copy.directory, is_copied=self.ready is not None)
+        return EngineProcess(options, self._receive)
 
     def _begin(self, job: PendingJob) -> None:
         if self.failed.is_set() or self.closing.is_set():
@@ -101,23 +119,34 @@ class EngineClient(EngineHandle):
 
     def _send_admitted(self) -> None:
         """Send the engine the requests that may be in it now."""
-        if self.process is not None and self.process.is_ready:
+        if self.process is not None and self.process.accepts_requests:
             for request in self.quarantine.admit():
                 self.process.send(self.jobs[request].remainder)
 
     def _receive(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, Ready):
-                assert self.process is not None
-                self.ready, self.process.is_loaded, self.load_error = event, True, None
-                self.load_seconds = self.process.age
-                self._send_admitted()
+                self._accept_engine(event)
             elif isinstance(event, Stats):
                 self.reported = event
             elif isinstance(event, CannotLoad):
                 self.load_error = event.message
             elif job := self.jobs.get(event.request):
                 self._give(job, event)
+
+    def _accept_engine(self, ready: Ready) -> None:
+        """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
+        assert self.process is not None
+        if self.ready is not None and ready.digest != self.ready.digest:
+            self.death = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
+            self._fail_all(MODEL_CHANGED, "model_changed")
+            self.failed.set()
+            self.process.kill()
+            return
+        self.ready, self.process.is_loaded, self.load_error = ready, True, None
+        self.load_seconds = self.process.age
+        self.loaded.set()
+        self._send_admitted()
 
     def _give(self, job: PendingJob, event: Event) -> None:
         job.receive(event)
@@ -136,6 +165,9 @@ class EngineClient(EngineHandle):
                 cause = self.load_error or how
                 if self.closing.is_set():
                     return
+                if self.failed.is_set():
+                    log.critical("the engine is not served: %s", self.death)
+                    return
                 if hopeless := self._learn(process, cause):
                     log.critical("the engine died (%s); %s", cause, hopeless)
                     return
@@ -144,7 +176,10 @@ class EngineClient(EngineHandle):
                     await asyncio.wait_for(self.closing.wait(), RESTART_DELAYS[self.fruitless])
                     return
                 self.restarts += 1
-                process = self.process = EngineProcess(self.options, self._receive)
+                process = self.process = self._started_process()
+        except UnkillableEngineError as error:
+            self.death = "its engine hangs and cannot be killed"
+            log.critical("the engine cannot be killed and is given up: %s", error)
         except (OSError, RuntimeError):  # no room for a process, or for a thread
             log.exception("the engine cannot be started again")
         finally:
@@ -177,7 +212,10 @@ class EngineClient(EngineHandle):
         """There is no engine any more: fail what is still waiting."""
         if not self.closing.is_set():
             self.failed.set()
+        self._fail_all(STOPPED)
+
+    def _fail_all(self, message: str, code: str = "engine_failed") -> None:
         for job in self.jobs.values():
             self.quarantine.end(job.id)
             if not job.has_ended:
-                job.receive(Failed(job.id, STOPPED))
+                job.receive(Failed(job.id, message, code))

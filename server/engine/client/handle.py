@@ -9,11 +9,14 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
+from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
+from scanline.server.engine.client.admission import Admission, QueueFullError, QueueLimits, Reservation
 from scanline.server.engine.client.counters import RequestCounters
 from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.worker.process import EngineOptions
@@ -25,19 +28,18 @@ class EngineUnavailableError(Exception):
     """The engine is loading for the first time, or has failed for good; nothing was accepted."""
 
 
-class QueueFullError(Exception):
-    """More images are waiting than the server allows."""
-
-
 class EngineHandle(ABC):
     """One model's jobs. Each is in `jobs` from its start until its context is left."""
 
     def __init__(self, options: EngineOptions, max_waiting_images: float = inf) -> None:
         self.options = options
-        self.max_waiting_images = max_waiting_images
-        self.reserved_images = 0  # accepted and not yet answered
+        self.admission = Admission(QueueLimits(max_waiting_images))
+        self.users = 0  # requests that have room here, answered or not
+        self.unused = asyncio.Event()  # set while there are none
+        self.unused.set()
         self.ready: Ready | None = None  # what the engine reported when it was last loaded
         self.load_error: str | None = None
+        self.death = "its engine died"  # why it failed, where it was loaded before
         self.counters = RequestCounters()
         self.jobs: dict[int, PendingJob] = {}
         self.request_ids = itertools.count()
@@ -104,27 +106,54 @@ class EngineHandle(ABC):
         requests = (job.request for job in self.jobs.values())
         return sum(isinstance(one, GenerateRequest) and one.snapshot is not None for one in requests)
 
-    @contextmanager
-    def reserve(self, images: int, client: str = "") -> Iterator[None]:
-        """Room for a request's images, taken before its upload is decoded and given back once it is answered.
+    @property
+    def directory(self) -> Path:
+        """Where the files of the served model are."""
+        return self.options.directory
 
-        EngineUnavailableError or QueueFullError where there is none.
+    @property
+    def reserved_images(self) -> int:
+        """Images that were accepted and are not painted yet."""
+        return self.admission.total.images
+
+    @property
+    def max_waiting_images(self) -> float:
+        """Images that may be reserved besides those in slots."""
+        return self.admission.limits.max_waiting_images
+
+    @contextmanager
+    def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
+        """Room for a request's images, taken before its upload is decoded; `run` gives it back image by image.
+
+        What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none.
         """
         if self.ready is None or self.failed.is_set():
             self.counters.refused["not_ready"] += 1
             raise EngineUnavailableError
-        if self.reserved_images + images > self.slots + self.max_waiting_images:
-            self.counters.refused["queue_full"] += 1
-            raise QueueFullError
-        self.reserved_images += images
         try:
-            yield
+            reservation = self.admission.reserve(images, client, self.slots)
+        except QueueFullError as error:
+            self.counters.refused[error.code] += 1
+            raise
+        self.users += 1
+        self.unused.clear()
+        try:
+            yield reservation
         finally:
-            self.reserved_images -= images
+            reservation.release()
+            self.users -= 1
+            if not self.users:
+                self.unused.set()
 
     @contextmanager
-    def run(self, job: AnyJob) -> Iterator[AnyJob]:
-        """Have a job done whose id is one of `request_ids`; leaving the context before it has ended cancels it."""
+    def run(self, job: AnyJob, reservation: Reservation | None = None) -> Iterator[AnyJob]:
+        """Have a job done whose id is one of `request_ids`; leaving the context before it has ended cancels it.
+
+        No other model than the one that is served now works on it, whatever becomes of this engine.
+        """
+        if not job.request.digest and self.ready is not None:
+            job.request = replace(job.request, digest=self.ready.digest)
+        job.reservation = reservation
         operation, began = "paint" if isinstance(job.request, GenerateRequest) else "score", monotonic()
         self.jobs[job.id] = job
         self._begin(job)

@@ -17,12 +17,18 @@ from scanline.model.sampling.messages import (
     Request,
     Scheduled,
     Scored,
+    ScoreRequest,
     StateSnapshot,
 )
+from scanline.server.engine.client.admission import Reservation
 
 
 class EngineFailedError(Exception):
     """An accepted request failed; the message is one sentence."""
+
+    def __init__(self, message: str, code: str = "engine_failed") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class PendingJob:
         self.request, self.id = request, request.id
         self.total = len(request.indices)
         self.missing = set(request.indices)
-        self.failure: str | None = None
+        self.failure: Failed | None = None
+        self.reservation: Reservation | None = None  # the room that it gives back image by image
         self.changed = asyncio.Event()
 
     @property
@@ -57,6 +64,11 @@ class PendingJob:
         return self.failure is not None or not self.missing
 
     @property
+    def unread_bytes(self) -> int:
+        """Bytes of finished images that are kept until the request is answered."""
+        return 0
+
+    @property
     def remainder(self) -> Request:
         """The request that an engine must be sent so that all images get done."""
         if self.images_left == self.total:
@@ -68,8 +80,12 @@ class PendingJob:
         match event:
             case Finished() | Scored():
                 self.missing.discard(event.index)
+                if self.reservation is not None:
+                    self.reservation.update(self.images_left, self.unread_bytes)
             case Failed():
-                self.failure = event.message
+                self.failure = event
+                if self.reservation is not None:
+                    self.reservation.give_up()
         self.changed.set()
 
 
@@ -82,6 +98,7 @@ class Job(PendingJob):
 
     def __init__(self, request: Request, length: int) -> None:
         super().__init__(request)
+        self.image_bytes = length * (8 if isinstance(request, ScoreRequest) else 1)  # bits are float64
         self.images = np.zeros((self.total, length), np.uint8)
         self.painted = np.zeros(self.total, np.int64)  # bytes that are here
         self.taken = np.zeros(self.total, np.int64)  # bytes that `updates` has returned
@@ -91,6 +108,11 @@ class Job(PendingJob):
         self.snapshot: StateSnapshot | None = None  # the newest, not yet returned by `updates`
         self.snapshot_position = 0  # of image 0 in the newest snapshot
         self.queue_seconds: float | None = None  # until its first image had a slot
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of finished images; they are kept until the request is answered, by however slow a reader."""
+        return (self.total - self.images_left) * self.image_bytes
 
     def receive(self, event: Event) -> None:
         """Take in an event of the engine; an image that is done stays as it is."""
@@ -141,7 +163,7 @@ class Job(PendingJob):
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
-            raise EngineFailedError(self.failure)
+            raise EngineFailedError(self.failure.message, self.failure.code)
 
     def _write(self, index: int, first: int, data: bytes) -> None:
         self.images[index, first : first + len(data)] = np.frombuffer(data, np.uint8)

@@ -8,7 +8,7 @@ import logging
 import multiprocessing
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.sampling.messages import CannotLoad, Ready, Stop
 from scanline.server import logs
+from scanline.server.engine.model_copy import copy_weights
 from scanline.server.engine.worker.watchdog import exit_with_parent
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class EngineOptions:
     log_level: str = "info"
     timeout: float = inf  # seconds without a heartbeat after which it counts as hung
     load_timeout: float = inf  # the same while it loads
+    copy: Path | None = None  # of the directory (ModelCopy), which is loaded in its place
+    is_copied: bool = False  # whether the copy has its weights already
 
     def generator(self) -> "Generator":
         """Load the model and allocate the slots; ValueError where the model is wrong."""
@@ -100,7 +103,9 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     from scanline.model.sampling.errors import unrecoverable
 
     try:
-        generator = options.generator()
+        if options.copy is not None and not options.is_copied:
+            copy_weights(options.directory, options.copy)
+        generator = replace(options, directory=options.copy or options.directory).generator()
         model = generator.model
         state_bytes = precision(options.precision).state_bytes(model.config)
         backend = generator.backend.name
@@ -108,7 +113,8 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
         _run(Engine(generator), connection)
     except ValueError as error:
-        connection.send([CannotLoad(str(error))])
+        message = str(error)
+        connection.send([CannotLoad(message.replace(str(options.copy or options.directory), str(options.directory)))])
     except (EOFError, BrokenPipeError, ConnectionResetError):
         log.info("the server process is gone: the engine exits")
     except Exception as error:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from scanline.model.sampling.messages import GenerateRequest, Ready
+from scanline.server.engine.client.admission import QueueFullError
 from scanline.server.engine.client.engine_client import EngineClient
-from scanline.server.engine.client.handle import EngineUnavailableError, QueueFullError
+from scanline.server.engine.client.handle import EngineUnavailableError
 from scanline.server.engine.client.job import EngineFailedError, Job
 from scanline.server.engine.worker.process import EngineOptions
 
@@ -41,7 +42,7 @@ def test_slots_and_queue_can_be_filled_and_not_exceeded(engine: EngineClient) ->
 
 def test_a_failed_request_gives_its_room_back(engine: EngineClient) -> None:
     with pytest.raises(EngineFailedError), engine.reserve(10):
-        raise EngineFailedError
+        raise EngineFailedError("It broke.")
     assert engine.reserved_images == 0
 
 

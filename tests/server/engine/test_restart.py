@@ -160,13 +160,13 @@ def test_an_engine_that_cannot_be_restarted_is_given_up(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its model is deleted after the first load."""
+    """The server's copy of its model is damaged after the first load."""
     monkeypatch.setattr("scanline.server.engine.client.engine_client.RESTART_DELAYS", (0.0, 0.0))
     shutil.copytree(grey_directory, tmp_path, dirs_exist_ok=True)
 
     async def given_up() -> EngineClient:
         engine = await RecordingClient(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
-        (tmp_path / "model.safetensors").unlink()
+        (engine.directory / "model.safetensors").unlink()
         with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
             engine.signal(signal.SIGKILL)
             with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):

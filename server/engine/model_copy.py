@@ -1,0 +1,91 @@
+"""A server's own copy of a model's files: what happens to the model directory later changes no model that is served.
+
+The small files are copied by the server when it makes the copy; the weights by the first engine, because they may take
+long. Every later engine loads from the copy. A copy is removed with its server; one whose server was killed is removed
+by the next server that makes one.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from scanline.model.formats.model_dir import CONFIG, EVALUATION, INDEX, ModelDirectoryError, load_config, weight_files
+
+PREFIX = "scanline-model-"
+LOCK = "lock"  # of a copy; held as long as its server lives
+SMALL_FILES = (CONFIG, INDEX, EVALUATION)
+CHUNK_BYTES = 1 << 20
+
+
+class ModelCopy:
+    """Invariant: until `remove`, or the end of this process, `directory` is there and no other server removes it."""
+
+    def __init__(self, source: Path) -> None:
+        """Copy those of the small files that there are; ValueError where there is no room for them."""
+        try:
+            _remove_abandoned()
+            root = Path(tempfile.mkdtemp(prefix=PREFIX))
+            lock = _lock(root)
+            self.directory = root / source.name
+            self.directory.mkdir()
+            for name in SMALL_FILES:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    shutil.copy2(source / name, self.directory / name)
+        except OSError as error:
+            raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
+        self.remove = weakref.finalize(self, _remove, root, lock)  # also called when the process exits
+
+
+def copy_weights(source: Path, target: Path) -> None:
+    """Copy the weights to where the small files are already; ModelDirectoryError where the model is wrong."""
+    load_config(target)
+    for name in weight_files(target):
+        try:
+            # Not shutil.copy2, which refuses a pipe.
+            with (source / name).open("rb") as read, (target / name).open("wb") as written:
+                shutil.copyfileobj(read, written, CHUNK_BYTES)
+        except FileNotFoundError:
+            raise ModelDirectoryError(f"{source / name} is missing") from None
+        except OSError as error:
+            raise ModelDirectoryError(f"{source / name} cannot be copied to {target}: {error.strerror}") from None
+    for name in (CONFIG, INDEX):
+        if _content(source / name) != _content(target / name):
+            raise ModelDirectoryError(f"{source / name} was changed while the model was read; try again")
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _lock(root: Path) -> int:
+    """Return the descriptor of a lock that is never seen unlocked while this process lives."""
+    descriptor = os.open(root / "new", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    (root / "new").rename(root / LOCK)
+    return descriptor
+
+
+def _remove(root: Path, lock: int) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    os.close(lock)
+
+
+def _remove_abandoned() -> None:
+    """Remove this user's copies whose servers were killed."""
+    for root in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # it is another user's, or is being made or removed, or its server lives
+            if root.is_symlink() or root.stat().st_uid != os.geteuid():
+                continue
+            lock = os.open(root / LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(root)
+            finally:
+                os.close(lock)
