@@ -10,6 +10,7 @@ from ray.serve.handle import DeploymentHandle
 
 from scanline.server import logs
 from scanline.server.app import build
+from scanline.server.cluster.arrivals import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.router import FewestImagesRouter
@@ -70,7 +71,10 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
     def api() -> FastAPI:
         """The API of a stand-alone server; its engine handles are replica pools."""
         logs.configure(settings.log_format, settings.log_level)
-        return build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
+        app = build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
+        limits = {"max_bytes": settings.max_body_bytes, "max_bytes_of_all": settings.max_arriving_bytes}
+        app.add_middleware(WebsocketArrivalLimit, counters=app.state.counters, **limits)
+        return app
 
     @serve.ingress(api)
     class Ingress:

@@ -181,7 +181,7 @@ class ReplicaPool(EngineHandle):
 
     async def _run_shard(self, one: Distribution, missing: set[int]) -> None:
         """Send the missing images to one replica after the other until none is missing or the job is over."""
-        job, reason = one.job, GIVEN_UP
+        job, is_replaced = one.job, False
         losses = 0  # in a row, without an image finished in between
         while missing and not job.has_ended:
             before = len(missing)
@@ -191,7 +191,7 @@ class ReplicaPool(EngineHandle):
                 # A cancelled job: Ray turns CancelledError into an error of its own, which is not a lost replica.
                 if job.id not in self.jobs:
                     return
-                reason = REPLACED if isinstance(error, OtherModelError) else GIVEN_UP
+                is_replaced = isinstance(error, OtherModelError)
                 # The last line is the cause; those before it are Ray's remote traceback.
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
                 log.warning("a replica did not paint %s images: %s", len(missing), cause[0])
@@ -199,8 +199,10 @@ class ReplicaPool(EngineHandle):
             # every replica it meets is given up, one that meets bad luck twice is not. The pause lets Serve notice
             # the death and route elsewhere, and a replica with the right model come back.
             losses = 0 if len(missing) < before else losses + 1
-            if missing and losses == len(RETRY_PAUSES):
-                job.receive(Failed(job.id, reason))
+            if missing and losses == len(RETRY_PAUSES) and is_replaced:
+                job.receive(Failed(job.id, REPLACED, "model_changed"))
+            elif missing and losses == len(RETRY_PAUSES):
+                job.receive(Failed(job.id, GIVEN_UP))
             elif missing and not job.has_ended:
                 await asyncio.sleep(RETRY_PAUSES[losses])
 

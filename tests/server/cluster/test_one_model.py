@@ -1,4 +1,4 @@
-"""A request on a cluster is painted by one model, also where replicas have different ones; requests may not mix them."""
+"""A request on a cluster is painted by one model, also where replicas have different ones."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,6 +18,7 @@ from scanline.server.engine.client.job import Job
 from tests.support import small_models
 from tests.support.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
+
 
 @pytest.fixture(scope="module")
 def other_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -105,7 +106,8 @@ def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_pa
             return begun, later
 
     begun, later = asyncio.run(run())
-    assert begun.failure == REPLACED
+    assert begun.failure
+    assert (begun.failure.message, begun.failure.code) == (REPLACED, "model_changed")
     painted = sorted(index for index, _ in begun.finished)
     assert np.array_equal(begun.images[painted], expected(grey_directory, 40)[painted])
     assert np.array_equal(later.images, expected(other_directory, 8))
