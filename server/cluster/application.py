@@ -34,8 +34,8 @@ COMMON: dict[str, Any] = {
 def app(args: dict[str, Any]) -> serve.Application:
     """Return what `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError for a wrong argument."""
     settings = cluster_settings(args)
-    names = list(served_models(settings).all)
-    models = [_replicas(settings, name).bind(settings, name) for name in names]
+    served = {name: model.engine.options.directory for name, model in served_models(settings).all.items()}
+    models = [_replicas(settings, name).bind(settings, str(directory)) for name, directory in served.items()]
     return _ingress(settings).bind(*models)
 
 
