@@ -21,6 +21,7 @@ from scanline.server.api.middleware.security_headers import SecurityHeadersMiddl
 from scanline.server.api.routes import health, images, metrics, models, onnx, page, websocket
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.registry import ModelRegistry
+from scanline.server.reload import ModelReloader
 from scanline.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,15 +39,16 @@ def build(
     """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans."""
     lifecycle = lifecycle or Lifecycle()
     counters = HttpCounters()
-    engines = [model.engine for model in served.all.values()]
+    reloader = ModelReloader(served)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for engine in engines:
-            engine.start()
-        await asyncio.gather(*(engine.settled() for engine in engines))
+        for model in served.all.values():
+            model.engine.start()
+        await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
         yield
-        await asyncio.gather(*(engine.close() for engine in engines))
+        await reloader.close()
+        await asyncio.gather(*(model.engine.close() for model in served.all.values()))
         if traces is not None:
             await asyncio.to_thread(traces.shutdown)
 
@@ -57,12 +59,13 @@ def build(
         lifespan=lifespan,
         middleware=_middleware(settings, lifecycle, counters, traces),
     )
-    app.state.counters = counters
+    app.state.counters, app.state.reloader = counters, reloader
     errors.install(app)
     openapi.install(app, needs_key=bool(settings.api_keys))
     app.include_router(images.router(served))
     app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
-    app.include_router(models.router(served))
+    has_keys = bool(settings.api_keys or settings.api_keys_file)
+    app.include_router(models.router(served, reloader, has_keys))
     app.include_router(websocket.router(served, settings, lifecycle, counters))
     app.include_router(health.router(served, lifecycle))
     app.include_router(metrics.router(served, counters))

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
-from scanline.model.formats.model_dir import load_config, tested_bits_per_dim
+from scanline.model.formats.model_dir import CONFIG, load_config, tested_bits_per_dim
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError
 from scanline.server.api.schemas import EditRequest, ModelState, PaintFields
+from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
@@ -52,9 +53,13 @@ class ModelRegistry:
     """The models of a server by id; the first is the default."""
 
     def __init__(self, models: list[ServedModel], max_images: int, request_timeout: float) -> None:
-        self.all = {model.id: model for model in models}
-        self.default = models[0]
+        self.all = {model.id: model for model in models}  # a reload replaces one
         self.max_images, self.request_timeout = max_images, request_timeout
+
+    @property
+    def default(self) -> ServedModel:
+        """The first model, which requests that name none are for."""
+        return next(iter(self.all.values()))
 
     def find(self, name: str | None) -> ServedModel:
         """The model of that id, the default for None; 404 otherwise."""
@@ -94,15 +99,26 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
     served = []
     for directory, share_of_threads in zip(directories, threads, strict=True):
         options = engine_options(settings, directory, share_of_threads, 1 / len(directories))
-        model = ServedModel(
-            id=directory.name,
-            config=load_config(directory),
-            bits_per_dim=tested_bits_per_dim(directory),
-            created=int((directory / "config.json").stat().st_mtime),
-            engine=make_handle(options, settings.max_waiting_images),
+        load_config(directory)  # an error in it names the directory, not the engine's copy of it
+        tested_bits_per_dim(directory)
+        engine = make_handle(options, settings.max_waiting_images)
+        engine.admission.limits = QueueLimits(
+            settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
         )
-        served.append(model)
+        served.append(served_model(engine))
     return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout)
+
+
+def served_model(engine: EngineHandle) -> ServedModel:
+    """The model whose files the engine has; ModelDirectoryError where they are wrong."""
+    directory = engine.directory
+    return ServedModel(
+        id=engine.options.directory.name,
+        config=load_config(directory),
+        bits_per_dim=tested_bits_per_dim(directory),
+        created=int((directory / CONFIG).stat().st_mtime),
+        engine=engine,
+    )
 
 
 def engine_options(settings: Settings, directory: Path, threads: int | None, share: float = 1.0) -> EngineOptions:

@@ -44,6 +44,7 @@ class ClusterSettings(Settings):
     ingress_replicas: Positive = 1
     ingress_cpus: NonNegativeFloat = 1
     max_images_per_request: Positive = 10_000
+    max_waiting_images: Positive = 20_000  # the share of one client has room for the largest request
     max_frames_per_second: Positive | None = 2_000  # of an ingress: Serve's proxy buffers what a client does not read
     drain_seconds: Seconds = 600  # of an ingress or a replica that Serve stops
 

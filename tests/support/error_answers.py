@@ -5,6 +5,8 @@ import re
 import httpx
 from websockets.exceptions import InvalidStatus
 
+from scanline.server.engine.client.counters import REFUSALS
+
 ONE_SENTENCE = re.compile(r"(?:[^.\n]|\.(?! ))*\.")
 
 
@@ -28,6 +30,6 @@ def assert_error(body: dict, param: str | None, code: str) -> None:
     error = body["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["param"], error["code"]) == (param, code), error
-    assert error["type"] == ("rate_limit_error" if code == "queue_full" else "invalid_request_error")
+    assert error["type"] == ("rate_limit_error" if code in REFUSALS else "invalid_request_error")
     assert ONE_SENTENCE.fullmatch(error["message"]), error
     assert param is None or param in error["message"], error

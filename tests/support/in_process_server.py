@@ -13,6 +13,7 @@ import uvicorn
 from scanline.model.sampling.messages import Cancel, Failed
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.app import build
+from scanline.server.engine.client.admission import Usage
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.registry import served_models
@@ -43,7 +44,7 @@ def serve_in_process(
 
 
 def wait_until_no_jobs(engine: EngineClient) -> None:
-    wait_for(lambda: not engine.reserved_images and not engine.jobs, "an engine client without jobs")
+    wait_for(lambda: engine.admission.total == Usage() and not engine.jobs, "an engine client without jobs")
 
 
 def fail_all_jobs(engine: EngineClient) -> None:

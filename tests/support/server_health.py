@@ -7,7 +7,7 @@ from tests.support.pictures import painted
 from tests.support.waiting import wait_for
 
 SLOTS, WAITING = 2, 6
-ROOM = {"slots": SLOTS, "max-waiting-images": WAITING}  # options of a server that can be checked
+ROOM = {"slots": SLOTS, "max-waiting-images": WAITING, "client-share": 1}  # options of a server that can be checked
 FULL_REQUEST = {"n": SLOTS + WAITING, "seed": 7}
 
 

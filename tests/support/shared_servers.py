@@ -1,14 +1,23 @@
-"""Options of the servers that several test modules share (tests/server/conftest.py starts them)."""
+"""Options of the servers that several test modules share (tests/server/conftest.py starts them).
+
+All tests are one client, which may take each limit whole (client-share 1) but where shares are tested.
+"""
 
 LONG = 100_000  # images: minutes of work in one job
 
 # full_queue_server: few slots, and room for exactly one job of LONG images
 QUEUE_SLOTS = 4
-FULL_QUEUE = {"slots": QUEUE_SLOTS, "max-waiting-images": LONG - QUEUE_SLOTS, "max-images-per-request": LONG}
+FULL_QUEUE = {
+    "slots": QUEUE_SLOTS,
+    "max-waiting-images": LONG - QUEUE_SLOTS,
+    "max-images-per-request": LONG,
+    "client-share": 1,
+}
 
 # limited_server: room for many long jobs, and every limit on websockets
 LIMITED_SLOTS, MAX_WEBSOCKETS, MAX_JOBS, MAX_MESSAGES, MAX_BODY_BYTES = 4, 3, 12, 100, 20_000
 LIMITED = {
+    "client-share": 1,
     "slots": LIMITED_SLOTS,
     "max-waiting-images": 20 * LONG,
     "max-images-per-request": LONG,
@@ -23,6 +32,7 @@ KEY, SECOND_KEY = "sk-7?>~key/+", "sk-second"  # base64 and base64url write the 
 PAGE, SECOND_PAGE = "https://page.example", "http://localhost:3000"  # allowed origins
 GUARDED_SLOTS = 4
 GUARDED = {
+    "client-share": 1,
     "slots": GUARDED_SLOTS,
     "max-images-per-request": LONG,
     "max-waiting-images": LONG,

@@ -1,14 +1,16 @@
-"""GET /v1/models and /v1/models/{id}: the official fields and our own."""
+"""GET /v1/models and /v1/models/{id}: the official fields and our own. POST /v1/models/{id}/reload."""
 
 from fastapi import APIRouter
 
+from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.schemas import ModelCard, ModelList
 from scanline.server.registry import ModelRegistry, ServedModel
+from scanline.server.reload import ModelReloader
 
 
-def router(models: ModelRegistry) -> APIRouter:
-    """Return both routes over `models`."""
+def router(models: ModelRegistry, reloader: ModelReloader, has_keys: bool) -> APIRouter:
+    """Return the routes over `models`; only clients with a key may reload one."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
 
     @routes.get("", responses=errors(401))
@@ -20,6 +22,14 @@ def router(models: ModelRegistry) -> APIRouter:
     async def one_model(name: str) -> ModelCard:
         """Describe one model."""
         return _card(models.find(name))
+
+    @routes.post("/{name:path}/reload", responses=errors(401, 403, 404, 409))
+    async def reload(name: str) -> ModelCard:
+        """Load what is in the model's directory now, for new requests; those in progress finish with the old model."""
+        if not has_keys:
+            message = "Only a server with API keys reloads over HTTP; send this one SIGHUP instead."
+            raise ApiError(403, message, code="reload_not_allowed")
+        return _card(await reloader.reload(name))
 
     return routes
 
@@ -41,4 +51,5 @@ def _card(model: ServedModel) -> ModelCard:
         parameters=ready.parameters if ready else None,
         state_bytes_per_image=ready.state_bytes if ready else None,
         backend=ready.backend if ready else None,
+        digest=ready.digest if ready else None,
     )

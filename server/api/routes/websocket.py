@@ -6,12 +6,14 @@ only its own jobs.
 
 import asyncio
 import itertools
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from scanline.model.inputs import InvalidInput
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, from_exception
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.middleware.observe import HttpCounters
@@ -31,12 +33,24 @@ def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, coun
     """Return the websocket route over `models`; errors of its jobs are counted in `counters`."""
     routes = APIRouter()
     throttle = FrameThrottle(settings.max_frames_per_second)
+    most = max(1, int(settings.client_share * settings.max_websockets))
+    open_of: Counter[str] = Counter()  # by client
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
-        await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        runner = JobRunner(models, lifecycle, throttle, Sender(socket, counters))
-        await Connection(socket, settings, runner).run()
+        client = client_of(socket.scope).id
+        if open_of[client] >= most:
+            message = f"This client has {most} open websockets, as many as one client may have; close one first."
+            raise ApiError(429, message, code="too_many_client_websockets")
+        open_of[client] += 1
+        try:
+            await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
+            runner = JobRunner(models, lifecycle, throttle, Sender(socket, counters))
+            await Connection(socket, settings, runner).run()
+        finally:
+            open_of[client] -= 1
+            if not open_of[client]:
+                del open_of[client]
 
     return routes
 

@@ -139,6 +139,7 @@ class Reservation:
 
     def update(self, images: int, unread_bytes: int) -> None:
         """So many images are not painted yet, and so many bytes of finished ones wait for the answer."""
+        images = min(images, self.images)  # none is taken back
         self._hold(images, unread_bytes, finished=self.images - images)
 
     def give_up(self) -> None:

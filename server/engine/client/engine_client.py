@@ -50,6 +50,10 @@ class EngineClient(EngineHandle):
         self.fruitless = 0  # crashes in a row without progress: no image finished and no suspect eliminated
         self.closing = asyncio.Event()
 
+    def succeed(self, old: "EngineClient") -> None:
+        """Count on from where the engine counted that this one replaces, and share one queue with it."""
+        self.admission, self.counters, self.restarts = old.admission, old.counters, old.restarts
+
     def start(self) -> None:
         """Start the process, on the running event loop; `ready` is set once the model is loaded."""
         self.process = self._started_process()

@@ -15,7 +15,12 @@ from tests.support.shared_servers import LONG
 def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine client; room for two long jobs."""
     settings = Settings(
-        models=(str(grey_directory),), slots=64, threads=1, max_images_per_request=LONG, max_waiting_images=2 * LONG
+        models=(str(grey_directory),),
+        slots=64,
+        threads=1,
+        max_images_per_request=LONG,
+        max_waiting_images=2 * LONG,
+        client_share=1,
     )
     with serve_in_process(settings) as served:
         yield served

@@ -11,10 +11,10 @@ from tests.support.metrics_reader import Metrics, wait_until_idle
 from tests.support.pictures import encode, noise, text
 from tests.support.running_server import PATIENCE, Server
 from tests.support.shared_servers import LONG
-from tests.support.waiting import wait_for
 from tests.support.websocket_client import WebsocketClient, connected
 
 URL = "/v1/images/generations"
+MORE = 10_000  # images: as many are not painted in the moments between two requests
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def client(full_queue_server: Server) -> Iterator[httpx.Client]:
 
 @contextmanager
 def full_queue(server: Server) -> Iterator[WebsocketClient]:
-    """A websocket whose job takes up all room until it closes."""
+    """A websocket whose job takes up all room at first, and most of it until it closes."""
     with connected(server.url) as websocket:
         websocket.send(type="generate", id="full", n=LONG)
         websocket.receive()
@@ -34,12 +34,14 @@ def full_queue(server: Server) -> Iterator[WebsocketClient]:
 
 
 def wait_for_room(client: httpx.Client) -> None:
-    wait_for(lambda: client.post(URL, json={}).status_code == 200, "room in the queue")
+    """Waits until all room is free."""
+    wait_until_idle(client)
+    assert client.post(URL, json={}).status_code == 200
 
 
 def test_a_full_queue_refuses_with_a_time_to_retry(full_queue_server: Server, client: httpx.Client) -> None:
     with full_queue(full_queue_server):
-        response = client.post(URL, json={})
+        response = client.post(URL, json={"n": MORE})
     assert_refused(response, 429, None, "queue_full")
     assert int(response.headers["retry-after"]) > 0
     wait_for_room(client)
@@ -50,18 +52,19 @@ def test_a_full_queue_refuses_before_pictures_are_decoded(
     full_queue_server: Server, client: httpx.Client, url: str
 ) -> None:
     with full_queue(full_queue_server):
-        assert_refused(client.post(url, json={"image": text(b"no picture")}), 429, None, "queue_full")
+        response = client.post(url, json={"image": [text(b"no picture")] * MORE})
+    assert_refused(response, 429, None, "queue_full")
 
 
 def test_a_full_queue_refuses_a_websocket_job_and_a_stream_before_it_begins(
     full_queue_server: Server, client: httpx.Client
 ) -> None:
     with full_queue(full_queue_server) as websocket:
-        websocket.send(type="generate", id="more")
+        websocket.send(type="generate", id="more", n=MORE)
         while "more" not in websocket.jobs:
             websocket.receive()
         assert websocket.jobs["more"].messages[0]["error"]["code"] == "queue_full"
-        assert_refused(client.post(URL, json={"stream": True}), 429, None, "queue_full")
+        assert_refused(client.post(URL, json={"stream": True, "n": MORE}), 429, None, "queue_full")
 
 
 def test_a_refused_request_gives_its_room_back(client: httpx.Client) -> None:
@@ -75,6 +78,6 @@ def test_a_refused_request_gives_its_room_back(client: httpx.Client) -> None:
 
 def test_a_cancelled_job_gives_its_room_back(full_queue_server: Server, client: httpx.Client) -> None:
     with full_queue(full_queue_server) as websocket:
-        assert client.post(URL, json={}).status_code == 429
+        assert client.post(URL, json={"n": MORE}).status_code == 429
         websocket.send(type="cancel", id="full")
         wait_for_room(client)

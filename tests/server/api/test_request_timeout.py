@@ -28,7 +28,8 @@ ERROR = {
 
 @pytest.fixture(scope="module")
 def impatient_server(grey_directory: Path) -> Iterator[Server]:
-    options = {"slots": 4, "max-waiting-images": 2 * LONG, "max-images-per-request": LONG, "request-timeout": 0.5}
+    options = {"slots": 4, "max-waiting-images": 2 * LONG, "max-images-per-request": LONG}
+    options |= {"client-share": 1, "request-timeout": 0.5}
     with serve(grey_directory, *arguments(options)) as server:
         yield server
 
@@ -80,7 +81,7 @@ def test_the_official_client_does_not_retry(impatient_server: Server, client: ht
 
 
 def test_a_stream_that_is_not_read_times_out(grey_directory: Path) -> None:
-    limits = {"max_waiting_images": LONG, "max_images_per_request": LONG, "request_timeout": 1}
+    limits = {"max_waiting_images": LONG, "max_images_per_request": LONG, "client_share": 1, "request_timeout": 1}
     settings = Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)
     with serve_in_process(settings) as (url, engine), slow_stream(url, n=LONG):
         assert engine.reserved_images == LONG

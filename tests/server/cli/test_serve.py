@@ -14,7 +14,16 @@ from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import connected
 
 ENDLESS = 100_000  # images: minutes of work
-LONG = ("--slots", "1", "--max-images-per-request", str(ENDLESS), "--max-waiting-images", str(ENDLESS))
+LONG = (
+    "--slots",
+    "1",
+    "--max-images-per-request",
+    str(ENDLESS),
+    "--max-waiting-images",
+    str(ENDLESS),
+    "--client-share",
+    "1",
+)
 
 
 def assert_left(server: Server, status: int) -> None:

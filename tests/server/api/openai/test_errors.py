@@ -63,6 +63,7 @@ REFUSALS: dict[str, tuple[Call, type[openai.APIStatusError], int, str | None, st
         *(openai.APIStatusError, 415, None, "unsupported_media_type"),
     ),
 }
+MORE = 2000  # images: seconds of painting
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,7 @@ def served(grey_directory: Path) -> Iterator[Served]:
         max_body_bytes=20_000,
         max_images_per_request=LONG,
         max_waiting_images=LONG - 4,
+        client_share=1,
         api_keys=(SecretStr(KEY),),
     )
     with serve_in_process(settings) as served:
@@ -134,13 +136,13 @@ def test_a_full_queue_is_an_exception(client: openai.OpenAI) -> None:
     with client.images.generate(prompt="", n=LONG, stream=True) as filling:
         next(iter(filling))
         with pytest.raises(openai.RateLimitError) as caught:
-            client.images.generate(prompt="")
+            client.images.generate(prompt="", n=LONG // 2)
     assert (caught.value.code, caught.value.type) == ("queue_full", "rate_limit_error")
     assert int(caught.value.response.headers["retry-after"]) > 0
 
 
 def test_the_client_retries_until_there_is_room(served: Served) -> None:
-    """There is room as soon as the client has been asked to retry."""
+    """There is room as soon as the client has been asked to retry: too few images are painted until then."""
     answers: list[int] = []
     with official(served[0], api_key=KEY) as other:
         filling = other.images.generate(prompt="", n=LONG, stream=True)
@@ -152,5 +154,5 @@ def test_the_client_retries_until_there_is_room(served: Served) -> None:
 
         watched = openai.DefaultHttpxClient(event_hooks={"response": [make_room]})
         with official(served[0], api_key=KEY, max_retries=20, http_client=watched) as client:
-            assert client.images.generate(prompt="", extra_body={"seed": 7}).seed == 7
+            assert client.images.generate(prompt="", n=MORE, extra_body={"seed": 7}).seed == 7
     assert (answers[0], answers[-1]) == (429, 200)

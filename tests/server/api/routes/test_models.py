@@ -9,6 +9,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
     card = colour_client.get("/v1/models/colour").json()
     assert isinstance(card.pop("created"), int)
     assert "kernel" in card["backend"] or "torch" in card["backend"]
+    assert len(card.pop("digest")) == 32
     del card["backend"]
     assert card == {
         "id": "colour",

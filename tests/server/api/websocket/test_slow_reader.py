@@ -4,17 +4,27 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import numpy as np
 
 from scanline.server.engine.client.engine_client import EngineClient
-from tests.support.in_process_server import wait_until_no_jobs
+from scanline.server.settings import Settings
+from tests.support.error_answers import assert_refused
+from tests.support.in_process_server import serve_in_process, wait_until_no_jobs
 from tests.support.pictures import painted
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_for
 from tests.support.websocket_client import NOT_READING, WebsocketClient, connected
 
 IMAGES = 1000
+OTHER_ADDRESS = httpx.HTTPTransport(local_address="127.0.0.2")
+
+
+def accepted(client: httpx.Client, **fields: int) -> httpx.Response | None:
+    """The response to a request; None where there is no room for it."""
+    response = client.post("/v1/images/generations", json=fields)
+    return response if response.status_code == 200 else None
 
 
 @contextmanager
@@ -29,7 +39,7 @@ def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
         with connected(url, sock=narrow, **NOT_READING) as websocket:
             websocket.send(type="generate", n=IMAGES, seed=7)
             websocket.receive()
-            posted = client.post("/v1/images/generations", json={"n": IMAGES, "seed": 7})
+            posted = wait_for(lambda: accepted(client, n=IMAGES, seed=7), "room in the queue")
             yield websocket, painted(posted.json()).reshape(IMAGES, 35)
 
 
@@ -44,9 +54,31 @@ def test_a_slow_reader_delays_no_other_client_and_what_it_has_not_read_is_merged
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
 
 
+def test_images_that_are_painted_and_not_read_leave_the_queue(grey_directory: Path) -> None:
+    """One client has all room, and does not read; another one gets it as soon as the images are painted."""
+    limits = {"max_waiting_images": IMAGES - 4, "max_images_per_request": IMAGES, "client_share": 1}
+    settings = Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)
+    with serve_in_process(settings) as (url, engine), not_reading(url) as (websocket, posted):
+        assert len(posted) == IMAGES
+        assert len(engine.jobs) == 1
+        np.testing.assert_array_equal(websocket.receive_until_finished(1)[0].images(), posted)
+
+
+def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(grey_directory: Path) -> None:
+    limits = {"max_images_per_request": IMAGES, "max_unread_bytes": 50 * IMAGES, "client_share": 0.5}
+    settings = Settings(models=(str(grey_directory),), slots=64, threads=1, **limits)
+    with serve_in_process(settings) as (url, engine), httpx.Client(base_url=url, timeout=PATIENCE) as client:
+        with not_reading(url), httpx.Client(base_url=url, timeout=PATIENCE, transport=OTHER_ADDRESS) as other:
+            wait_for(lambda: engine.admission.total.unread_bytes == 35 * IMAGES, "painted images")
+            assert_refused(client.post("/v1/images/generations", json={}), 429, None, "unread_answers")
+            assert other.post("/v1/images/generations", json={}).status_code == 200
+        wait_until_no_jobs(engine)
+        assert client.post("/v1/images/generations", json={}).status_code == 200
+
+
 def test_a_slow_reader_that_disconnects_leaves_no_job(in_process_server: tuple[str, EngineClient]) -> None:
     url, engine = in_process_server
     with not_reading(url) as (websocket, _):
-        assert engine.reserved_images == IMAGES
+        assert (engine.reserved_images, engine.admission.total.unread_bytes) == (0, IMAGES * 35)
         websocket.socket.socket.close()
         wait_until_no_jobs(engine)

@@ -1,0 +1,114 @@
+"""One client never has the whole queue or all websockets: each has a share, and the others get what they need."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from tests.support.error_answers import ONE_SENTENCE, answer_of, assert_refused
+from tests.support.metrics_reader import Metrics, wait_for_metrics
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import LONG, arguments
+from tests.support.waiting import wait_for
+from tests.support.websocket_client import connected
+
+URL = "/v1/images/generations"
+SLOTS, MAX_WEBSOCKETS, TIMEOUT = 4, 4, 30.0
+MORE = 10_000  # images: as many are not painted in the moments between two requests
+OPTIONS = {
+    "slots": SLOTS,
+    "max-waiting-images": LONG - SLOTS,
+    "max-images-per-request": LONG,
+    "max-websockets": MAX_WEBSOCKETS,
+    "request-timeout": TIMEOUT,
+    "client-share": 0.5,
+}
+SECOND_ADDRESS = "127.0.0.2"  # of a second client on this machine
+
+
+@pytest.fixture(scope="module")
+def shared(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, *arguments(OPTIONS)) as server:
+        yield server
+
+
+@pytest.fixture
+def first(shared: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=shared.url, timeout=PATIENCE) as client:
+        wait_for_metrics(client, lambda now: now.of("num_jobs") == now.of("websocket_connections") == 0)
+        yield client
+
+
+@pytest.fixture
+def second(shared: Server) -> Iterator[httpx.Client]:
+    transport = httpx.HTTPTransport(local_address=SECOND_ADDRESS)
+    with httpx.Client(base_url=shared.url, timeout=PATIENCE, transport=transport) as client:
+        yield client
+
+
+def test_a_client_with_its_share_of_the_queue_is_refused_and_another_is_not(
+    shared: Server, first: httpx.Client, second: httpx.Client
+) -> None:
+    with connected(shared.url) as websocket:
+        websocket.send(type="generate", n=LONG // 2)
+        websocket.receive()
+        refused = first.post(URL, json={"n": MORE})
+        assert_refused(refused, 429, None, "client_queue_full")
+        assert 1 <= int(refused.headers["retry-after"]) <= 600
+        websocket.send(type="generate", id="more", n=MORE)
+        while "more" not in websocket.jobs:
+            websocket.receive()
+        assert websocket.jobs["more"].messages[0]["error"]["code"] == "client_queue_full"
+        assert second.post(URL, json={}).status_code == 200
+    assert Metrics(first).of("requests_rejected_total", reason="client_queue_full") >= 2
+
+
+def test_a_request_above_a_clients_share_is_refused_without_a_time_to_retry(first: httpx.Client) -> None:
+    refused = first.post(URL, json={"n": LONG // 2 + 1})
+    assert_refused(refused, 429, None, "client_queue_full")
+    assert "retry-after" not in refused.headers
+    assert refused.headers["x-should-retry"] == "false"
+
+
+def test_a_client_with_its_share_of_websockets_is_refused_and_another_is_not(
+    shared: Server, first: httpx.Client
+) -> None:
+    with ExitStack() as opened:
+        for _ in range(MAX_WEBSOCKETS // 2):
+            opened.enter_context(connected(shared.url))
+        with pytest.raises(InvalidStatus) as caught, connected(shared.url):
+            pass
+        response = answer_of(caught.value)
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (429, "too_many_client_websockets")
+        assert ONE_SENTENCE.fullmatch(error["message"])
+        with connected(shared.url, source_address=(SECOND_ADDRESS, 0)) as other:
+            assert other.paint(type="generate").order[-1] == "done"
+    wait_for_metrics(first, lambda now: now.of("websocket_connections") == 0)
+    with connected(shared.url) as websocket:
+        assert websocket.paint(type="generate").order[-1] == "done"
+
+
+def test_what_cannot_be_painted_in_time_is_refused_at_once_and_small_requests_are_not(
+    shared: Server, first: httpx.Client, second: httpx.Client
+) -> None:
+    """The rate is known after some seconds of a full engine."""
+    with connected(shared.url) as websocket:
+        websocket.send(type="generate", n=LONG // 2)
+        websocket.receive()
+
+        def refused() -> httpx.Response | None:
+            """None while the request is accepted, and while the server has not noticed that it was abandoned."""
+            with second.stream("POST", URL, json={"n": LONG // 2, "stream": True}) as response:
+                if response.status_code != 429:
+                    return None
+                return response if "client_queue_full" not in response.read().decode() else None
+
+        response = wait_for(refused, "a rate that is known")
+        assert_refused(response, 429, None, "deadline_unreachable")
+        assert 1 <= int(response.headers["retry-after"]) <= 600
+        assert second.post(URL, json={}).status_code == 200
+        assert first.post(URL, json={}).status_code == 200
