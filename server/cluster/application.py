@@ -10,6 +10,7 @@ from ray.serve.handle import DeploymentHandle
 
 from scanline.server import logs
 from scanline.server.app import build
+from scanline.server.cluster.arrivals import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.router import FewestImagesRouter
@@ -19,8 +20,11 @@ from scanline.server.registry import served_models
 
 INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing
+DIGEST_SECONDS = 5.0  # between two reports of a replica's model to the routers
 COMMON: dict[str, Any] = {
     "max_ongoing_requests": 1_000_000,  # no limit by requests: `EngineHandle.reserve` limits images
+    # Each proxy or ingress keeps so many while there is no replica to send them to; the others are refused with 503.
+    "max_queued_requests": 1_000,
     "health_check_period_s": 5,
     "health_check_timeout_s": 30,
     "logging_config": {"enable_access_log": False},  # the API logs each request itself, with more fields
@@ -30,8 +34,8 @@ COMMON: dict[str, Any] = {
 def app(args: dict[str, Any]) -> serve.Application:
     """Return what `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError for a wrong argument."""
     settings = cluster_settings(args)
-    names = list(served_models(settings).all)
-    models = [_replicas(settings, name).bind(settings, name) for name in names]
+    served = {name: model.engine.options.directory for name, model in served_models(settings).all.items()}
+    models = [_replicas(settings, name).bind(settings, str(directory)) for name, directory in served.items()]
     return _ingress(settings).bind(*models)
 
 
@@ -43,7 +47,9 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
         name=model,
         ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus},
         graceful_shutdown_timeout_s=settings.drain_seconds,
-        request_router_config=RequestRouterConfig.model_validate({"request_router_class": FewestImagesRouter}),
+        request_router_config=RequestRouterConfig.model_validate(
+            {"request_router_class": FewestImagesRouter, "request_routing_stats_period_s": DIGEST_SECONDS}
+        ),
         **scale,
         **COMMON,
     )
@@ -65,7 +71,10 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
     def api() -> FastAPI:
         """The API of a stand-alone server; its engine handles are replica pools."""
         logs.configure(settings.log_format, settings.log_level)
-        return build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
+        app = build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
+        limits = {"max_bytes": settings.max_body_bytes, "max_bytes_of_all": settings.max_arriving_bytes}
+        app.add_middleware(WebsocketArrivalLimit, counters=app.state.counters, **limits)
+        return app
 
     @serve.ingress(api)
     class Ingress:

@@ -12,6 +12,7 @@ from scanline.model.formats.model_dir import load_config
 from scanline.model.sampling.messages import Event, Failed, Ready, Request, Stats
 from scanline.server import logs
 from scanline.server.cluster.metrics import ReplicaGauges
+from scanline.server.cluster.router import DIGEST
 from scanline.server.cluster.settings import ClusterSettings
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError
@@ -21,6 +22,10 @@ from scanline.server.registry import engine_options
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress is gone, and its images in flight with it
 LOAD_POLL_SECONDS = 0.05
 SECONDS_PER_JOB = 0.001  # between two lists of events of a job, for each job in progress: a list's cost is per list
+
+
+class OtherModelError(Exception):
+    """A shard met a replica whose model is not the one that paints the rest of its request."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +90,25 @@ class Replica:
     async def run(self, command: Request) -> AsyncIterator[list[Event]]:
         """Yield the engine's events for a shard; closing the iterator cancels it.
 
-        EngineUnavailableError where the engine is gone for good: another replica can still paint the shard.
+        EngineUnavailableError where the engine is gone for good, OtherModelError where the shard belongs to another
+        model: another replica can still paint the shard.
         """
+        self._check_model(command)
         job = RelayJob(replace(command, id=next(self.engine.request_ids)))
         with self.engine.run(job):
             async for events in job.events(lambda: len(self.engine.jobs) * SECONDS_PER_JOB):
-                if self.engine.failed.is_set() and any(isinstance(event, Failed) for event in events):
-                    raise EngineUnavailableError
+                if any(isinstance(event, Failed) for event in events):
+                    if self.engine.failed.is_set():
+                        raise EngineUnavailableError
+                    self._check_model(command)  # the engine may have been replaced since the shard came
                 yield events
 
     async def status(self, ingress: str, images: int) -> ReplicaStatus:
         """Return this replica's status; `images`: in flight of the calling ingress, on all replicas together."""
-        self.in_flight[ingress] = time.monotonic(), images
+        now = time.monotonic()
+        # Pruned here, because Serve asks for the statistics below only where it autoscales.
+        self.in_flight = {name: poll for name, poll in self.in_flight.items() if poll[0] > now - INGRESS_TIMEOUT}
+        self.in_flight[ingress] = now, images
         engine = self.engine
         self.gauges.update(engine)
         assert engine.ready is not None
@@ -111,6 +123,11 @@ class Replica:
         if self.engine.heartbeat_age > limit:
             raise RuntimeError(f"the engine has been silent for more than {limit:g} seconds")
 
+    def record_routing_stats(self) -> dict[str, str]:
+        """Return what the router chooses by, besides the images that it counts itself: the digest of the model."""
+        assert self.engine.ready is not None
+        return {DIGEST: self.engine.ready.digest}
+
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Return the images in flight of all ingresses, and how many of them one replica should have."""
         assert self.engine.ready is not None
@@ -118,6 +135,12 @@ class Replica:
         self.in_flight = {ingress: poll for ingress, poll in self.in_flight.items() if poll[0] > oldest}
         images = sum(images for _, images in self.in_flight.values())
         return {"images": images, "target_images": self.target_share * self.engine.ready.slots}
+
+    def _check_model(self, command: Request) -> None:
+        """OtherModelError where a shard belongs to another model than this replica has now."""
+        assert self.engine.ready is not None
+        if command.digest not in ("", self.engine.ready.digest):
+            raise OtherModelError(f"its model is {self.engine.ready.digest}, the request's is {command.digest}")
 
     async def __del__(self) -> None:
         await self.engine.close()

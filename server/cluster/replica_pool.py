@@ -1,16 +1,18 @@
 """An ingress's view of one model's replicas: splits jobs into shards, and repeats the shards of lost replicas.
 
 All ingresses together hand out only as many images as the replicas have slots, and a quarter more so that no slot runs
-empty. The rest waits here and goes to whichever replica has room next, including a new one. Jobs take turns, one shard
-each. Knows no HTTP, and nothing of images but their indices.
+empty. The rest waits here and goes to whichever replica has room next, including a new one. Clients take turns, and the
+jobs of each (`Turns`). One job is painted by one model: its shards carry the digest of the first replica that answered,
+and a replica with another digest refuses them. Knows no HTTP, and nothing of images but their indices.
 """
 
 import asyncio
 import logging
 import secrets
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from contextvars import Context
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from time import monotonic
@@ -22,7 +24,8 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
-from scanline.server.cluster.replica import ReplicaStatus
+from scanline.server.cluster.replica import OtherModelError, ReplicaStatus
+from scanline.server.cluster.turns import Distribution, Turns
 from scanline.server.engine.client.handle import EngineHandle, EngineUnavailableError
 from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.worker.process import EngineOptions
@@ -37,7 +40,8 @@ STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
 POLL_SECONDS = 2.0  # between two polls of all replicas
 POLL_SECONDS_PER_REPLICA = 0.02  # the least, where there are hundreds of replicas
 POLL_TIMEOUT = 10.0
-LOST = (RayError, RayServeException, EngineUnavailableError)
+LOST = (RayError, RayServeException, EngineUnavailableError, OtherModelError)
+REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
 
@@ -63,8 +67,8 @@ class ReplicaPool(EngineHandle):
         self.closing = False
         self.out = 0  # images of this ingress that are with replicas
         self.others = 0  # images of other ingresses that were, at the last poll: not derivable later, `out` changes
-        self.turns: deque[tuple[PendingJob, deque[int]]] = deque()  # jobs and their images not handed out, next first
-        self.shards: dict[int, set[asyncio.Task[None]]] = {}  # by job
+        self.turns = Turns()  # jobs with images that have not been handed out
+        self.distributions: dict[int, Distribution] = {}  # by job
 
     def start(self) -> None:
         """Start polling the replicas."""
@@ -115,36 +119,50 @@ class ReplicaPool(EngineHandle):
     def stats(self) -> Stats:
         """The sum over all engines, and what waits here."""
         waiting = Stats(
-            requests_waiting=sum(len(images) == job.total for job, images in self.turns),
-            images_waiting=sum(len(images) for _, images in self.turns),
+            requests_waiting=sum(len(one.waiting) == one.job.total for one in self.turns),
+            images_waiting=sum(len(one.waiting) for one in self.turns),
         )
         return reduce(add, (status.stats for status in self.statuses), waiting)
 
+    @property
+    def digest(self) -> str:
+        """Of the model that most slots have now, which new jobs are sent to; empty before a replica has answered."""
+        slots: Counter[str] = Counter()
+        for status in [status for status in self.statuses if status.is_up] or self.known:
+            slots[status.ready.digest] += status.ready.slots
+        return slots.most_common(1)[0][0] if slots else ""
+
     def _begin(self, job: PendingJob) -> None:
-        self.shards[job.id] = set()
-        self.turns.append((job, deque(job.request.indices)))
+        self.distributions[job.id] = one = Distribution(job, deque(job.request.indices))
+        self.turns.add(one)
         self._hand_out()
 
     def _leave(self, job: PendingJob) -> None:
-        self.turns = deque(turn for turn in self.turns if turn[0] is not job)
-        for shard in self.shards.pop(job.id, ()):
+        one = self.distributions.pop(job.id)
+        self.turns.remove(one)
+        for shard in one.shards:
             shard.cancel()
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Hand out shards while there is room, one of each job in turn."""
+        """Hand out shards while there is room, one at each turn."""
         slots = self.slots
         # An equal share of the slots is this ingress's in any case; beyond that, what the others leave unused.
         limit = OVERCOMMIT * max(slots / self.ingresses, slots - self.others)
         while self.turns and self.out < limit:
-            job, images = self.turns.popleft()
-            missing = {images.popleft() for _ in range(min(self._shard_size(job.total), len(images)))}
-            self.out += len(missing)
-            shard = asyncio.create_task(self._run_shard(job, missing))
-            self.shards[job.id].add(shard)
-            shard.add_done_callback(partial(self._shard_ended, job, missing))
-            if images:
-                self.turns.append((job, images))
+            one = self.turns.pop()
+            missing = {one.waiting.popleft() for _ in range(min(self._shard_size(one.job.total), len(one.waiting)))}
+            self._count_out(one, len(missing))
+            shard = asyncio.create_task(self._run_shard(one, missing))
+            one.shards.add(shard)
+            shard.add_done_callback(partial(self._shard_ended, one, missing))
+            if one.waiting:
+                self.turns.add(one)
+
+    def _count_out(self, one: Distribution, images: int) -> None:
+        """Count images that went to a replica, or came back where negative."""
+        self.out += images
+        self.turns.count_out(one, images)
 
     def _shard_size(self, images: int) -> int:
         """Images in a shard of a job of so many: enough shards for all replicas, none too small or too large."""
@@ -152,52 +170,63 @@ class ReplicaPool(EngineHandle):
         share = min(-(-images // replicas), self.slots // replicas // SHARDS_PER_REPLICA)
         return min(MAX_SHARD, max(MIN_SHARD, share))
 
-    def _shard_ended(self, job: PendingJob, missing: set[int], shard: asyncio.Task[None]) -> None:
+    def _shard_ended(self, one: Distribution, missing: set[int], shard: asyncio.Task[None]) -> None:
         """A callback and not the task's own last lines: a task cancelled before its first step runs none of them."""
-        self.out -= len(missing)
-        self.shards.get(job.id, set()).discard(shard)
+        self._count_out(one, -len(missing))
+        one.shards.discard(shard)
         if not shard.cancelled() and (error := shard.exception()):
             log.error("a shard failed unexpectedly; its request fails", exc_info=error)
-            job.receive(Failed(job.id, BROKEN))
+            one.job.receive(Failed(one.job.id, BROKEN))
         self._hand_out()
 
-    async def _run_shard(self, job: PendingJob, missing: set[int]) -> None:
+    async def _run_shard(self, one: Distribution, missing: set[int]) -> None:
         """Send the missing images to one replica after the other until none is missing or the job is over."""
+        job, is_replaced = one.job, False
         losses = 0  # in a row, without an image finished in between
         while missing and not job.has_ended:
             before = len(missing)
             try:
-                await self._attempt(job, missing)
+                await self._attempt(one, missing)
             except LOST as error:
                 # A cancelled job: Ray turns CancelledError into an error of its own, which is not a lost replica.
                 if job.id not in self.jobs:
                     return
+                is_replaced = isinstance(error, OtherModelError)
                 # The last line is the cause; those before it are Ray's remote traceback.
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-                log.warning("a replica was lost with %s images: %s", len(missing), cause[0])
+                log.warning("a replica did not paint %s images: %s", len(missing), cause[0])
             # A replica that finished something was healthy, so only losses in a row count: a request that kills
             # every replica it meets is given up, one that meets bad luck twice is not. The pause lets Serve notice
-            # the death and route elsewhere.
+            # the death and route elsewhere, and a replica with the right model come back.
             losses = 0 if len(missing) < before else losses + 1
-            if missing and losses == len(RETRY_PAUSES):
+            if missing and losses == len(RETRY_PAUSES) and is_replaced:
+                job.receive(Failed(job.id, REPLACED, "model_changed"))
+            elif missing and losses == len(RETRY_PAUSES):
                 job.receive(Failed(job.id, GIVEN_UP))
             elif missing and not job.has_ended:
                 await asyncio.sleep(RETRY_PAUSES[losses])
 
-    async def _attempt(self, job: PendingJob, missing: set[int]) -> None:
+    async def _attempt(self, one: Distribution, missing: set[int]) -> None:
         """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
-        command = job.request.shard(tuple(sorted(missing)))
+        job = one.job
+        digest = self.digest if one.digest is None else one.digest
+        command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
         # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
         # it; the router then could not tell one shard from another.
         call = Context().run(self.run_on_replica.remote, command)
         stream = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
             async for events in stream:
+                # The first answer decides which model paints the job: another shard may have been sent to another one.
+                if one.digest is None:
+                    one.digest = digest
+                elif one.digest != digest:
+                    raise OtherModelError(f"its model is {digest}, the request's is {one.digest}")
                 for event in events:
                     # A repeated shard may finish an image again; each counts once.
                     if isinstance(event, Finished | Scored) and event.index in missing:
                         missing.remove(event.index)
-                        self.out -= 1
+                        self._count_out(one, -1)
                     job.receive(event)
                 self._hand_out()
         finally:
@@ -221,7 +250,7 @@ class ReplicaPool(EngineHandle):
         self.statuses, self.polled = statuses, monotonic()
         if statuses:
             self.known = statuses
-            self.ready = statuses[0].ready
+            self.ready = next(status.ready for status in statuses if status.ready.digest == self.digest)
             with_all = sum(status.stats.images_running + status.stats.images_waiting for status in statuses)
             self.others = max(0, with_all - self.out)
             self.first_answer.set()

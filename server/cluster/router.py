@@ -1,8 +1,11 @@
-"""Chooses the replica of a shard: the one with the fewest images of this ingress.
+"""Chooses the replica of a shard: of those with the model that it belongs to, the one with the fewest images.
 
 Serve's default router counts requests, and picks the less busy of two random replicas by counts that are up to ten
 seconds old; the shards of one large request, all sent within milliseconds, then crowd on one replica. This router
 counts the images that its own handle has sent, as they go and come back.
+
+Replicas report their model's digest every few seconds. A replica that has not reported yet may get any shard, and
+refuses those of another model itself.
 """
 
 import heapq
@@ -13,6 +16,8 @@ from functools import partial
 from typing import Any
 
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
+
+DIGEST = "digest"  # the name of what a replica reports
 
 
 class FewestImagesRouter(RequestRouter):
@@ -26,9 +31,16 @@ class FewestImagesRouter(RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Return the least busy replica, and the next one in case it does not accept."""
-        busy = [(self.images[one.replica_id], random.random(), place) for place, one in enumerate(candidate_replicas)]
-        chosen = [candidate_replicas[place] for _, _, place in heapq.nsmallest(2, busy)]
+        """Return the best replica, and the next one in case it does not accept.
+
+        Where only replicas of another model are left, one of them is chosen, and its refusal ends the wait.
+        """
+        wanted = getattr(pending_request.args[0], "digest", "") if pending_request and pending_request.args else ""
+        order = [
+            (_has_another_model(one, wanted), self.images[one.replica_id], random.random(), place)
+            for place, one in enumerate(candidate_replicas)
+        ]
+        chosen = [candidate_replicas[place] for *_, place in heapq.nsmallest(2, order)]
         if chosen and pending_request is not None:
             # Counted now, not when it is routed: other shards are routed in between.
             self._assign(pending_request, chosen[0].replica_id)
@@ -61,3 +73,7 @@ class FewestImagesRouter(RequestRouter):
             self.images[replica] -= count
             if not self.images[replica]:
                 del self.images[replica]
+
+
+def _has_another_model(replica: RunningReplica, wanted: str) -> bool:
+    return wanted != "" and replica.routing_stats.get(DIGEST, wanted) != wanted

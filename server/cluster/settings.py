@@ -1,4 +1,8 @@
-"""Arguments of the service on a cluster: the server's settings, except those of Serve's proxies, and its size."""
+"""Arguments of the service on a cluster: the server's settings, except for those of its sockets, and its size.
+
+Serve's proxies own the sockets. Of the limits of a connection they know the keep-alive time only; heads, connections
+and unread answers are bounded by the proxy in front of them (deploy/kubernetes/ray/nginx.conf).
+"""
 
 import os
 from collections.abc import Mapping
@@ -9,18 +13,20 @@ from pydantic import Field, NonNegativeFloat, ValidationError, model_validator
 from scanline.server.environment import check
 from scanline.server.settings import Positive, Seconds, Settings
 
-PROXY_SETTINGS = {
-    "host",
-    "port",
-    "unix_socket",
-    "tls_cert",
-    "tls_key",
-    "keep_alive_timeout",
-    "send_timeout",
+HTTP_OPTIONS = {  # of Serve's proxies, by the setting of a stand-alone server
+    "host": "host",
+    "port": "port",
+    "keep_alive_timeout": "keep_alive_timeout_s",
+    "tls_cert": "ssl_certfile",
+    "tls_key": "ssl_keyfile",
+}
+UNBOUNDED = {
     "max_head_bytes",
     "max_connections",
-    "max_arriving_bytes",
-}
+    "send_timeout",
+    "unix_socket",
+}  # Serve's proxies have nothing like them
+FRONT = "deploy/kubernetes/ray/nginx.conf"
 FIELDS = {"model": "models", "fronts": "ingress_replicas", "front_cpus": "ingress_cpus"}  # the last two: older names
 
 
@@ -56,8 +62,10 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
 
     `model` is one name, several separated by commas, or a list.
     """
-    for name in PROXY_SETTINGS & args.keys():
-        raise ValueError(f"{name} is set for Serve's proxies: see http_options in Serve's configuration")
+    for name in sorted(HTTP_OPTIONS.keys() & args.keys()):
+        raise ValueError(f"{name}: set {HTTP_OPTIONS[name]} under http_options in Serve's configuration instead")
+    for name in sorted(UNBOUNDED & args.keys()):
+        raise ValueError(f"{name}: Serve's proxies have no such setting; set it in the proxy in front of them, {FRONT}")
     check(os.environ, args, ClusterSettings)
     given = {FIELDS.get(name, name): value for name, value in args.items()}
     try:
@@ -67,6 +75,6 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
         name = "model" if first["loc"][:1] == ("models",) else ".".join(map(str, first["loc"][:1]))
         reason = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            known = sorted({"model", *ClusterSettings.model_fields} - {"models"} - PROXY_SETTINGS)
+            known = sorted({"model", *ClusterSettings.model_fields} - {"models"} - HTTP_OPTIONS.keys() - UNBOUNDED)
             reason = f"unknown argument; known ones are {', '.join(known)}"
         raise ValueError(f"{name}: {reason}" if name else reason) from None

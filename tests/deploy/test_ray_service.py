@@ -1,4 +1,4 @@
-"""deploy/kubernetes/rayservice.yaml. No package has KubeRay's schema, so its fields are listed here."""
+"""deploy/kubernetes/ray/rayservice.yaml. No package has KubeRay's schema, so its fields are listed here."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ from scanline.server.cluster.settings import ClusterSettings, cluster_settings
 from scanline.server.environment import check
 
 ROOT = Path(__file__).parents[2]
-SERVICE = yaml.safe_load((ROOT / "deploy/kubernetes/rayservice.yaml").read_text())
+SERVICE = yaml.safe_load((ROOT / "deploy/kubernetes/ray/rayservice.yaml").read_text())
 SPEC = SERVICE["spec"]
 SERVE = yaml.safe_load(SPEC["serveConfigV2"])
 CLUSTER = SPEC["rayClusterConfig"]
@@ -21,7 +21,7 @@ HEAD = CLUSTER["headGroupSpec"]
 (WORKERS,) = CLUSTER["workerGroupSpecs"]
 SETTINGS = cluster_settings(SERVE["applications"][0]["args"])
 
-# fields of RayServiceSpec, RayClusterSpec, HeadGroupSpec and WorkerGroupSpec of ray.io/v1 in KubeRay 1.5
+# fields of RayServiceSpec, RayClusterSpec, HeadGroupSpec and WorkerGroupSpec of ray.io/v1 in KubeRay 1.5.1
 FIELDS: dict[str, dict[type, str]] = {
     "service": {
         int: "rayClusterDeletionDelaySeconds",
@@ -32,7 +32,7 @@ FIELDS: dict[str, dict[type, str]] = {
     "cluster": {
         str: "rayVersion managedBy",
         bool: "enableInTreeAutoscaling suspend",
-        dict: "autoscalerOptions gcsFaultToleranceOptions headServiceAnnotations headGroupSpec",
+        dict: "authOptions autoscalerOptions gcsFaultToleranceOptions headServiceAnnotations headGroupSpec",
         list: "workerGroupSpecs",
     },
     "head": {dict: "rayStartParams template headService", str: "serviceType", bool: "enableIngress"},
@@ -99,6 +99,33 @@ def test_head_and_workers_run_one_image_of_this_version() -> None:
 
 @pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])
 def test_their_variables_are_settings_and_their_user_is_the_images(group: dict[str, Any]) -> None:
-    check({variable["name"]: "" for variable in container(group)["env"]}, (), ClusterSettings)
+    ours = {variable["name"]: "" for variable in container(group)["env"] if variable["name"] != "HOME"}
+    check(ours, (), ClusterSettings)
     (user,) = re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert group["template"]["spec"]["securityContext"]["runAsUser"] == int(user)
+
+
+def test_ray_wants_a_token_of_everybody() -> None:
+    assert CLUSTER["authOptions"] == {"mode": "token"}  # from Ray 2.52 on
+    assert CLUSTER["rayVersion"] >= "2.52"
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=["head", "workers"])
+def test_its_pods_have_a_memory_limit_and_only_tmp_is_writable(group: dict[str, Any]) -> None:
+    pod, limits = group["template"]["spec"], container(group)["resources"]["limits"]
+    assert limits.keys() == {"memory"}
+    assert container(group)["securityContext"]["readOnlyRootFilesystem"]
+    (mount,) = container(group)["volumeMounts"]
+    (volume,) = pod["volumes"]
+    assert mount == {"name": volume["name"], "mountPath": "/tmp"}
+    assert volume["emptyDir"]["sizeLimit"]
+    assert {variable["name"]: variable.get("value") for variable in container(group)["env"]}["HOME"] == "/tmp"
+
+
+def test_only_the_head_has_a_service_account() -> None:
+    assert WORKERS["template"]["spec"]["automountServiceAccountToken"] is False
+    assert CLUSTER["enableInTreeAutoscaling"]  # whose container in the head's pod asks Kubernetes for workers
+
+
+def test_serve_ends_what_the_api_has_not_answered_in_time() -> None:
+    assert SERVE["http_options"]["request_timeout_s"] > SETTINGS.request_timeout

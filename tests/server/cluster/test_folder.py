@@ -59,7 +59,8 @@ def test_images_are_written_as_they_come(tmp_path: Path) -> None:
 def test_an_image_that_cannot_be_written_fails_the_job(tmp_path: Path) -> None:
     folder = painted(tmp_path / "gone", 3)
     assert folder.has_ended
-    assert folder.failure == f"{tmp_path / 'gone'}: No such file or directory."
+    assert folder.failure
+    assert folder.failure.message == f"{tmp_path / 'gone'}: No such file or directory."
 
 
 def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:

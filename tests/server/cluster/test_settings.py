@@ -1,11 +1,15 @@
 """Arguments of `serve run scanline.server.cluster:app`: what they mean, and what is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.serve.config import HTTPOptions
 
 from scanline.server.cluster import app
-from scanline.server.cluster.settings import ClusterSettings, cluster_settings
+from scanline.server.cluster.settings import FRONT, HTTP_OPTIONS, UNBOUNDED, ClusterSettings, cluster_settings
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_numbers_and_older_names_may_be_given_and_all_have_defaults() -> None:
@@ -27,7 +31,9 @@ def test_several_models_may_be_given(models: Any) -> None:
         ({"replicas": 0}, "replicas: Input should be greater than or equal to 1"),
         ({"gpus": -1}, "gpus: Input should be greater than or equal to 0"),
         ({"target_share": 2}, "target_share: Input should be less than or equal to 1"),
-        ({"port": 80}, "port is set for Serve's proxies: see http_options"),
+        ({"port": 80}, "port: set port under http_options in Serve's configuration"),
+        ({"tls_key": "k.pem"}, "tls_key: set ssl_keyfile under http_options"),
+        ({"max_head_bytes": 9}, "max_head_bytes: Serve's proxies have no such setting; set it in the proxy in front"),
         ({"replicas": 2, "max_replicas": 3}, "replicas excludes min_replicas and max_replicas"),
         ({"min_replicas": 3}, "min_replicas must be at most max_replicas"),
         ({"replica": 2}, "replica: unknown argument; known ones are allow_hosts, allow_origins, "),
@@ -37,6 +43,13 @@ def test_several_models_may_be_given(models: Any) -> None:
 def test_a_wrong_argument_is_named(args: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}"):
         cluster_settings(args)
+
+
+def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not() -> None:
+    assert set(HTTP_OPTIONS.values()) <= HTTPOptions.model_fields.keys()
+    assert not UNBOUNDED & HTTPOptions.model_fields.keys()
+    assert HTTP_OPTIONS.keys() | UNBOUNDED <= ClusterSettings.model_fields.keys()
+    assert (ROOT / FRONT).is_file()
 
 
 def test_an_unknown_model_and_a_misspelt_variable_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

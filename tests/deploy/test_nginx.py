@@ -1,0 +1,248 @@
+"""deploy/kubernetes/ray/nginx.conf in front of a real server: what passes, what is refused, and in which words."""
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support.nginx_proxy import BINARY, CONF, NginxProxy, configured, nginx_before, runs_here
+from tests.support.pictures import encode, painted, text
+from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.sse_reader import images, post_for_events
+from tests.support.waiting import wait_for
+from tests.support.websocket_client import connected
+
+pytestmark = pytest.mark.skipif(not runs_here(), reason="nginx with its stream module is not installed")
+SECRET_HEADERS = ["x-request-timeout-seconds", "x-request-disconnect-disabled", "serve-multiplexed-model-id"]
+
+
+@pytest.fixture(scope="module")
+def server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, "--slots", "32") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NginxProxy]:
+    with nginx_before(server.url.removeprefix("http://"), tmp_path_factory.mktemp("nginx")) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client(proxy: NginxProxy) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=proxy.url, timeout=PATIENCE) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def expected(grey: Transformer) -> np.ndarray:
+    return paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Answers with the headers of the request, or under /events with one event after the other."""
+
+    protocol_version = "HTTP/1.1"
+    another = threading.Event()  # set: the second event may come, and all later ones
+    aborted = threading.Event()  # set: an answer could not be sent to its end
+
+    def do_GET(self) -> None:
+        if self.path == "/events":
+            self.send_events()
+            return
+        body = json.dumps({name.lower(): value for name, value in self.headers.items()}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_events(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        try:
+            self.wfile.write(b"data: 1\n\n")
+            self.another.wait(PATIENCE)
+            while True:
+                self.wfile.write(b"data: 2\n\n" * 1000)
+        except OSError:
+            self.aborted.set()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[NginxProxy]:
+    """nginx in front of `Upstream`."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Upstream.another.clear()
+    Upstream.aborted.clear()
+    try:
+        with nginx_before(f"127.0.0.1:{server.server_port}", tmp_path) as proxy:
+            yield proxy
+    finally:
+        Upstream.another.set()
+        server.shutdown()
+        thread.join()
+
+
+def test_nginx_accepts_the_file(tmp_path: Path) -> None:
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(configured("127.0.0.1:8000", 8080, 8081, tmp_path, {}))
+    result = subprocess.run([str(BINARY), "-t", "-c", conf, "-p", tmp_path], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_images_edits_events_and_websockets_pass(client: httpx.Client, proxy: NginxProxy, expected: np.ndarray) -> None:
+    answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
+    assert np.array_equal(painted(answer.json()), expected)
+    assert len(answer.headers.get_list("x-request-id")) == 1
+    events = post_for_events(client, "/v1/images/generations", n=3, seed=7, partial_images=2)
+    assert np.array_equal(images(events), expected)
+    kept = client.post("/v1/images/edits", json={"image": text(encode(expected[0])), "keep_rows": 4, "n": 2}).json()
+    assert np.array_equal(painted(kept)[:, :4], np.broadcast_to(expected[0, :4], (2, 4, 5)))
+    scored = client.post("/v1/images/likelihoods", files=[("image", encode(expected[0]))])
+    assert scored.status_code == 200
+    with connected(proxy.url) as websocket:
+        job = websocket.paint(type="generate", n=3, seed=7)
+    assert np.array_equal(job.images().reshape(3, 7, 5), expected)
+
+
+def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(upstream: NginxProxy) -> None:
+    with httpx.stream("GET", f"{upstream.url}/events", timeout=PATIENCE) as answer:
+        assert next(answer.iter_lines()) == "data: 1"  # the second one is not sent yet
+        Upstream.another.set()
+    assert Upstream.aborted.wait(PATIENCE)
+
+
+def test_an_answer_that_nobody_reads_is_aborted(upstream: NginxProxy) -> None:
+    Upstream.another.set()
+    with open_connection(upstream, receive_buffer=4096) as connection:  # type: ignore[arg-type]
+        connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert Upstream.aborted.wait(PATIENCE)
+
+
+def test_refusals_of_the_api_keep_their_words(client: httpx.Client) -> None:
+    for path, status, code in [("/nowhere", 404, "not_found"), ("/v1/images/generations", 405, "method_not_allowed")]:
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert len(answer.headers.get_list("x-request-id")) == 1
+    answer = client.post("/v1/images/generations", json={"n": 0})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "n")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"GET /-/routes HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", 404, "not_found"),
+        (b"nonsense\r\n\r\n", 400, "invalid_http"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n", 400, "invalid_http"),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400, "invalid_http"),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 9000 + b"\r\n\r\n", 431, "headers_too_long"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 20_000, 431, "headers_too_long"),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 16000001\r\nconnection: close\r\n\r\n", 413, "body_too_large"),
+        (
+            post_request("/v1/images/stream", {}, upgrade="websocket", connection="upgrade, close"),
+            405,
+            "method_not_allowed",
+        ),
+    ],
+)
+def test_what_nginx_refuses_has_the_shape_of_all_errors(
+    proxy: NginxProxy, request_: bytes, status: int, code: str
+) -> None:
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(request_)
+        answer = parse_response(read_until_closed(connection))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (status, code)
+    assert error.keys() == {"message", "type", "param", "code"}
+    identifier = answer.headers["x-request-id"]
+    wait_for(lambda: identifier in proxy.log.read_text(), "the refusal in the log")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET / HTTP/1.1\r\nhost: x\r\n", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_who_sends_nothing_more_is_disconnected(proxy: NginxProxy, begun: bytes) -> None:
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(begun)
+        read_until_closed(connection)  # its time limit is PATIENCE
+
+
+def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy: NginxProxy) -> None:
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        deadline = time.monotonic() + PATIENCE
+        try:
+            while time.monotonic() < deadline:
+                connection.sendall(b"a: b\r\n")
+                time.sleep(0.1)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+    pytest.fail("nginx still reads")
+
+
+def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: NginxProxy) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(open_connection(proxy)) for _ in range(60)]  # type: ignore[arg-type]
+        for connection in silent[40:]:
+            assert read_until_closed(connection) == b""  # at once: no head was sent
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(connected(proxy.url))
+        with pytest.raises(InvalidStatus) as caught, connected(proxy.url):
+            pass
+        answer = caught.value.response
+        assert (answer.status_code, json.loads(answer.body or b"")["error"]["code"]) == (429, "too_many_requests")
+        assert int(answer.headers["retry-after"]) > 0
+
+
+def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+    last = request.replace(b"host: x", b"host: x\r\nconnection: close")
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(request * 50 + last)
+        assert read_until_closed(connection).count(b'{"status":"ok"}') == 51
+
+
+def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(upstream: NginxProxy) -> None:
+    forged = {"x-forwarded-for": "192.0.2.1", "forwarded": "for=192.0.2.1", "x-session-id": "a", "upgrade": "h2c"}
+    secret = dict.fromkeys(SECRET_HEADERS, "?1") | {"serve_multiplexed_model_id": "a"}
+    for path in ("/", "/v1/images/stream"):
+        headers = httpx.get(upstream.url + path, headers={**forged, **secret}).json()
+        assert headers["x-forwarded-for"] == "127.0.0.1"
+        absent = {*secret, "forwarded", "x-session-id"} - ({SECRET_HEADERS[0]} if path != "/" else set())
+        assert not headers.keys() & absent
+        assert headers.get("x-request-timeout-seconds") == (None if path == "/" else "0")
+    assert "upgrade" not in httpx.get(upstream.url, headers=forged).json()
+
+
+def test_a_service_that_is_gone_is_reported_in_our_words(tmp_path: Path) -> None:
+    with nginx_before("127.0.0.1:1", tmp_path) as proxy:
+        answer = httpx.get(f"{proxy.url}/v1/models", timeout=PATIENCE)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert httpx.get(f"{proxy.url}/-/nginx").text == "ok\n"
+
+
+def test_the_file_is_the_one_that_is_deployed() -> None:
+    assert CONF.name in (CONF.parent / "kustomization.yaml").read_text()

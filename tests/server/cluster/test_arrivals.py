@@ -1,0 +1,125 @@
+"""Messages of a websocket that come faster than they are handled, as behind Serve's proxy, which reads all of them."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.cluster.arrivals import WebsocketArrivalLimit
+
+Handler = Callable[[WebSocket], Awaitable[None]]
+LIMIT = 10_000
+
+
+class Client:
+    """A websocket's client whose messages are all there at once; `sent` is what the server sent it."""
+
+    def __init__(self, *texts: str) -> None:
+        self.sent: list[Message] = []
+        self.messages: list[Message] = [{"type": "websocket.connect"}]
+        self.messages += [{"type": "websocket.receive", "text": text} for text in texts]
+        self.taken = 0
+
+    async def receive(self) -> Message:
+        await asyncio.sleep(0)
+        if self.taken == len(self.messages):
+            await asyncio.Event().wait()
+        self.taken += 1
+        return self.messages[self.taken - 1]
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+
+def limited(handler: Handler, max_bytes: int = LIMIT, max_bytes_of_all: int = 100 * LIMIT) -> WebsocketArrivalLimit:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        socket = WebSocket(scope, receive, send)
+        await socket.accept()
+        await handler(socket)
+
+    return WebsocketArrivalLimit(app, HttpCounters(), max_bytes, max_bytes_of_all)
+
+
+def run(middleware: WebsocketArrivalLimit, *clients: Client) -> None:
+    async def all_of_them() -> None:
+        calls = [middleware({"type": "websocket"}, client.receive, client.send) for client in clients]
+        await asyncio.wait_for(asyncio.gather(*calls), 60)
+
+    asyncio.run(all_of_them())
+    assert middleware.waiting == 0
+
+
+def test_messages_that_are_handled_as_they_come_pass_whatever_their_sum() -> None:
+    texts = [str(number) + "x" * 5000 for number in range(50)]
+    handled: list[str] = []
+
+    async def handler(socket: WebSocket) -> None:
+        while len(handled) < len(texts):
+            handled.append(await socket.receive_text())
+
+    run(limited(handler), Client(*texts))
+    assert handled == texts
+
+
+@pytest.mark.parametrize("text", ["x" * 3000, ""], ids=["large", "empty"])
+def test_messages_that_pile_up_close_the_websocket_and_are_dropped(text: str) -> None:
+    client = Client(*[text] * 1000)
+    ends: list[int] = []
+
+    async def handler(socket: WebSocket) -> None:
+        await asyncio.sleep(0.1)  # busy with something else
+        with pytest.raises(WebSocketDisconnect) as caught:
+            await socket.receive_text()
+        ends.append(caught.value.code)
+        with pytest.raises(WebSocketDisconnect):
+            await socket.send_text("late")
+
+    middleware = limited(handler)
+    run(middleware, client)
+    assert ends == [1008]
+    assert client.taken < 200  # the rest was not even taken in
+    accepted, error, closed = client.sent
+    assert accepted["type"] == "websocket.accept"
+    assert json.loads(error["text"])["error"]["code"] == "too_many_messages"
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
+    assert middleware.counters.errors == {"too_many_messages": 1}
+
+
+def test_all_websockets_together_have_a_limit() -> None:
+    clients = [Client("x" * 2000, "x" * 2000) for _ in range(20)]
+
+    async def handler(socket: WebSocket) -> None:
+        await asyncio.sleep(0.1)
+
+    run(limited(handler, max_bytes_of_all=30_000), *clients)
+    closed = [client for client in clients if client.sent[-1]["type"] == "websocket.close"]
+    assert 0 < len(closed) < len(clients)
+
+
+def test_a_message_of_its_own_is_refused_where_it_is_larger_than_the_limit() -> None:
+    client = Client("x" * (LIMIT + 1))
+
+    async def handler(socket: WebSocket) -> None:
+        with pytest.raises(WebSocketDisconnect):
+            await socket.receive_text()
+
+    run(limited(handler), client)
+    assert client.sent[-1]["type"] == "websocket.close"
+
+
+def test_http_requests_are_passed_on_unchanged() -> None:
+    seen: list[Any] = []
+
+    async def app(*args: Any) -> None:
+        seen.extend(args)
+
+    middleware = WebsocketArrivalLimit(app, HttpCounters(), 1, 1)
+    client = Client()
+    scope = {"type": "http"}
+    asyncio.run(middleware(scope, client.receive, client.send))
+    assert seen == [scope, client.receive, client.send]
