@@ -7,6 +7,7 @@ not depend on how many requests wait, but for the requests themselves.
 
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +37,7 @@ log = logging.getLogger("scanline.engine")
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, long beside a tick's own cost
 MOST_STEPS = 32
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
+REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request: a browser that draws them shares our cores
 OTHER_MODEL = "The model changed while this request was in progress; send it again."
 
 
@@ -47,6 +49,7 @@ class ActiveRequest:
     left: int  # images that are not finished
     accepted: float = field(default_factory=time.monotonic)
     is_scheduled: bool = False  # its first image has had a slot
+    frames_at: float = 0.0  # when its streams get their next frames, if others have left time for them
 
 
 class Engine:
@@ -184,16 +187,25 @@ class Engine:
         """First and last bytes of an image are sent at once, others each tick or, with many streams, less often."""
         positions, now = self.positions.tolist(), time.monotonic()
         fresh = [one for one in streams if positions[one.slot] > one.sent]
-        if now >= self.frames_at:
-            self.frames_at = now + FRAME_SECONDS * len(streams)
-        else:
-            fresh = [one for one in fresh if not one.sent or positions[one.slot] == self.length]
+        due = self._due(streams, now)
+        fresh = [one for one in fresh if one.request in due or not one.sent or positions[one.slot] == self.length]
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
         for one, image in zip(fresh, self.generator.images([one.slot for one in fresh]), strict=True):
             stop = positions[one.slot]
             painted.setdefault(one.request, []).append((one.index, one.sent, image[one.sent : stop].tobytes()))
             one.sent = stop
         events += [Pixels(request, frames) for request, frames in painted.items()]
+
+    def _due(self, streams: list[SlotAssignment], now: float) -> set[int]:
+        """The requests whose streams get frames in this tick. 64 images of one request get them ten times a second."""
+        if now < self.frames_at:
+            return set()
+        self.frames_at = now + FRAME_SECONDS * len(streams)
+        images = Counter(one.request for one in streams)
+        due = {request for request in images if now >= self.requests[request].frames_at}
+        for request in due:
+            self.requests[request].frames_at = now + REQUEST_PACE * FRAME_SECONDS * images[request]
+        return due
 
     def _send_snapshots(self, watched: dict[int, tuple[int, int] | None], events: list[Event]) -> None:
         """The state of one layer and head of image 0, for the requests that asked for it."""

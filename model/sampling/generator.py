@@ -159,6 +159,10 @@ class Generator:
 
     def images(self, slots: list[int]) -> np.ndarray:
         """Copies of the bytes [n, N] uint8 of slots, fetched at once."""
+        if self.pool.images.device.type == "cpu":
+            # not by torch, which would wake threads of its own, and these spin beside the step's for milliseconds
+            copies: np.ndarray = self.pool.images.numpy()[slots]
+            return copies
         images: np.ndarray = self.pool.images[slots].cpu().numpy()
         return images
 

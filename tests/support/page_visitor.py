@@ -56,6 +56,20 @@ class Visitor:
         height, width, data = locator.evaluate(READ)
         return np.array(data, np.uint8).reshape(height, width, 4)
 
+    def gallery_image(self, index: int) -> np.ndarray:
+        """The pixels [H, W, 4] that the gallery's canvas shows over the button of an image."""
+        rectangles = [self.see("#sheet"), self.see(".tile").nth(index)]
+        sheet, tile = (
+            locator.evaluate("element => element.getBoundingClientRect().toJSON()") for locator in rectangles
+        )
+        pixels = self.pixels("#sheet")
+        scale = sheet["width"] / pixels.shape[1]
+        edges = [(tile["left"] - sheet["left"]) / scale, (tile["top"] - sheet["top"]) / scale]
+        edges += [tile["width"] / scale, tile["height"] / scale]
+        left, top, width, height = (round(edge) for edge in edges)
+        np.testing.assert_allclose(edges, [left, top, width, height], atol=0.05)  # whole pixels of the canvas
+        return pixels[top : top + height, left : left + width]
+
     def saved(self, button: str) -> Path:
         """The file that a button saves."""
         with self.page.expect_download() as download:

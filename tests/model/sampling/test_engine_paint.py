@@ -67,6 +67,25 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkey
     assert [b"".join(streamed[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
+def test_a_request_of_many_images_gets_frames_less_often_and_does_not_slow_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 1e-9)
+    monkeypatch.setattr("scanline.model.sampling.engine.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
+    monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 4)
+    many, late = GenerateRequest(0, 3, seed=3, stream=True), GenerateRequest(1, 1, seed=3, stream=True)
+    engine.accept(many)
+    events = engine.tick()
+    assert [len(event.painted) for event in events if isinstance(event, Pixels)] == [3]
+    assert not any(isinstance(event, Pixels) for event in engine.tick())
+    engine.accept(late)
+    (first,) = (event for event in engine.tick() if isinstance(event, Pixels))
+    assert first.request == late.id
+    events += run_until_idle(engine)
+    pieces = [event for event in events if isinstance(event, Pixels) and event.request == many.id]
+    assert len(pieces) == 2  # the first and the last bytes of its images, which are painted together
+
+
 @pytest.mark.parametrize("mask", [TOP, HOLE], ids=["top", "hole"])
 def test_completions_are_those_of_painting_without_an_engine_and_streams_include_known_bytes(
     engine: Engine, grey: Transformer, mask: np.ndarray

@@ -7,7 +7,6 @@ from os import kill
 
 import httpx
 import numpy as np
-import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -34,8 +33,7 @@ def test_a_link_paints_what_the_api_paints(visit: Visit, server: Server, client:
     images = painted(client, n=5, seed=LARGEST, temperature=0.8)
     assert (np.load(visitor.saved("#save-array")) == images).all()
     for index, image in enumerate(images):
-        shown = visitor.pixels(visitor.see(".tile canvas").nth(index))
-        assert (shown == np.stack((image, image, image, np.full_like(image, 255)), -1)).all()
+        assert (visitor.gallery_image(index) == np.stack((image, image, image, np.full_like(image, 255)), -1)).all()
 
 
 def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
@@ -43,7 +41,7 @@ def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_c
     visitor.expect_done(4)
     images = painted(colour_client, n=4, seed=3)
     assert (np.load(visitor.saved("#save-array")) == images).all()
-    assert (visitor.pixels(visitor.see(".tile canvas").nth(3))[..., :3] == images[3]).all()
+    assert (visitor.gallery_image(3)[..., :3] == images[3]).all()
 
 
 def test_one_image_is_enlarged_and_saved_and_the_sheet_too(visit: Visit, server: Server, client: httpx.Client) -> None:
@@ -111,18 +109,6 @@ def test_a_new_job_replaces_the_running_one(visit: Visit, server: Server, client
     visitor.expect_done(5)
     expect(visitor.see("#paint-stop")).to_be_hidden()
     assert (np.load(visitor.saved("#save-array")) == painted(client, n=5, seed=6)).all()
-
-
-@pytest.mark.parametrize("density", [1, 1.5, 2.625])
-def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: Server, density: float) -> None:
-    visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density)
-    visitor.expect_done(7)
-    canvas = visitor.see(".tile canvas").first
-    size = canvas.evaluate("canvas => canvas.getBoundingClientRect().toJSON()")
-    scale = size["width"] * density / 5
-    assert scale == pytest.approx(round(scale), abs=0.02)
-    assert size["height"] / size["width"] == pytest.approx(7 / 5, abs=0.01)
-    assert canvas.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
 
 
 def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:

@@ -138,8 +138,9 @@ function connect(): Promise<void> {
 /** A frame is little endian: u32 job number, u32 image index, u32 position of the first byte, then the bytes. */
 function receiveFrame(data: ArrayBuffer): void {
   const header = new DataView(data, 0, FRAME_HEADER);
-  const [number, index, first] = [0, 4, 8].map((at) => header.getUint32(at, true)) as [number, number, number];
-  framed.get(number)?.listener.frame?.({ index, first, bytes: new Uint8Array(data, FRAME_HEADER) });
+  const { listener } = framed.get(header.getUint32(0, true)) ?? {};
+  const [index, first] = [header.getUint32(4, true), header.getUint32(8, true)];
+  listener?.frame?.({ index, first, bytes: new Uint8Array(data, FRAME_HEADER) });
 }
 
 function receive(message: Record<string, any>): void {

@@ -114,7 +114,6 @@ export class DrawingCanvas {
   private show(): void {
     const context = this.canvas.getContext("2d")!;
     const { width, height } = this.ink.size;
-    this.image.show();
     context.imageSmoothingEnabled = false;
     context.drawImage(this.image.canvas, 0, 0, this.canvas.width, this.canvas.height);
     this.occlusion.masked.forEach((_, pixel) => {

@@ -107,8 +107,11 @@ async function complete(): Promise<void> {
     const { picture } = results.completions[index]!;
     const added = picture.paint(first, bytes);
     // known bytes are in the frames too, but they are copied, not painted
-    const positions = Array.from({ length: added }, (_, at) => picture.painted - added + at);
-    return positions.filter(isPainted).length;
+    let count = 0;
+    for (let position = picture.painted - added; position < picture.painted; position++) {
+      if (isPainted(position)) count++;
+    }
+    return count;
   };
   void runner.runOnServer(
     { type: "complete", model: model.id, n, seed, temperature, ...fields },

@@ -67,7 +67,6 @@ export class Results {
     find("legend", HTMLElement).hidden = chosen !== "likelihood";
     if (chosen === "likelihood" && this.completions.every(({ picture }) => picture.done)) {
       const pictures = results.map(({ picture }) => picture);
-      for (const picture of pictures) picture.show();
       try {
         this.bits ??= await bitsPerPixel(this.model, pictures);
       } catch (error) {

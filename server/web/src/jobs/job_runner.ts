@@ -3,6 +3,7 @@
 
 import { runJob, type Frame, type JobRequest, type Started } from "../api/websocket";
 import { find, onClick, setText } from "../elements";
+import { redraw } from "../pictures/redraw";
 import { showError } from "../shell/notice";
 import { Meter } from "./meter";
 
@@ -57,19 +58,20 @@ export class JobRunner {
   runOnServer(request: JobRequest, images: number, bytes: number, view: JobView): Promise<void> {
     return this.run(async (signal, isCurrent) => {
       const meter = new Meter(images, bytes);
-      const update = () => {
-        if (!isCurrent()) return;
-        this.showMeter(meter.line);
-        requestAnimationFrame(update);
-      };
-      update();
+      const line = { draw: () => void (isCurrent() && this.showMeter(meter.line)) };
+      line.draw();
       this.showStatus(`Painting ${images} images.`);
       const listener = {
         started: (started: Started) => isCurrent() && view.started?.(started),
-        frame: (frame: Frame) => isCurrent() && meter.addBytes(view.frame(frame)),
+        frame: (frame: Frame) => {
+          if (!isCurrent()) return;
+          meter.addBytes(view.frame(frame));
+          redraw(line);
+        },
         image: (index: number, bitsPerDim: number | null) => {
           if (!isCurrent()) return;
           meter.addImage(index, bitsPerDim);
+          redraw(line);
           view.image(index, bitsPerDim);
         },
       };

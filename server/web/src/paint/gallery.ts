@@ -1,7 +1,10 @@
-// The gallery: one button for each image, which opens it; the arrow keys move between them.
+// The gallery: one canvas for all images, and beneath it one button for each, which opens it; the arrow keys move
+// between them.
 
 import { find, make, pixelScale } from "../elements";
 import { Picture, type Size } from "../pictures/picture";
+import { redraw } from "../pictures/redraw";
+import { Sheet } from "./sheet";
 
 export interface Tile {
   picture: Picture;
@@ -9,16 +12,19 @@ export interface Tile {
   bitsPerDim: number | null | undefined; // undefined until the image is finished
 }
 
-const GAP = 6;
+const GAP = 6; // CSS pixels, about
 const CAPTIONED = 64; // CSS pixels: narrower images have no caption
+const CAPTION = 18; // CSS pixels, its height
 const LARGEST = 168;
 
 export class Gallery {
   tiles: Tile[] = [];
+  private columns = 1;
   private readonly box = find("gallery", HTMLElement);
+  private readonly sheet = new Sheet();
 
   constructor(private readonly open: (index: number) => void) {
-    new ResizeObserver(() => this.fit()).observe(this.box);
+    new ResizeObserver(() => this.fit()).observe(this.box.parentElement!);
     window.addEventListener("resize", () => this.fit()); // the zoom changes without a new size
     this.box.addEventListener("keydown", (event) => this.moveFocus(event));
   }
@@ -29,17 +35,27 @@ export class Gallery {
 
   /** Replaces all images by `n` empty ones. */
   reset(n: number, size: Size): void {
+    for (const { button } of this.tiles) button.remove();
     this.tiles = Array.from({ length: n }, (_, index) => {
-      const picture = new Picture(size);
-      picture.canvas.setAttribute("aria-hidden", "true");
-      const button = make("button", { type: "button", className: "tile", tabIndex: index ? -1 : 0 }, picture.canvas);
+      const button = make("button", { type: "button", className: "tile", tabIndex: index ? -1 : 0 });
       button.setAttribute("aria-label", `Image ${index + 1}, not finished`);
       button.append(make("span", { className: "bits" }));
       button.addEventListener("click", () => this.open(index));
-      return { picture, button, bitsPerDim: undefined };
+      return { picture: new Picture(size), button, bitsPerDim: undefined };
     });
-    this.box.replaceChildren(...this.tiles.map(({ button }) => button));
+    this.box.prepend(...this.tiles.map(({ button }) => button));
     this.fit();
+  }
+
+  /** Writes bytes of an image from position `first` on; returns how many are new. */
+  paint(index: number, first: number, bytes: Uint8Array): number {
+    redraw(this.sheet);
+    return this.tiles[index]!.picture.paint(first, bytes);
+  }
+
+  /** Draws what is painted without waiting for the next redraw. */
+  draw(): void {
+    this.sheet.draw();
   }
 
   /** Shows the likelihood of a finished image; null means probability 0. */
@@ -55,31 +71,43 @@ export class Gallery {
 
   /** Chooses columns and scale: 1.8 times as many columns as rows in a wide window, full rows if possible. */
   private fit(): void {
-    const first = this.tiles[0];
-    const room = this.box.clientWidth;
-    if (!first || !room) return;
-    const { width, height } = first.picture.size;
+    const room = this.box.parentElement!.clientWidth;
     const n = this.tiles.length;
+    if (!n || !room) return;
+    const { width, height } = this.tiles[0]!.picture.size;
     const estimate = Math.max(Math.min(n, room < 700 ? 4 : 6), Math.ceil(Math.sqrt(n * 1.8 * Math.min(1, room / 700))));
     const near = [0, -1, 1, -2, 2].map((more) => estimate + more);
-    const columns = near.find((count) => count > 2 && n % count === 0) ?? estimate;
-    const scale = pixelScale(width, Math.min(LARGEST, (room + GAP) / columns - GAP));
-    this.box.style.setProperty("--columns", String(columns));
-    this.box.style.setProperty("--wide", `${width * scale}px`);
-    this.box.style.setProperty("--high", `${height * scale}px`);
-    this.box.classList.toggle("captioned", width * scale >= CAPTIONED);
+    this.columns = near.find((count) => count > 2 && n % count === 0) ?? estimate;
+    const rows = Math.ceil(n / this.columns);
+
+    // All distances are whole image pixels, so that each image lies on pixels of the canvas.
+    const largest = pixelScale(width, Math.min(LARGEST, (room + GAP) / this.columns - GAP));
+    const gap = Math.max(1, Math.round(GAP / largest));
+    const across = width + gap;
+    const scale = Math.min(largest, pixelScale(this.columns * across - gap, room));
+    const isCaptioned = width * scale >= CAPTIONED;
+    const down = height + gap + (isCaptioned ? Math.ceil(CAPTION / scale) : 0);
+    this.sheet.arrange(this.pictures, { columns: this.columns, across, down }, scale);
+
+    this.tiles.forEach(({ button }, index) => {
+      button.style.left = `${(index % this.columns) * across * scale}px`;
+      button.style.top = `${Math.floor(index / this.columns) * down * scale}px`;
+    });
+    const { style } = this.box;
+    style.setProperty("--wide", `${width * scale}px`);
+    style.setProperty("--high", `${height * scale}px`);
+    style.height = `${((rows - 1) * down + height) * scale + (isCaptioned ? CAPTION : 0)}px`;
+    this.box.classList.toggle("captioned", isCaptioned);
   }
 
   private moveFocus(event: KeyboardEvent): void {
     const at = this.tiles.findIndex(({ button }) => button === document.activeElement);
     if (at < 0) return;
-    const top = (index: number) => this.tiles[index]!.button.offsetTop;
-    const columns = Math.max(1, this.tiles.filter((_, index) => top(index) === top(0)).length);
     const steps: Record<string, number> = {
       ArrowRight: 1,
       ArrowLeft: -1,
-      ArrowDown: columns,
-      ArrowUp: -columns,
+      ArrowDown: this.columns,
+      ArrowUp: -this.columns,
       Home: -at,
       End: this.tiles.length - 1 - at,
     };

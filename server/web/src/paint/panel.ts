@@ -57,9 +57,12 @@ function paint(request: GenerateRequest): void {
   find("after", HTMLElement).hidden = true;
   void runner.runOnServer({ type: "generate", ...request }, request.n, request.n * bytesOf(model), {
     started: ({ model, seed, n }) => history.replaceState(null, "", linkTo({ ...request, model, seed, n })),
-    frame: ({ index, first, bytes }) => gallery.tiles[index]!.picture.paint(first, bytes),
+    frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
     image: (index, bitsPerDim) => gallery.finish(index, bitsPerDim),
-    ended: (cancelled) => (find("after", HTMLElement).hidden = cancelled),
+    ended: (cancelled) => {
+      gallery.draw();
+      find("after", HTMLElement).hidden = cancelled;
+    },
   });
 }
 

@@ -12,7 +12,6 @@ const [ROOM, MARGIN] = [336, 96]; // CSS pixels
 export function showImage(tiles: Tile[], index: number, { model, seed, temperature }: GenerateRequest): void {
   const { picture, bitsPerDim, button } = tiles[index]!;
   const { width, height } = picture.size;
-  picture.show();
 
   const canvas = find("viewed", HTMLCanvasElement);
   Object.assign(canvas, { width, height });

@@ -19,7 +19,6 @@ export function sheet(pictures: Picture[]): Promise<Blob> {
   const context = canvas.getContext("2d")!;
   context.fillRect(0, 0, canvas.width, canvas.height);
   pictures.forEach((picture, index) => {
-    picture.show();
     context.drawImage(picture.canvas, (index % columns) * width, Math.floor(index / columns) * height);
   });
   return png(canvas);

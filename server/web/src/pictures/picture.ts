@@ -1,4 +1,7 @@
-// An image that is being painted, and its canvas: a pixel is shown once all its bytes are painted.
+// An image that is being painted. Its canvas is made when it is first asked for; from then on it follows the bytes. A
+// pixel is shown once all its bytes are painted.
+
+import { redraw } from "./redraw";
 
 export interface Size {
   width: number;
@@ -6,68 +9,99 @@ export interface Size {
   channels: number;
 }
 
+const OPAQUE = 255 << 24; // alpha: a pixel is a little endian number, as every browser stores it
+
+interface Surface {
+  canvas: HTMLCanvasElement;
+  context: CanvasRenderingContext2D;
+  pixels: ImageData;
+  shown: number; // pixels
+}
+
 export class Picture {
-  readonly canvas = document.createElement("canvas");
   readonly bytes: Uint8Array;
   painted = 0; // bytes, from the first on
-  private readonly context: CanvasRenderingContext2D;
-  private readonly pixels: ImageData;
-  private shown = 0; // pixels
-  private isScheduled = false;
+  private surface: Surface | undefined;
 
   constructor(readonly size: Size) {
-    const { width, height, channels } = size;
-    this.bytes = new Uint8Array(width * height * channels);
-    this.canvas.width = width;
-    this.canvas.height = height;
-    this.context = this.canvas.getContext("2d")!;
-    this.pixels = this.context.createImageData(width, height);
+    this.bytes = new Uint8Array(size.width * size.height * size.channels);
   }
 
   /** A finished picture. */
   static of(size: Size, bytes: Uint8Array): Picture {
     const picture = new Picture(size);
     picture.paint(0, bytes);
-    picture.show();
     return picture;
   }
 
   /** A copy in which the pixels for which `isVisible` is false are transparent. */
   copy(isVisible: (pixel: number) => boolean): Picture {
     const copy = Picture.of(this.size, this.bytes);
+    const { context, pixels } = copy.drawn();
     for (let pixel = 0; pixel < this.size.width * this.size.height; pixel++) {
-      if (!isVisible(pixel)) copy.pixels.data[4 * pixel + 3] = 0;
+      if (!isVisible(pixel)) pixels.data[4 * pixel + 3] = 0;
     }
-    copy.show();
+    context.putImageData(pixels, 0, 0);
     return copy;
+  }
+
+  /** The canvas, with all pixels that are painted now. */
+  get canvas(): HTMLCanvasElement {
+    return this.drawn().canvas;
   }
 
   get done(): boolean {
     return this.painted === this.bytes.length;
   }
 
-  /** Writes bytes from position `first` on, drawn with the next frame of the screen; returns how many are new. */
+  /** The number of pixels all of whose bytes are painted. */
+  get pixels(): number {
+    return Math.floor(this.painted / this.size.channels);
+  }
+
+  /** Writes bytes from position `first` on; its canvas, if there is one, is redrawn. Returns how many bytes are new. */
   paint(first: number, bytes: Uint8Array): number {
     this.bytes.set(bytes, first);
     const added = Math.max(0, first + bytes.length - this.painted);
     this.painted += added;
-    if (!this.isScheduled) requestAnimationFrame(() => this.show());
-    this.isScheduled = true;
+    if (this.surface) redraw(this);
     return added;
   }
 
-  /** Draws all painted pixels now. */
-  show(): void {
-    this.isScheduled = false;
-    const { channels } = this.size;
-    const until = Math.floor(this.painted / channels);
-    for (; this.shown < until; this.shown++) {
-      for (let channel = 0; channel < 3; channel++) {
-        const from = this.shown * channels + (channels === 3 ? channel : 0);
-        this.pixels.data[4 * this.shown + channel] = this.bytes[from]!;
-      }
-      this.pixels.data[4 * this.shown + 3] = 255;
+  /** Draws all painted pixels on its canvas. */
+  draw(): void {
+    this.drawn();
+  }
+
+  /** Writes the pixels from `first` up to `end` as RGBA into `target`, where rows are `stride` pixels apart and the
+   * picture's first pixel is at `origin`. */
+  write(target: Uint32Array, first: number, end: number, stride = this.size.width, origin = 0): void {
+    const { bytes } = this;
+    const { width, channels } = this.size;
+    const next = channels === 3 ? 1 : 0; // from one colour to the next: a grey pixel has one byte for all three
+    for (let pixel = first; pixel < end; pixel++) {
+      const row = Math.floor(pixel / width);
+      const at = pixel * channels;
+      const [red, green, blue] = [bytes[at]!, bytes[at + next]!, bytes[at + 2 * next]!];
+      target[origin + row * stride + pixel - row * width] = OPAQUE | (blue << 16) | (green << 8) | red;
     }
-    this.context.putImageData(this.pixels, 0, 0);
+  }
+
+  private drawn(): Surface {
+    const surface = (this.surface ??= this.makeSurface());
+    if (surface.shown < this.pixels) {
+      this.write(new Uint32Array(surface.pixels.data.buffer), surface.shown, this.pixels);
+      surface.shown = this.pixels;
+      surface.context.putImageData(surface.pixels, 0, 0);
+    }
+    return surface;
+  }
+
+  private makeSurface(): Surface {
+    const { width, height } = this.size;
+    const canvas = document.createElement("canvas");
+    Object.assign(canvas, { width, height });
+    const context = canvas.getContext("2d")!;
+    return { canvas, context, pixels: context.createImageData(width, height), shown: 0 };
   }
 }

@@ -1,0 +1,170 @@
+"""The page beside its server on one machine: how fast its gallery fills, against a POST, and what the browser costs.
+
+    python benchmarks/serving/page.py [--model MODEL] [--images 64] [--repeats 5] [--threads 2]
+
+Starts a server and a headless Chromium, and alternates a POST and a job of the page for the same number of images, so
+that both meet the same load of the machine. Prints, for each: seconds of a job, images a second, and processor seconds
+of the engine, of the API process and of the browser (all of its processes). For the page also its share of the POST's
+pace, the browser's cores (processor seconds a second), and milliseconds from the click on Paint to the first painted
+pixels. Every image that the page has painted is compared with the POST's.
+"""
+
+import argparse
+import io
+import os
+import shutil
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import httpx
+import numpy as np
+from playwright.sync_api import Page, sync_playwright
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.serving.server import Server, children, processor_seconds, serve
+from scanline.model import zoo
+from scanline.model.bench.machine import print_json
+
+# as root in a container there is no sandbox, and shared memory may be too small
+BROWSER_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+WINDOW = {"width": 1280, "height": 800}
+TIMEOUT = 600.0  # seconds for one job
+
+# Presses Paint and returns the milliseconds until a rendered frame shows the first pixel, once that is on the canvas.
+FIRST_PIXELS = """() => new Promise((resolve) => {
+    const start = performance.now();
+    document.querySelector("#paint-form .primary").click();
+    const look = () => {
+        const canvas = document.querySelector("#gallery canvas");
+        const painted = canvas && canvas.getContext("2d").getImageData(0, 0, 1, 1).data[3] > 0;
+        if (painted) requestAnimationFrame(() => resolve(performance.now() - start));
+        else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+})"""
+# Presses Paint and returns the seconds until the job has ended and its last pixels are on the screen.
+WHOLE_JOB = """() => new Promise((resolve) => {
+    const start = performance.now();
+    const after = document.querySelector("#after");
+    const ended = () => requestAnimationFrame(() => resolve((performance.now() - start) / 1000));
+    const observer = new MutationObserver(() => after.hidden || (observer.disconnect(), ended()));
+    document.querySelector("#paint-form .primary").click();
+    observer.observe(after, { attributes: true });
+})"""
+
+
+class Processes:
+    """Processor seconds of the engine, of the API process and of the browser, between two calls."""
+
+    def __init__(self, server: Server, browser: list[int]) -> None:
+        assert server.pid is not None
+        assert server.engine is not None
+        self.groups = {"engine": [server.engine], "api": [server.pid], "browser": browser}
+        self.before = self._now()
+
+    def used(self) -> dict[str, float]:
+        """Since the last call."""
+        now = self._now()
+        used = {name: now[name] - self.before[name] for name in now}
+        self.before = now
+        return used
+
+    def _now(self) -> dict[str, float]:
+        return {name: sum(map(processor_seconds, pids)) for name, pids in self.groups.items()}
+
+
+def post(server: Server, images: int, seed: int) -> np.ndarray:
+    """The images as the API returns them in one answer."""
+    answer = httpx.post(
+        f"{server.url}/v1/images/generations",
+        json={"n": images, "seed": seed},
+        headers={"accept": "application/x-npy"},
+        timeout=TIMEOUT,
+    )
+    return np.load(io.BytesIO(answer.raise_for_status().content))
+
+
+def saved(page: Page) -> np.ndarray:
+    """The images of the gallery, as the page saves them."""
+    with page.expect_download() as download:
+        page.locator("#save-array").click()
+    return np.load(download.value.path())
+
+
+def measure(server: Server, page: Page, processes: Processes, options: argparse.Namespace) -> list[dict[str, float]]:
+    """One row for each job; the first of each kind, which warms up, is left out."""
+    rows: list[dict[str, float]] = []
+    page.locator("#count").fill(str(options.images))
+    for repeat in range(options.repeats + 1):
+        page.locator("#seed").fill(str(repeat))
+        processes.used()
+        began = time.monotonic()
+        expected = post(server, options.images, repeat)
+        seconds = time.monotonic() - began
+        row = {f"post_{name}": used for name, used in {"seconds": seconds, **processes.used()}.items()}
+
+        seconds = page.evaluate(WHOLE_JOB)
+        row |= {f"page_{name}": used for name, used in {"seconds": seconds, **processes.used()}.items()}
+        assert np.array_equal(saved(page), expected), "the page shows other images than the POST returns"
+
+        row["first_pixels_ms"] = page.evaluate(FIRST_PIXELS)
+        page.locator("#after").wait_for()
+        if repeat:
+            rows.append(row)
+            print(" ".join(f"{name} {value:.2f}" for name, value in row.items()), file=sys.stderr)
+    return rows
+
+
+def show(rows: list[dict[str, float]], images: int) -> dict[str, float]:
+    """Prints the table of medians and returns them."""
+    median = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+    table = Table("", "seconds", "images/s", "engine s", "API s", "browser s", "browser cores")
+    for kind in ("post", "page"):
+        seconds = median[f"{kind}_seconds"]
+        used = [median[f"{kind}_{name}"] for name in ("engine", "api", "browser")]
+        figures = [seconds, images / seconds, *used, used[-1] / seconds]
+        table.add_row({"post": "POST", "page": "page"}[kind], *(f"{figure:.2f}" for figure in figures))
+    Console().print(table)
+    median["share_of_post"] = statistics.median(row["post_seconds"] / row["page_seconds"] for row in rows)
+    median["browser_cores"] = statistics.median(row["page_browser"] / row["page_seconds"] for row in rows)
+    print(f"The page fills at {median['share_of_post']:.2f} of the POST's pace.")
+    print(f"First pixels are painted {median['first_pixels_ms']:.0f} ms after the click.")
+    return median
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--model", default=zoo.DEFAULT)
+    parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="threads of the engine; as the server chooses by default")
+    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    options = parser.parse_args()
+    threads = [] if options.threads is None else ["--threads", str(options.threads)]
+    with serve(options.model, *threads) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=BROWSER_OPTIONS)
+        page = browser.new_page(viewport=WINDOW)
+        page.set_default_timeout(1000 * TIMEOUT)
+        page.goto(server.url)
+        page.locator("#after").wait_for()
+        assert server.pid is not None
+        own = {server.pid, *children(server.pid)}
+        pids = [pid for pid in children(os.getpid()) if pid not in own and is_browser(pid)]
+        rows = measure(server, page, Processes(server, pids), options)
+        browser.close()
+    median = show(rows, options.images)
+    print_json("page", vars(options), **median)
+
+
+def is_browser(pid: int) -> bool:
+    """Whether it is one of the browser's processes, and not the driver that controls them."""
+    return b"chrom" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The canvas of the gallery, in a real browser: what it shows, where, and how often it is drawn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, expect
+
+from scanline.model.formats.checkpoint import save_model
+from tests.support import small_models
+from tests.support.page_visitor import Visit, Visitor, painted
+from tests.support.running_server import PATIENCE, Server, serve
+
+LONG = small_models.config(height=100, width=100)  # long enough for several redraws
+PAUSE = 0.1  # seconds between two redraws
+RECORD_DRAWS = """
+    const put = CanvasRenderingContext2D.prototype.putImageData;
+    window.draws = [];
+    CanvasRenderingContext2D.prototype.putImageData = function (...values) {
+        if (this.canvas.id === "sheet") window.draws.push(performance.now() / 1000);
+        put.apply(this, values);
+    };
+"""
+
+
+@pytest.fixture
+def long_server(tmp_path: Path) -> Iterator[Server]:
+    save_model(small_models.model(LONG), tmp_path / "long")
+    with serve(tmp_path / "long") as server:
+        yield server
+
+
+def grey(image: np.ndarray) -> np.ndarray:
+    """The opaque pixels [H, W, 4] of a grey image [H, W]."""
+    return np.stack((image, image, image, np.full_like(image, 255)), -1)
+
+
+@pytest.mark.parametrize("n", [1, 7, 64])
+def test_one_canvas_shows_each_image_over_its_button_at_every_window_size(
+    visit: Visit, server: Server, client: httpx.Client, n: int
+) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n={n}")
+    visitor.expect_done(n)
+    images = painted(client, n=n, seed=3)
+    assert visitor.see("#gallery canvas").count() == 1
+    for width in (1280, 360, 700):
+        visitor.page.set_viewport_size({"width": width, "height": 800})
+        # sizes are fitted before the next frame is rendered
+        visitor.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert visitor.page.evaluate("document.scrollingElement.scrollWidth") <= width
+        for index in {0, n // 2, n - 1}:
+            assert (visitor.gallery_image(index) == grey(images[index])).all()
+        opaque = (visitor.pixels("#sheet")[..., 3] == 255).sum()
+        assert opaque == images.size, "an image is drawn over another one, or twice"
+
+
+@pytest.mark.parametrize("density", [1, 1.5, 2.625])
+def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: Server, density: float) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density)
+    visitor.expect_done(7)
+    canvas = visitor.see("#sheet")
+    size = canvas.evaluate("canvas => canvas.getBoundingClientRect().toJSON()")
+    height, width, _ = visitor.pixels("#sheet").shape
+    scale = size["width"] * density / width
+    assert scale == pytest.approx(round(scale), abs=0.02)
+    assert size["height"] / height == pytest.approx(size["width"] / width, rel=0.01)
+    assert canvas.evaluate("canvas => getComputedStyle(canvas).imageRendering") == "pixelated"
+    assert visitor.gallery_image(6).shape[:2] == (7, 5)
+
+
+def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> None:
+    """The canvas lies above the buttons and lets clicks and taps through."""
+    visitor = visit(f"{server.url}/?seed=3&n=7", has_touch=True)
+    visitor.expect_done(7)
+    for press in (visitor.page.mouse.click, visitor.page.touchscreen.tap):
+        for index in (0, 5):
+            box = visitor.see(".tile").nth(index).bounding_box()
+            assert box is not None
+            press(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            expect(visitor.see("#viewer-title")).to_have_text(f"Image {index + 1} of 7")
+            visitor.see("#viewer-close").click()
+
+
+def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_server: Server) -> None:
+    visitor = visit(f"{long_server.url}/?seed=3&n=8")
+    first = visitor.see(".tile").first
+    expect(first).to_have_accessible_name("Image 1, not finished")
+    visitor.see("#paint-stop").click()
+    expect(visitor.see("#paint-status")).to_have_text("Stopped.")
+    unpainted = visitor.gallery_image(7)[..., 3].reshape(-1) == 0
+    assert (np.diff(unpainted.astype(int)) >= 0).all(), "pixels are not shown in the order in which they are painted"
+    first.click()
+    expect(visitor.see("#viewer-figures")).to_contain_text("not finished")
+    expect(visitor.see("#viewer-complete")).to_be_disabled()
+
+
+def test_the_gallery_is_drawn_at_most_ten_times_a_second(browser: Browser, tmp_path: Path, long_server: Server) -> None:
+    visitor = Visitor(browser, tmp_path, viewport={"width": 1280, "height": 800})
+    visitor.page.add_init_script(RECORD_DRAWS)
+    visitor.page.goto(f"{long_server.url}/?seed=3&n=8")
+    visitor.expect_done(8)
+    draws = visitor.page.evaluate("window.draws")
+    visitor.page.context.close()
+    assert visitor.errors == []
+    assert len(draws) > 3, "the gallery is not drawn while its images are painted"
+    # one redraw at each end may come without the pause
+    assert len(draws) - 2 <= (draws[-1] - draws[0]) / PAUSE + 1
+
+
+def test_the_last_pixels_are_shown_when_the_job_is_done(visit: Visit, server: Server, client: httpx.Client) -> None:
+    visitor = visit(f"{server.url}/?seed=3&n=5")
+    visitor.see("#after").wait_for(timeout=1000 * PATIENCE)
+    images = painted(client, n=5, seed=3)
+    assert all((visitor.gallery_image(index) == grey(image)).all() for index, image in enumerate(images))
