@@ -6,6 +6,7 @@ no compiler, `available()` is false and torch does the work.
 """
 
 from scanline.kernels.cpu.bindings import (
+    ABI,
     PREDICTS,
     READS,
     Network,
@@ -15,4 +16,4 @@ from scanline.kernels.cpu.bindings import (
     unavailable_reason,
 )
 
-__all__ = ["PREDICTS", "READS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]
+__all__ = ["ABI", "PREDICTS", "READS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]

@@ -25,8 +25,11 @@ class Backend(Protocol):
     """One network made ready for one device. An image's arithmetic never depends on what else is in the batch."""
 
     name: str  # for people: what computes, and how
+    build: str  # whatever its results' bits depend on beside the model and the precision: equal builds, equal bits
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
+    reads_at_once: int  # images that `read` computes side by side; more take their time one after the other
+    reads_in_pieces: bool  # whether `read` gives the same bits however its bytes are divided into calls
 
     def warm_up(self, slots: SlotPool) -> None:
         """Prepares all that a call with these slots may need; changes no image."""

@@ -17,6 +17,8 @@ class CpuBackend:
 
     rows = 1
     state_dtype = torch.float32
+    reads_in_pieces = True
+    build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
 
     def __init__(
         self,
@@ -33,7 +35,7 @@ class CpuBackend:
             raise ValueError("precision 'float16-state' needs a GPU")
         self.config, self.parameters = model.config, model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
-        threads = threads or torch.get_num_threads()
+        self.reads_at_once = threads = threads or torch.get_num_threads()
         if weights is None:
             lossless = _fits_float16(model) and isa != "portable"  # which would convert them in software
             weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"
@@ -49,19 +51,23 @@ class CpuBackend:
 
     def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time."""
-        return self.read_parameters(images, state, stop)[0]
+        return self._read(images, state, stop, None)
 
     def read_parameters(self, images: torch.Tensor, state: State, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return bits [B, stop - start] as `read` does, and the distributions' parameters [B, n, P] of the n steps."""
+        steps = (stop - int(state.position[0])) // self.config.step_bytes
+        parameters = torch.empty(len(images), max(0, steps), self.parameters)
+        return self._read(images, state, stop, parameters), parameters
+
+    def _read(self, images: torch.Tensor, state: State, stop: int, parameters: torch.Tensor | None) -> torch.Tensor:
         start, length, size = int(state.position[0]), self.config.bytes, self.config.step_bytes
         whole = start % size == stop % size == 0
         if images.shape[1] != length or not start < stop <= length or not whole:  # beyond them lies other memory
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
-        parameters = torch.empty(len(images), (stop - start) // size, self.parameters)
         slots = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
         self.network.read(slots, start, stop, bits, parameters)
-        return bits, parameters
+        return bits
 
     def close(self) -> None:
         """Free threads and weights."""

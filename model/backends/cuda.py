@@ -8,6 +8,7 @@ launches run one by one in Triton's interpreter, for tests.
 """
 
 from collections.abc import Callable
+from importlib.metadata import version
 
 import torch
 
@@ -26,6 +27,8 @@ class CudaBackend:
     """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between steps."""
 
     rows = 1
+    reads_at_once = 1
+    reads_in_pieces = False  # a product of another shape may round differently
 
     def __init__(
         self,
@@ -39,7 +42,10 @@ class CudaBackend:
         self.sizes, self.branches = sizes, branches
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
-        self.name = f"triton ({torch.cuda.get_device_name(device) if self.on_gpu else 'interpreter'})"
+        processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
+        self.name = f"triton ({processor})"
+        # Triton's compiler decides the bits of a step; known bytes are read by torch.
+        self.build = f"triton {version('triton')}, torch {torch.__version__}, {processor}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable)

@@ -23,11 +23,16 @@ class EagerBackend:
     """Runs `Transformer.step` on tiles of slots, one tile after the other."""
 
     state_dtype = torch.float32
+    reads_at_once = 1
+    reads_in_pieces = False  # a product of another shape may round differently
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
         self.rows = TILE[model.device.type]
         self.name = f"torch ({model.device.type})"
+        on_gpu = model.device.type == "cuda"
+        processor = torch.cuda.get_device_name(model.device) if on_gpu else torch.backends.cpu.get_cpu_capability()
+        self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
 
     def warm_up(self, slots: SlotPool) -> None:
         """Nothing: torch needs no preparation."""

@@ -1,18 +1,18 @@
-"""The engine loop: admit, step, deliver, retire; one image is scored after each tick.
+"""The engine loop: admit, step, deliver, retire; then known bytes are read for a share of the time.
 
 The server's engine process and offline painting (`offline.py`) drive the same loop. It knows the generator and the
-scheduler, not the process or the pipe: commands come in through `accept`, events go out in one list a tick.
+scheduler, not the process or the pipe: commands come in through `accept`, events go out in one list a tick. Memory does
+not depend on how many requests wait, but for the requests themselves.
 """
 
 import logging
 import time
-from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator, Prefix
+from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import (
     Cancel,
     Event,
@@ -26,6 +26,8 @@ from scanline.model.sampling.messages import (
     StateSnapshot,
     Stats,
 )
+from scanline.model.sampling.prefixes import Prefixes
+from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats import StatsRecorder
 
@@ -34,6 +36,7 @@ log = logging.getLogger("scanline.engine")
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, long beside a tick's own cost
 MOST_STEPS = 32
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
+OTHER_MODEL = "The model changed while this request was in progress; send it again."
 
 
 @dataclass
@@ -44,11 +47,11 @@ class ActiveRequest:
     left: int  # images that are not finished
     accepted: float = field(default_factory=time.monotonic)
     is_scheduled: bool = False  # its first image has had a slot
-    prefixes: dict[int, Prefix] = field(default_factory=dict)  # of the known image its waiting images start from
 
 
 class Engine:
-    """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image."""
+    """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image; a
+    request with waiting images has turns iff the prefix of the next one is there or not needed."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
@@ -56,29 +59,38 @@ class Engine:
         self.scheduler = Scheduler(generator.slots)
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}
-        self.to_score: deque[tuple[int, int, bytes]] = deque()
+        self.prefixes = Prefixes(generator.slots)
+        self.reads = Reads(generator)
+        self.refused: list[Failed] = []  # requests for another model, reported in the next tick
         self.positions = np.full(generator.slots, self.length)  # of every slot after the last tick; N: empty
         self.frames_at = 0.0  # when streams get their next frames
         self.step_seconds, self.step_images = TICK_SECONDS, 1  # of the last steps, and how many images they had
 
     @property
     def idle(self) -> bool:
-        return not self.requests and not self.to_score
+        return not self.requests and self.reads.idle and not self.refused
 
     def accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
         """Queue a request or drop one; its work happens in the ticks to come."""
         match command:
-            case GenerateRequest():
-                self.requests[command.id] = ActiveRequest(command, len(command.indices))
-                self.scheduler.add(command.id, command.indices)
-            case ScoreRequest():
-                self.to_score.extend((command.id, i, command.images[i]) for i in command.indices)
             case Cancel():
                 self._drop(command.request)
+            case _ if command.digest and command.digest != self.generator.digest:
+                log.warning("a request for the model %s is refused: this is %s", command.digest, self.generator.digest)
+                self.refused.append(Failed(command.id, OTHER_MODEL))
+            case GenerateRequest():
+                self.requests[command.id] = ActiveRequest(command, len(command.indices))
+                self.scheduler.add(command.id, command.indices, command.client)
+                self._prepare_next(self.requests[command.id])
+            case ScoreRequest():
+                images = [Read(command.id, i, command.images[i], self.length, True) for i in command.indices]
+                self.reads.add(command.id, command.client, images)
 
     def tick(self) -> list[Event]:
         """One turn of the loop. A failure fails its requests and the engine goes on; an unrecoverable one is raised."""
-        events: list[Event] = []
+        events: list[Event] = [*self.refused]
+        self.refused.clear()
+        began = time.perf_counter()
         try:
             self._admit(events)
             self._step()
@@ -91,27 +103,28 @@ class Engine:
             self.recorder.unpainted.clear()
             for request in list(self.requests):
                 self._fail(request, events)
-        self._score_one(events)
+        self._read(time.perf_counter() - began if self.recorder.batch else 0.0, events)
         return events
 
     def stats(self) -> Stats:
         """What is in progress now and what has been done."""
         running = sum(one.is_scheduled for one in self.requests.values())
-        scoring = len({request for request, _, _ in self.to_score})
+        scores = self.reads.scores()
         return self.recorder.report(
-            requests_running=running,
-            requests_waiting=len(self.requests) - running + scoring,
+            requests_running=running + scores.requests_running,
+            requests_waiting=len(self.requests) - running + scores.requests_waiting,
             images_running=0 if self.idle else self.recorder.batch,
-            images_waiting=self.scheduler.images_waiting + len(self.to_score),
+            images_waiting=self.scheduler.images_waiting + scores.images_waiting,
+            scores_running=scores.images_running,
+            scores_waiting=scores.images_waiting,
         )
 
     def _admit(self, events: list[Event]) -> None:
-        """Fill free slots until slots or images run out. Stop after one prefill, so that other streams go on."""
-        prefilled = False
-        while not prefilled and (assignment := self.scheduler.admit()):
+        """Fill free slots until slots or images run out."""
+        while assignment := self.scheduler.admit():
             active = self.requests[assignment.request]
             try:
-                prefilled = self._place(assignment, active)
+                self._place(assignment, active)
             except Exception as error:
                 if unrecoverable(error):
                     raise
@@ -123,19 +136,25 @@ class Engine:
                 seconds = self.recorder.scheduled(active.accepted)
                 events.append(Scheduled(assignment.request, seconds))
 
-    def _place(self, assignment: SlotAssignment, active: ActiveRequest) -> bool:
-        """Start an image in its slot; True where its known prefix had to be run first."""
+    def _place(self, assignment: SlotAssignment, active: ActiveRequest) -> None:
+        """Start an image in its slot, after its prefix where it has one."""
         image, source = active.request.image(assignment.index), active.request.source(assignment.index)
-        known, prefix, prefilled = self.generator.prefix(image), None, False
-        if source is not None and known:
-            if source not in active.prefixes:
-                active.prefixes = {source: self.generator.prefill(image)}  # images come in the order of their sources
-                prefilled = True
-            prefix = active.prefixes[source]
+        known = self.generator.prefix(image)
+        prefix = self.prefixes.start_from(active.request.id, source) if source is not None and known else None
         self.generator.place(assignment.slot, image, prefix)
         self.positions[assignment.slot] = known
         self.recorder.known_bytes += known
-        return prefilled
+        self._prepare_next(active)
+
+    def _prepare_next(self, active: ActiveRequest) -> None:
+        """Keep a request's prefix for its next image, or hold the request until the one that it needs is there."""
+        request, index = active.request, self.scheduler.next_index(active.request.id)
+        source = None if index is None else request.source(index)
+        if index is None or source is None or not self.generator.prefix(request.image(index)):
+            self.prefixes.drop(request.id)
+        elif not self.prefixes.keep(request.id, source):
+            self.scheduler.hold(request.id)
+            self.prefixes.want(request.id, request.client)
 
     def _step(self) -> None:
         """As many steps as fit into a tick, judged by the last ones, scaled up where there are more images now."""
@@ -197,18 +216,29 @@ class Engine:
             if not active.left:
                 del self.requests[one.request]
 
-    def _score_one(self, events: list[Event]) -> None:
-        if not self.to_score:
-            return
-        request, index, image = self.to_score.popleft()
-        try:
-            bits = self.generator.score(np.frombuffer(image, np.uint8)[None])[0]
-            events.append(Scored(request, index, bits.tobytes()))
-        except Exception as error:
-            if unrecoverable(error):
-                raise
-            log.exception("scoring failed; its request fails")
-            self._fail(request, events)
+    def _read(self, painted: float, events: list[Event]) -> None:
+        """Read known bytes: for a share of the `painted` seconds, for a whole tick where nothing was painted."""
+        while (request := self.prefixes.next_wanted()) is not None:
+            self._read_prefix(self.requests[request].request)
+        for done in self.reads.run(painted, TICK_SECONDS):
+            request, reading = done.read.request, done.reading
+            if reading is None:
+                self._fail(request, events)
+            elif done.read.is_score:
+                events.append(Scored(request, done.read.index, reading.bits[done.row].tobytes()))
+            else:
+                self.prefixes.put(request, reading.prefix(done.row))
+                self.scheduler.resume(request)
+
+    def _read_prefix(self, request: GenerateRequest) -> None:
+        """Queue the known front of a request's next image, for which there is room now."""
+        index = self.scheduler.next_index(request.id)
+        assert index is not None
+        source = request.source(index)
+        assert source is not None
+        self.prefixes.reserve(request.id, request.client, source)
+        stop = self.generator.prefix(request.image(index))
+        self.reads.add(request.id, request.client, [Read(request.id, index, request.known[source], stop, False)])
 
     def _fail(self, request: int, events: list[Event]) -> None:
         self._drop(request)
@@ -220,4 +250,6 @@ class Engine:
             self.generator.clear(slot)
             self.positions[slot] = self.length
         self.requests.pop(request, None)
-        self.to_score = deque(waiting for waiting in self.to_score if waiting[0] != request)
+        self.refused = [event for event in self.refused if event.request != request]
+        self.prefixes.drop(request)
+        self.reads.drop(request)

@@ -5,6 +5,7 @@ is in the pool. Owns weights and states; the scheduler decides which image gets 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,10 +13,35 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import choose
 from scanline.model.backends.slots import SlotPool
-from scanline.model.network.transformer import Transformer, first_byte_bits, with_first_byte
+from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling.digest import model_digest
 from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
+
+
+@dataclass
+class Reading:
+    """Images whose known bytes before `stop` are being run through the network, all of them at one position."""
+
+    images: torch.Tensor  # [B, N] uint8
+    state: State  # of B images
+    bits: np.ndarray  # [B, stop] float64, of the bytes before the position
+    first: int  # byte, before which nothing is run
+    position: int
+    stop: int
+    step_bytes: int
+
+    @property
+    def done(self) -> bool:
+        return self.position >= self.stop
+
+    def prefix(self, row: int) -> "Prefix":
+        """A copy of the state of one image after its known bytes."""
+        state = self.state.part(row, row + 1)
+        copy = State(state.s.clone(), state.z.clone(), state.position.clone())
+        bits = float(self.bits[row, : self.first].sum()) + torch.tensor(self.bits[row, self.first :]).sum().item()
+        return Prefix(copy, bits)
 
 
 @dataclass(frozen=True)
@@ -38,9 +64,15 @@ class Generator:
         backend: str | None = None,
     ) -> None:
         self.model, self.config, self.slots = model, model.config, slots
+        self.precision = precision
         self.backend = choose(model, threads, precision, backend)
         rows = -(-slots // self.backend.rows) * self.backend.rows
         self.pool = SlotPool.empty(self.config, rows, model.device, self.backend.state_dtype)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of everything that decides which bytes are painted (digest.py); computed when it is first asked for."""
+        return model_digest(self.model, self.backend, self.precision)
 
     def warm_up(self) -> None:
         """Do what the first images would otherwise wait for: on a GPU, compile kernels and record graphs."""
@@ -51,24 +83,40 @@ class Generator:
         return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
+    def start_reading(self, images: np.ndarray, stop: int) -> Reading:
+        """Prepare to run the bytes before `stop` of images [B, N] uint8 through the network, without using a slot."""
+        given = torch.tensor(images, device=self.model.device)
+        state = State.zeros(self.config, len(given), self.model.device, self.backend.state_dtype)
+        bits = np.empty((len(given), stop))
+        if self.config.first and stop:
+            bits[:, 0] = first_byte_bits(self.config, given[:, 0]).cpu().numpy()
+        first = self.config.first
+        return Reading(given, state, bits, first, first, stop, self.config.step_bytes)
+
+    @torch.inference_mode()
+    def read(self, reading: Reading, steps: int | None = None) -> None:
+        """Run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend would round
+        differently in pieces."""
+        if reading.done:
+            return
+        start, stop = reading.position, reading.stop
+        if steps is not None and self.backend.reads_in_pieces:
+            stop = min(stop, start + steps * self.config.step_bytes)
+        reading.bits[:, start:stop] = self.backend.read(reading.images, reading.state, stop).cpu().numpy()
+        reading.position = stop
+
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known bytes at the front of an image through the network at once, on their own."""
         assert spec.known is not None
-        first, stop = self.config.first, self.prefix(spec)
-        state = self._fresh(1)
-        images = torch.tensor(spec.known, device=self.model.device).unsqueeze(0)
-        bits = first_byte_bits(self.config, images[:, 0]).item() if first and stop else 0.0
-        if stop > first:
-            bits += self.backend.read(images, state, stop).sum().item()
-        return Prefix(state, bits)
+        reading = self.start_reading(spec.known[None], self.prefix(spec))
+        self.read(reading)
+        return reading.prefix(0)
 
-    @torch.inference_mode()
     def score(self, images: np.ndarray) -> np.ndarray:
         """Bits [B, N] float64 of every byte of images [B, N] uint8, without using a slot."""
-        given = torch.tensor(images, device=self.model.device)
-        predicted = self.backend.read(given, self._fresh(len(given)), self.config.bytes)
-        found: np.ndarray = with_first_byte(self.config, given, predicted).cpu().numpy()
-        return found
+        reading = self.start_reading(images, self.config.bytes)
+        self.read(reading)
+        return reading.bits
 
     @torch.inference_mode()
     def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:
@@ -125,9 +173,6 @@ class Generator:
 
     def close(self) -> None:
         self.backend.close()
-
-    def _fresh(self, count: int) -> State:
-        return State.zeros(self.config, count, self.model.device, self.backend.state_dtype)
 
     def _first_byte(self, slot: int) -> None:
         """Draw byte 0 from the histogram of a model without a start token, unless it is known."""

@@ -47,6 +47,7 @@ class GenerateRequest:
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
     client: str = ""  # who asked: slots are shared between clients first
+    digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
 
     @property
     def indices(self) -> Sequence[int]:
@@ -92,7 +93,8 @@ class ScoreRequest:
     id: int
     images: tuple[bytes, ...]
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
-    client: str = ""  # who asked
+    client: str = ""  # who asked: turns are shared between clients first
+    digest: str = ""  # of the model that must score them (Ready.digest); empty: any
 
     @property
     def indices(self) -> Sequence[int]:
@@ -200,10 +202,12 @@ class Failed:
 class Stats:
     """What the engine does now and has done since it started; the newest replaces those before it."""
 
-    requests_running: int = 0  # at least one of their images has had a slot
+    requests_running: int = 0  # at least one of their images has had a slot, or its scoring has begun
     requests_waiting: int = 0
-    images_running: int = 0
-    images_waiting: int = 0
+    images_running: int = 0  # in slots
+    images_waiting: int = 0  # for a slot, or to be scored
+    scores_running: int = 0  # images that are being scored; they have no slot
+    scores_waiting: int = 0  # of images_waiting, those to be scored
     painted_bytes: int = 0  # by steps; known bytes from the step of the first unknown one on are counted too
     known_bytes: int = 0  # at the front of images, prefilled
     steps: int = 0

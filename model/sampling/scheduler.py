@@ -1,13 +1,19 @@
-"""Which image gets a slot next: round robin over requests, whatever their size. Owns queues and slots, no tensor.
+"""Which image gets a slot next: round robin over clients, then over a client's requests. Owns slots, no tensor.
 
-An image holds one slot from its first byte to its last. A request for one image that arrives after one for thousands
-starts at the next free slot. The lowest free slot is used first, so that busy slots lie together.
+An image holds one slot from its first byte to its last. Slots are shared fairly between clients, not between requests:
+beside one client with a thousand requests, another one with a single request gets every second slot that becomes free.
+Among the requests of one client each gets a slot in turn, whatever their sizes, so that a request for one image is not
+behind one for thousands. The lowest free slot is used first, so that busy slots lie together.
+
+A request on hold keeps its images and has no turns; it takes them up again behind the others.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from scanline.model.sampling.turns import Turns
 
 
 @dataclass
@@ -21,34 +27,49 @@ class SlotAssignment:
 
 
 class Scheduler:
-    """Invariant: every slot is either free or assigned to one image; a request has a turn iff it has waiting images."""
+    """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
+    is not on hold."""
 
     def __init__(self, slots: int) -> None:
         self.free = list(range(slots))
         self.assigned: dict[int, SlotAssignment] = {}  # by slot
-        self.turns: deque[int] = deque()  # requests with waiting images; the next one at the left
+        self.turns = Turns()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
+        self.on_hold: dict[int, str] = {}  # client, by request
 
-    def add(self, request: int, indices: Sequence[int]) -> None:
-        """Queue the images `indices` of a request."""
+    def add(self, request: int, indices: Sequence[int], client: str = "") -> None:
+        """Queue the images `indices` of a client's request."""
         assert indices
         assert request not in self.waiting
         self.waiting[request] = deque(indices)
-        self.turns.append(request)
+        self.turns.join(request, client)
 
     def admit(self) -> SlotAssignment | None:
-        """Assign a slot to the next image; None where no slot is free or no image waits."""
-        if not self.free or not self.turns:
+        """Assign a slot to the next image; None where no slot is free or no image has a turn."""
+        if not self.free or (request := self.turns.next()) is None:
             return None
-        request = self.turns.popleft()
         images = self.waiting[request]
         assignment = SlotAssignment(heapq.heappop(self.free), request, images.popleft())
         self.assigned[assignment.slot] = assignment
-        if images:
-            self.turns.append(request)
-        else:
+        self.turns.end_turn(request)
+        if not images:
+            self.turns.leave(request)
             del self.waiting[request]
         return assignment
+
+    def next_index(self, request: int) -> int | None:
+        """Return the image of a request that gets a slot next; None where all have one."""
+        images = self.waiting.get(request)
+        return images[0] if images else None
+
+    def hold(self, request: int) -> None:
+        """Give a request with waiting images no turns until `resume`."""
+        self.on_hold[request] = self.turns.client_of[request]
+        self.turns.leave(request)
+
+    def resume(self, request: int) -> None:
+        """Give a request on hold its turns again."""
+        self.turns.join(request, self.on_hold.pop(request))
 
     def release(self, slot: int) -> None:
         """Free the slot of an image that is complete."""
@@ -56,9 +77,10 @@ class Scheduler:
         heapq.heappush(self.free, slot)
 
     def cancel(self, request: int) -> list[int]:
-        """Drop a request, waiting or in slots; return the slots that it held, now free."""
-        if self.waiting.pop(request, None) is not None:
-            self.turns.remove(request)
+        """Drop a request, waiting, on hold or in slots; return the slots that it held, now free."""
+        self.waiting.pop(request, None)
+        self.on_hold.pop(request, None)
+        self.turns.leave(request)
         slots = [one.slot for one in self.assigned.values() if one.request == request]
         for slot in slots:
             self.release(slot)

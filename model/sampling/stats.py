@@ -44,7 +44,16 @@ class StatsRecorder:
         """Whether to report now: a few times a second, and before the engine goes idle."""
         return idle or time.monotonic() - self.reported >= REPORT_SECONDS
 
-    def report(self, requests_running: int, requests_waiting: int, images_running: int, images_waiting: int) -> Stats:
+    def report(
+        self,
+        *,
+        requests_running: int,
+        requests_waiting: int,
+        images_running: int,
+        images_waiting: int,
+        scores_running: int,
+        scores_waiting: int,
+    ) -> Stats:
         """Everything counted so far, with what is in progress now."""
         self.reported = time.monotonic()
         return Stats(
@@ -52,6 +61,8 @@ class StatsRecorder:
             requests_waiting=requests_waiting,
             images_running=images_running,
             images_waiting=images_waiting,
+            scores_running=scores_running,
+            scores_waiting=scores_waiting,
             painted_bytes=self.painted_bytes,
             known_bytes=self.known_bytes,
             steps=self.steps,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.sampling.generator import Generator, Prefix
+from scanline.model.sampling.generator import Generator, Prefix, Reading
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.job import Job
@@ -81,14 +81,14 @@ class FaultyOptions(EngineOptions):
     """An engine that dies of images of some seeds, and of a signal on request.
 
     Where `signal_file` holds a signal's number, the engine sends itself that signal once, at its third call of
-    `advance` or `score`.
+    `advance` or `read`.
     """
 
     signal_file: Path = Path("none")
 
     def generator(self) -> Generator:
         generator = super().generator()
-        place, advance, score = generator.place, generator.advance, generator.score
+        place, advance, read = generator.place, generator.advance, generator.read
         calls = itertools.count(1)
 
         def send_signal_if_due() -> None:
@@ -108,9 +108,9 @@ class FaultyOptions(EngineOptions):
             send_signal_if_due()
             advance(steps)
 
-        def faulty_score(images: np.ndarray) -> np.ndarray:
+        def faulty_read(reading: Reading, steps: int | None = None) -> None:
             send_signal_if_due()
-            return score(images)
+            read(reading, steps)
 
-        generator.place, generator.advance, generator.score = faulty_place, faulty_advance, faulty_score  # type: ignore[method-assign]
+        generator.place, generator.advance, generator.read = faulty_place, faulty_advance, faulty_read  # type: ignore[method-assign]
         return generator

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.sampling.messages import CannotLoad, Ready, Stop
+from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server import logs
 from scanline.server.engine.worker.watchdog import exit_with_parent
 
@@ -83,14 +84,15 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
 
 
 def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
-    """SlotPool for a share of the free memory: a quarter of it in states, at most what still makes painting faster."""
+    """How many slots a share of the free memory has room for: a quarter of it in states, those of prefixes included, at
+    most what still makes painting faster."""
     if device == "cuda":
         import torch
 
         free, _ = torch.cuda.mem_get_info()
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * share * free) // state_bytes))
+    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * share * free / (state_bytes * (1 + PER_SLOT)))))
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
@@ -104,7 +106,8 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         model = generator.model
         state_bytes = precision(options.precision).state_bytes(model.config)
         backend = generator.backend.name
-        connection.send([Ready(model.parameter_count, generator.slots, model.device.type, state_bytes, backend)])
+        device, digest = model.device.type, generator.digest
+        connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
         _run(Engine(generator), connection)
     except ValueError as error:
         connection.send([CannotLoad(str(error))])

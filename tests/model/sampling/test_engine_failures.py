@@ -22,10 +22,10 @@ def broken(*arguments: object) -> Prefix:
     raise RuntimeError("out of memory")
 
 
-def test_a_failing_prefill_fails_only_its_request_and_frees_its_slots(
+def test_a_failing_prefix_fails_only_its_request_and_frees_its_slots(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.generator, "prefill", broken)
+    monkeypatch.setattr(engine.generator, "read", broken)
     events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
@@ -63,7 +63,7 @@ def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine
     assert events[0].message == "The engine failed while it worked on this request; its log says why."
 
 
-@pytest.mark.parametrize("work", ["prefill", "place", "advance", "score"])
+@pytest.mark.parametrize("work", ["start_reading", "read", "place", "advance"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]

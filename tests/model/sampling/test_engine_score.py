@@ -21,7 +21,7 @@ def test_bits_are_those_of_the_model(engine: Engine, grey: Transformer) -> None:
 
 
 def test_images_are_scored_while_others_are_painted(engine: Engine) -> None:
-    events = run_until_idle(engine, GenerateRequest(0, 40, seed=0), SCORE)
+    events = run_until_idle(engine, GenerateRequest(0, 400, seed=0), SCORE)
     assert isinstance(events[-1], Finished)
     assert [event.index for event in events if isinstance(event, Scored)] == [0, 1, 2]
 

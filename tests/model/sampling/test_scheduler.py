@@ -1,9 +1,12 @@
-"""The scheduler: the order of requests, the choice of slots, and what is left when a request is cancelled."""
+"""The scheduler: the order of clients and requests, the choice of slots, and what is left when a request is cancelled."""
+
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
+from tests.support.turn_order import FairTurns
 
 
 def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
@@ -35,6 +38,43 @@ def test_requests_take_turns_and_the_lowest_free_slot_goes_first() -> None:
     assert [assignment.slot for assignment in admitted(scheduler)] == [1, 3, 4]
 
 
+def test_beside_a_thousand_requests_of_one_client_another_gets_every_second_slot() -> None:
+    scheduler = Scheduler(1)
+    for request in range(1000):
+        scheduler.add(request, range(1), "many")
+    scheduler.admit()
+    scheduler.add(1000, range(20), "one")
+    order = []
+    for _ in range(41):
+        scheduler.release(0)
+        (assignment,) = admitted(scheduler)
+        order.append(assignment.request)
+    assert order[1::2] == [1000] * 20
+    assert order[::2] == list(range(1, 22)), "the requests of a client have their turns in order"
+
+
+def test_three_clients_get_a_third_of_the_slots_each_however_many_requests_they_have() -> None:
+    scheduler = Scheduler(300)
+    for request in range(200):
+        scheduler.add(request, range(5), f"client {min(request, 2)}")
+    scheduler.add(200, range(500), "client 0")
+    scheduler.add(201, range(500), "client 1")
+    taken = Counter(f"client {min(one.request, 2)}" for one in admitted(scheduler) if one.request < 200)
+    taken += Counter(f"client {one.request - 200}" for one in scheduler.assigned.values() if one.request >= 200)
+    assert set(taken.values()) == {100}
+
+
+def test_a_request_on_hold_has_no_turn_until_it_is_resumed() -> None:
+    scheduler = Scheduler(4)
+    for request in (0, 1):
+        scheduler.add(request, range(5))
+    scheduler.hold(0)
+    scheduler.admit()
+    scheduler.resume(0)
+    assert [assignment.request for assignment in admitted(scheduler)] == [1, 0, 1]
+    assert scheduler.images_waiting == 6
+
+
 def test_cancel_frees_the_slots_of_its_request_and_forgets_its_waiting_images() -> None:
     scheduler = Scheduler(4)
     for request in (0, 1):
@@ -46,25 +86,54 @@ def test_cancel_frees_the_slots_of_its_request_and_forgets_its_waiting_images() 
     assert scheduler.cancel(7) == []  # unknown
 
 
-# a script of what may happen: images > 0 adds a request, 0 admits, -k releases or cancels the k-th of what is there
-SCRIPTS = st.lists(st.integers(-6, 6), max_size=60)
+EVENTS = st.sampled_from(["add", "admit", "admit", "admit", "release", "release", "cancel", "hold", "resume"])
 
 
-@given(slots=st.integers(1, 5), script=SCRIPTS)
-def test_every_slot_is_free_or_has_one_image(slots: int, script: list[int]) -> None:
+@given(slots=st.integers(1, 5), script=st.lists(st.tuples(EVENTS, st.integers(0, 11)), max_size=80))
+def test_in_any_order_of_events_slots_hold_one_image_and_no_one_is_passed_over(
+    slots: int, script: list[tuple[str, int]]
+) -> None:
+    """The number of an event chooses the client and size, the slot or the request."""
     scheduler = Scheduler(slots)
-    for request, event in enumerate(script):
-        if event > 0:
-            scheduler.add(request, range(event))
-        elif event == 0:
-            scheduler.admit()
-        elif event % 2 and scheduler.assigned:
-            scheduler.release(sorted(scheduler.assigned)[event % len(scheduler.assigned)])
-        elif scheduler.turns:
-            scheduler.cancel(scheduler.turns[event % len(scheduler.turns)])
+    clients: dict[int, str] = {}
+    left: dict[int, list[int]] = {}  # images without a slot of the requests that are not cancelled
+    between_clients: FairTurns[str] = FairTurns()
+    between_requests: dict[str, FairTurns[int]] = {client: FairTurns() for client in "abc"}
+    for request, (event, number) in enumerate(script):
+        having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
+        if event == "add":
+            clients[request], left[request] = "abc"[number % 3], list(range(1 + number // 3))
+            scheduler.add(request, range(1 + number // 3), clients[request])
+        elif event == "admit":
+            is_possible = bool(scheduler.free and having_turns)
+            assignment = scheduler.admit()
+            assert bool(assignment) == is_possible
+            if assignment:
+                client = clients[assignment.request]
+                assert left[assignment.request].pop(0) == assignment.index
+                between_clients.turn(client, {clients[one] for one in having_turns})
+                its = [one for one in having_turns if clients[one] == client]
+                between_requests[client].turn(assignment.request, its)
+        elif event == "release" and scheduler.assigned:
+            scheduler.release(sorted(scheduler.assigned)[number % len(scheduler.assigned)])
+        elif event == "cancel" and left:
+            request = sorted(left)[number % len(left)]
+            held = sorted(slot for slot, one in scheduler.assigned.items() if one.request == request)
+            assert sorted(scheduler.cancel(request)) == held
+            del left[request]
+        elif event == "hold" and having_turns:
+            scheduler.hold(having_turns[number % len(having_turns)])
+        elif event == "resume" and scheduler.on_hold:
+            scheduler.resume(sorted(scheduler.on_hold)[number % len(scheduler.on_hold)])
         assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(slots))
-        assert sorted(scheduler.turns) == sorted(scheduler.waiting)
-        assert all(scheduler.waiting.values())
+        assert {one: list(images) for one, images in scheduler.waiting.items()} == {
+            one: images for one, images in left.items() if images
+        }
+        having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
+        assert sorted(scheduler.turns) == sorted(having_turns)
+        between_clients.waiting({clients[one] for one in having_turns})
+        for client, fair in between_requests.items():
+            fair.waiting([one for one in having_turns if clients[one] == client])
 
 
 @given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
@@ -81,3 +150,22 @@ def test_every_image_gets_a_slot_exactly_once_and_no_request_waits_longer_than_a
             scheduler.release(slot)
     assert sorted(assigned) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
     assert [request for request, _ in assigned[: len(sizes)]] == list(range(len(sizes)))
+
+
+@given(
+    slots=st.integers(1, 4),
+    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 6)), min_size=1, max_size=20),
+)
+def test_at_any_time_two_clients_that_both_still_wait_have_had_the_same_number_of_slots_within_one(
+    slots: int, requests: list[tuple[str, int]]
+) -> None:
+    scheduler = Scheduler(slots)
+    for request, (client, images) in enumerate(requests):
+        scheduler.add(request, range(images), client)
+    had: Counter[str] = Counter(dict.fromkeys("abcd", 0))
+    while assignment := scheduler.admit():
+        had[requests[assignment.request][0]] += 1
+        counts = [had[client] for client in scheduler.turns.clients]
+        assert not counts or max(counts) - min(counts) <= 1
+        scheduler.release(assignment.slot)
+    assert had.total() == sum(images for _, images in requests)

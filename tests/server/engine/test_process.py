@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import CannotLoad, Finished, Pixels, Ready
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.worker.process import EngineOptions
@@ -15,8 +16,9 @@ from tests.support.waiting import PATIENCE
 
 def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, grey: Transformer) -> None:
     assert faulty_engine.ready is not None
-    backend = faulty_engine.ready.backend
-    assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", grey.config.state_bytes_per_image, backend)
+    backend, digest = faulty_engine.ready.backend, Generator(grey, 1).digest
+    state_bytes = grey.config.state_bytes_per_image
+    assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", state_bytes, backend, digest)
 
 
 def test_bytes_equal_those_of_painting_in_this_process(

@@ -1,0 +1,41 @@
+"""The digest of everything that decides which bytes a generator paints for a seed.
+
+It covers the configuration, the weights, the device type, the backend, the precision and the build. What changes no
+byte is left out: slots, threads, and the instruction set of the cpu backend. Two generators of one digest paint the
+same bytes.
+"""
+
+import json
+from hashlib import sha256
+from importlib.metadata import version
+
+import torch
+
+from scanline.model.backends import Backend
+from scanline.model.network.transformer import Transformer
+
+# Raised with every change of a painted byte that comes neither from a backend's `build` nor with a new version.
+PAINTING = 1
+HEX_DIGITS = 32  # 16 bytes: enough for no two models to share one by chance, short enough for a log line
+
+
+def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
+    """Return 32 hexadecimal digits of a SHA-256 over the weights as they lie in memory, and what computes with them."""
+    described = {
+        "config": model.config.to_dict(),
+        "device": model.device.type,
+        "backend": backend.build,
+        "precision": precision,
+        "scanline": version("scanline"),
+        "painting": PAINTING,
+    }
+    hashed = sha256(json.dumps(described, sort_keys=True).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        hashed.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        hashed.update(_bytes(tensor))
+    return hashed.hexdigest()[:HEX_DIGITS]
+
+
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    """Return the bytes of a tensor, copied only from another device."""
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data

@@ -1,0 +1,85 @@
+"""The states after the known fronts of images that wait for a slot: at most one a request, and a fixed number in all.
+
+A request is on hold in the scheduler until the prefix of its next image is there. The images of a request that complete
+the same picture share a prefix, which is kept between them while there is room for all. Where requests wait for room, a
+prefix is dropped after one image for another client's, after a few for the same client's, and read again later. So
+memory is bounded whatever arrives, no client waits for another's long requests, and little is read twice.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scanline.model.sampling.turns import Turns
+
+if TYPE_CHECKING:
+    from scanline.model.sampling.generator import Prefix
+
+PER_SLOT = 0.25  # prefixes for each slot; their memory counts where slots are chosen by memory
+MOST_IMAGES = 8  # that start from a prefix while requests of the same client wait for room
+
+
+@dataclass
+class HeldPrefix:
+    """Room for the prefix of a request's known image `source`."""
+
+    source: int
+    client: str
+    prefix: "Prefix | None" = None  # not read yet
+    images: int = 0  # that have started from it
+
+
+class Prefixes:
+    """Invariant: a request is in `wanted`, in `held`, or needs no prefix now; `held` has at most `room` entries."""
+
+    def __init__(self, slots: int) -> None:
+        self.room = max(1, int(PER_SLOT * slots))
+        self.wanted = Turns()  # requests whose next image needs a prefix for which there is no room yet
+        self.held: dict[int, HeldPrefix] = {}  # by request
+
+    def want(self, request: int, client: str) -> None:
+        """Queue a request for room."""
+        self.wanted.join(request, client)
+
+    def next_wanted(self) -> int | None:
+        """Take the next request for which there is room now; None where there is none. `reserve` its room."""
+        if len(self.held) >= self.room or (request := self.wanted.next()) is None:
+            return None
+        self.wanted.end_turn(request)
+        self.wanted.leave(request)
+        return request
+
+    def reserve(self, request: int, client: str, source: int) -> None:
+        """Take room for the prefix of a request's image `source`, which is read now."""
+        assert len(self.held) < self.room
+        self.held[request] = HeldPrefix(source, client)
+
+    def put(self, request: int, prefix: "Prefix") -> None:
+        """Hold the prefix that room was reserved for."""
+        self.held[request].prefix = prefix
+
+    def start_from(self, request: int, source: int) -> "Prefix":
+        """Return the prefix of a request's image `source`, which is held, for one of its images."""
+        held = self.held[request]
+        assert held.source == source
+        assert held.prefix is not None
+        held.images += 1
+        return held.prefix
+
+    def keep(self, request: int, source: int) -> bool:
+        """Whether the request's next image starts from the prefix that it holds. Where not, that is dropped."""
+        held = self.held.get(request)
+        if held and held.source == source and not self._is_due(held):
+            return True
+        self.drop(request)
+        return False
+
+    def _is_due(self, held: HeldPrefix) -> bool:
+        """Whether a prefix has to make room for others now."""
+        if len(self.held) < self.room or not self.wanted:
+            return False
+        return held.images >= MOST_IMAGES or list(self.wanted.clients) != [held.client]
+
+    def drop(self, request: int) -> None:
+        """Forget a request and free its room, if it is there."""
+        self.wanted.leave(request)
+        self.held.pop(request, None)

@@ -1,0 +1,182 @@
+"""Reads: known bytes that are run through the network at once, of images to score and of the fronts of completions.
+
+They take turns as slots do, round robin over clients and then over a client's requests, and have a quarter of the
+engine's time while images are painted, all of it while none are. Several are read in one pass where the backend gains
+by it. A pass is short beside a tick: where a backend gives the same bits either way, an image is read in pieces.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanline.model.sampling.errors import unrecoverable
+from scanline.model.sampling.generator import Generator, Reading
+from scanline.model.sampling.turns import Turns
+
+log = logging.getLogger("scanline.engine")
+
+SHARE = 0.25  # of the engine's time, while images are painted
+PASS_SECONDS = 0.008  # a third of a tick, so that each tick has one pass
+PIECE_STEPS = 42  # a piece has a multiple of these: the rows of a tile of the cpu kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The front of an image that is to be read: all of it to score it."""
+
+    request: int
+    index: int  # of the image in its request
+    image: bytes
+    stop: int  # bytes
+    is_score: bool
+
+
+@dataclass(frozen=True)
+class Done:
+    """A read that has ended: image `row` of `reading`, None where it failed."""
+
+    read: Read
+    reading: Reading | None
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How many requests for likelihoods, and images of theirs, are in progress. A request runs once an image does."""
+
+    requests_running: int
+    requests_waiting: int
+    images_running: int
+    images_waiting: int
+
+
+class Reads:
+    """Invariant: a request has turns iff it has reads that are not begun; `left` counts those that have not ended."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+        self.turns = Turns()
+        self.waiting: dict[int, deque[Read]] = {}  # by request
+        self.left: dict[int, int] = {}  # reads of each request that have not ended
+        self.begun: set[int] = set()  # requests of which one read has begun
+        self.alone: deque[Read] = deque()  # of a batch that failed: read one at a time, to find the one at fault
+        self.batch: list[Read] = []  # what is being read now
+        self.reading: Reading | None = None
+        self.credit = 0.0  # seconds that may be spent while images are painted
+        self.step_seconds = PASS_SECONDS / PIECE_STEPS  # of the last pass
+        self.pass_seconds = 0.0
+
+    @property
+    def idle(self) -> bool:
+        return not self.left
+
+    def add(self, request: int, client: str, reads: Sequence[Read]) -> None:
+        """Queue the reads of a client's request, all of them of one kind."""
+        self.waiting[request] = deque(reads)
+        self.left[request] = len(reads)
+        self.turns.join(request, client)
+
+    def drop(self, request: int) -> None:
+        """Forget a request, if it is there. One that is being read now is read on for the others of its batch."""
+        self.turns.leave(request)
+        self.waiting.pop(request, None)
+        self.left.pop(request, None)
+        self.begun.discard(request)
+        self.alone = deque(read for read in self.alone if read.request != request)
+        if not any(read.request in self.left for read in self.batch):
+            self.batch, self.reading = [], None
+
+    def run(self, painted: float, idle_seconds: float) -> list[Done]:
+        """Read for a share of the time after `painted` seconds of painting; for `idle_seconds` where that is 0.
+
+        Where nothing is painted, return as soon as a prefix is there, so that painting can begin.
+        """
+        began = time.perf_counter()
+        # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
+        self.credit = min(self.credit, PASS_SECONDS) + painted * SHARE / (1 - SHARE) if painted else 0.0
+        ended: list[Done] = []
+        while self.left:
+            if painted and self.credit < min(self.pass_seconds, PASS_SECONDS):
+                break
+            pass_began = time.perf_counter()
+            ended += self._pass()
+            self.pass_seconds = time.perf_counter() - pass_began
+            self.credit -= self.pass_seconds
+            prefix_ready = any(not done.read.is_score for done in ended)
+            if not painted and (prefix_ready or time.perf_counter() - began >= idle_seconds):
+                break
+        return ended
+
+    def scores(self) -> Scores:
+        """Return what there is to score now."""
+        waiting = [reads for reads in self.waiting.values() if reads[0].is_score]
+        begun = [read.request for read in (*self.batch, *self.alone) if read.is_score]
+        in_progress = [request for request in begun if request in self.left]
+        requests = {reads[0].request for reads in waiting} | set(in_progress)
+        running = len(requests & self.begun)
+        return Scores(running, len(requests) - running, len(in_progress), sum(map(len, waiting)))
+
+    def _pass(self) -> list[Done]:
+        """Read one piece of the current batch, or of the next one; return what ended with it."""
+        try:
+            if self.reading is None:
+                self.batch = self._next_batch()
+                images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
+                self.reading = self.generator.start_reading(images, self.batch[0].stop)
+            reading, before = self.reading, self.reading.position
+            steps = int(PASS_SECONDS / self.step_seconds)
+            began = time.perf_counter()
+            self.generator.read(reading, max(PIECE_STEPS, steps - steps % PIECE_STEPS))
+            if reading.position > before:
+                self.step_seconds = (time.perf_counter() - began) / (reading.position - before) * reading.step_bytes
+        except Exception as error:
+            if unrecoverable(error):
+                raise
+            return self._failed()
+        if not reading.done:
+            return []
+        return self._ended(reading)
+
+    def _next_batch(self) -> list[Read]:
+        """Take reads in turn, as many as the backend reads at once, while they have the same length."""
+        if self.alone:
+            return [self.alone.popleft()]
+        batch: list[Read] = []
+        while len(batch) < self.generator.backend.reads_at_once and (request := self.turns.next()) is not None:
+            waiting = self.waiting[request]
+            if batch and waiting[0].stop != batch[0].stop:
+                break
+            batch.append(waiting.popleft())
+            self.begun.add(request)
+            self.turns.end_turn(request)
+            if not waiting:
+                self.turns.leave(request)
+                del self.waiting[request]
+        return batch
+
+    def _failed(self) -> list[Done]:
+        """Read the images of a batch that failed one at a time; the request of one that was alone fails."""
+        log.exception("reading %s images failed", len(self.batch))
+        batch = [read for read in self.batch if read.request in self.left]
+        alone, self.batch, self.reading = len(self.batch) == 1, [], None
+        if not alone:
+            self.alone.extend(batch)
+            return []
+        for read in batch:
+            self.drop(read.request)
+        return [Done(read, None) for read in batch]
+
+    def _ended(self, reading: Reading) -> list[Done]:
+        """End the current batch; return its reads without those of requests that were dropped."""
+        done = [Done(read, reading, row) for row, read in enumerate(self.batch) if read.request in self.left]
+        self.batch, self.reading = [], None
+        for request in (one.read.request for one in done):
+            self.left[request] -= 1
+            if not self.left[request]:
+                del self.left[request]
+                self.begun.discard(request)
+        return done

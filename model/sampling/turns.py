@@ -1,0 +1,53 @@
+"""Whose turn it is: round robin over clients, then over each client's requests. Knows neither images nor slots."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+
+class Turns:
+    """Requests that wait, in the order of their turns.
+
+    Every client has one turn in a round, however many requests it has, and gives it to the request of its own that has
+    waited longest. So of two clients that both wait, neither has two turns more than the other. A client or request
+    that joins has its turn after those that wait already. Every operation takes constant time.
+    """
+
+    def __init__(self) -> None:
+        self.clients: OrderedDict[str, OrderedDict[int, None]] = OrderedDict()  # the next one is first, in both
+        self.client_of: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self.client_of)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.client_of)
+
+    def __contains__(self, request: int) -> bool:
+        return request in self.client_of
+
+    def join(self, request: int, client: str) -> None:
+        """Add a request behind the others of its client."""
+        assert request not in self.client_of
+        self.client_of[request] = client
+        self.clients.setdefault(client, OrderedDict())[request] = None
+
+    def leave(self, request: int) -> None:
+        """Remove a request, if it is there."""
+        if (client := self.client_of.pop(request, None)) is None:
+            return
+        requests = self.clients[client]
+        del requests[request]
+        if not requests:
+            del self.clients[client]
+
+    def next(self) -> int | None:
+        """Return the request whose turn it is; None where none waits. It keeps its turn."""
+        for requests in self.clients.values():
+            return next(iter(requests))
+        return None
+
+    def end_turn(self, request: int) -> None:
+        """Move a request to the end of its client's requests, and its client to the end of the clients."""
+        client = self.client_of[request]
+        self.clients[client].move_to_end(request)
+        self.clients.move_to_end(client)

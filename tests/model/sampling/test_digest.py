@@ -1,0 +1,82 @@
+"""The digest: equal wherever the same seed gives the same bytes, another one where it may not."""
+
+from dataclasses import replace
+
+import pytest
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.cpu import CpuBackend
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling import digest as digests
+from scanline.model.sampling.digest import model_digest
+from scanline.model.sampling.engine import OTHER_MODEL, Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from tests.support import small_models
+from tests.support.engine_ticks import run_until_idle
+from tests.support.tiny import GREY
+
+KNOWN = bytes(range(35))
+OTHER = "0" * 32
+
+
+def test_slots_and_threads_do_not_change_it(grey: Transformer) -> None:
+    (one,) = {Generator(grey, slots, threads).digest for slots, threads in ((1, 1), (1, 2), (40, 1))}
+    assert len(one) == 32
+    assert set(one) <= set("0123456789abcdef")
+
+
+@pytest.mark.skipif(not cpu_kernels.available(), reason="needs the compiled library")
+def test_the_instruction_set_of_the_cpu_kernel_does_not_change_it(grey: Transformer) -> None:
+    backends = [CpuBackend(grey, 1, isa=isa) for isa in cpu_kernels.instruction_sets()]
+    assert len({model_digest(grey, backend, "exact") for backend in backends}) == 1
+
+
+@pytest.mark.parametrize("name", sorted(small_models.model(GREY).state_dict()))
+def test_one_number_of_any_tensor_changes_it(name: str) -> None:
+    model = small_models.model(GREY)
+    before = Generator(model, 1, backend="eager").digest
+    model.state_dict()[name].view(-1)[-1] += 0.125
+    assert Generator(model, 1, backend="eager").digest != before
+
+
+def test_configuration_precision_backend_version_and_painting_each_change_it(
+    grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = Generator(grey, 1, backend="eager").backend
+    same_weights = small_models.model(replace(GREY, scale="elu"))
+    same_weights.load_state_dict(grey.state_dict())
+    found = [model_digest(grey, backend, "exact"), model_digest(same_weights, backend, "exact")]
+    found.append(model_digest(grey, backend, "int8"))
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, "build", "another")
+        found.append(model_digest(grey, backend, "exact"))
+    with monkeypatch.context() as patch:
+        patch.setattr(digests, "version", lambda package: "0.0.0")
+        found.append(model_digest(grey, backend, "exact"))
+    monkeypatch.setattr(digests, "PAINTING", 0)
+    found.append(model_digest(grey, backend, "exact"))
+    assert len(set(found)) == 6
+
+
+def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sentence(engine: Engine) -> None:
+    digest = engine.generator.digest
+    events = run_until_idle(
+        engine,
+        GenerateRequest(0, 2, seed=0, digest=OTHER),
+        GenerateRequest(1, 2, seed=0, digest=digest),
+        ScoreRequest(2, (KNOWN,), digest=OTHER),
+        ScoreRequest(3, (KNOWN,), digest=digest),
+    )
+    assert [event for event in events if isinstance(event, Failed)] == [Failed(0, OTHER_MODEL), Failed(2, OTHER_MODEL)]
+    assert [type(event) for event in events if _request(event) == 1] == [Finished, Finished]
+    assert [type(event) for event in events if _request(event) == 3] == [Scored]
+
+
+def test_a_cancelled_request_for_another_model_has_no_event(engine: Engine) -> None:
+    assert run_until_idle(engine, GenerateRequest(0, 2, seed=0, digest=OTHER), Cancel(0)) == []
+
+
+def _request(event: Event) -> int:
+    assert isinstance(event, Failed | Finished | Scored)
+    return event.request
