@@ -193,7 +193,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _tick(self, steps: int, sends: bool = True, may_fail: bool = False) -> None:
         """A tick of so many steps, in which streams get frames or not; each event is one that may be sent now."""
-        self.engine.step_seconds, self.engine.step_images = TICK_SECONDS / (steps + 0.5), SLOTS
+        self.engine.last_step, self.engine.step_times = (TICK_SECONDS / (steps + 0.5), SLOTS), {}
         self.engine.frames_at = 0.0 if sends else inf
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
