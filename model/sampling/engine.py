@@ -194,7 +194,7 @@ class Engine:
         self.recorder.stepped(steps, seconds / steps, images)
 
     def _most_steps(self, seconds: float, paused: list[int]) -> int:
-        """As many steps of so many seconds as an image has left, and as streams and snapshots shall have in one tick."""
+        """As many steps of so many seconds as one image has left, and as streams and snapshots may have in a tick."""
         positions = self.positions.copy()
         positions[paused] = self.length
         left = (self.length - int(positions.min())) // self.generator.config.step_bytes

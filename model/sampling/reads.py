@@ -8,7 +8,7 @@ by it. A pass is short beside a tick: where a backend gives the same bits either
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +57,8 @@ class Scores:
 class Reads:
     """Invariant: a request has turns iff it has reads that are not begun; `left` counts those that have not ended."""
 
-    def __init__(self, generator: Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.generator, self.clock = generator, clock
         self.turns = Turns()
         self.waiting: dict[int, deque[Read]] = {}  # by request
         self.left: dict[int, int] = {}  # reads of each request that have not ended
@@ -95,19 +95,19 @@ class Reads:
 
         Where nothing is painted, return as soon as a prefix is there, so that painting can begin.
         """
-        began = time.perf_counter()
+        began = self.clock()
         # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
         self.credit = min(self.credit, PASS_SECONDS) + painted * SHARE / (1 - SHARE) if painted else 0.0
         ended: list[Done] = []
         while self.left:
             if painted and self.credit < min(self.pass_seconds, PASS_SECONDS):
                 break
-            pass_began = time.perf_counter()
+            pass_began = self.clock()
             ended += self._pass()
-            self.pass_seconds = time.perf_counter() - pass_began
+            self.pass_seconds = self.clock() - pass_began
             self.credit -= self.pass_seconds
             prefix_ready = any(not done.read.is_score for done in ended)
-            if not painted and (prefix_ready or time.perf_counter() - began >= idle_seconds):
+            if not painted and (prefix_ready or self.clock() - began >= idle_seconds):
                 break
         return ended
 
@@ -129,10 +129,10 @@ class Reads:
                 self.reading = self.generator.start_reading(images, self.batch[0].stop)
             reading, before = self.reading, self.reading.position
             steps = int(PASS_SECONDS / self.step_seconds)
-            began = time.perf_counter()
+            began = self.clock()
             self.generator.read(reading, max(PIECE_STEPS, steps - steps % PIECE_STEPS))
             if reading.position > before:
-                self.step_seconds = (time.perf_counter() - began) / (reading.position - before) * reading.step_bytes
+                self.step_seconds = (self.clock() - began) / (reading.position - before) * reading.step_bytes
         except Exception as error:
             if unrecoverable(error):
                 raise

@@ -2,7 +2,8 @@
 
 The machine runs the real loop over the real scheduler, generator and a tiny model. After every step each slot is
 free or has one image of an open request; every accepted request ends exactly once; every finished image is that of
-its seed painted alone; and no request waits longer for a slot than round robin over requests allows.
+its seed painted alone; no more prefixes are held than there is room for; and neither a client nor a request of the same
+client has two turns while another one waits for a slot.
 """
 
 import itertools
@@ -31,9 +32,11 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
+from scanline.model.sampling.reads import PASS_SECONDS
 from scanline.model.sampling.scheduler import SlotAssignment
 from tests.support import small_models
 from tests.support.tiny import GREY
+from tests.support.turn_order import FairTurns
 
 SLOTS = 3
 LENGTH = GREY.bytes
@@ -43,7 +46,8 @@ MIDST = bytes(i % 4 == 1 for i in range(LENGTH))
 ALL = bytes([1] * LENGTH)
 COMPLETIONS = st.sampled_from([((), ()), (KNOWN[:1], (FRONT,)), (KNOWN, (FRONT, MIDST)), (KNOWN, (ALL, FRONT))])
 MODEL: Transformer = small_models.model(GREY)
-BREAKABLE = ("prefill", "place", "advance", "positions", "image", "images", "score")
+BREAKABLE = ("start_reading", "read", "place", "advance", "positions", "image", "images")
+CLIENTS = st.sampled_from("abc")
 
 
 class Painted:
@@ -76,22 +80,36 @@ class EngineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.generator = Generator(MODEL, SLOTS, threads=1)
+        self.generator.backend.reads_at_once = 2
         self.engine = Engine(self.generator)
+        reads = self.engine.reads
+        # What happens must not depend on time: each look at the clock takes a quarter of a pass, painting one tick.
+        reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
+        run = reads.run
+        reads.run = lambda painted, idle: run(TICK_SECONDS if painted else 0.0, idle)  # type: ignore[method-assign]
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
         self.scheduled: set[int] = set()  # requests whose Scheduled event was sent
-        self.waits: dict[int, int] = {}  # slots that others may still take before a waiting request gets one
-        self.passed_over = False
+        self.between_clients: FairTurns[str] = FairTurns()
+        self.between_requests: dict[str, FairTurns[int]] = {client: FairTurns() for client in "abc"}
+        self.unfair: list[str] = []
         self.next = 0
-        admit = self.engine.scheduler.admit
+        scheduler = self.engine.scheduler
+        admit = scheduler.admit
 
         def watched() -> SlotAssignment | None:
+            having_turns = {client: list(requests) for client, requests in scheduler.turns.clients.items()}
             if assignment := admit():
-                self._scheduled(assignment.request)
+                client = self.open[assignment.request].client
+                try:
+                    self.between_clients.turn(client, having_turns)
+                    self.between_requests[client].turn(assignment.request, having_turns[client])
+                except AssertionError as error:  # the engine would take it for a failure of its own
+                    self.unfair.append(str(error))
             return assignment
 
-        self.engine.scheduler.admit = watched  # type: ignore[method-assign]
+        scheduler.admit = watched  # type: ignore[method-assign]
 
     def teardown(self) -> None:
         """Whatever is left in work comes to its end, in no more ticks than it has bytes."""
@@ -109,6 +127,7 @@ class EngineMachine(RuleBasedStateMachine):
         temperature=st.sampled_from([1.0, 0.6]),
         completion=COMPLETIONS,
         stream=st.booleans(),
+        client=CLIENTS,
     )
     def paint(
         self,
@@ -117,14 +136,15 @@ class EngineMachine(RuleBasedStateMachine):
         temperature: float,
         completion: tuple[tuple[bytes, ...], tuple[bytes, ...]],
         stream: bool,
+        client: str,
     ) -> None:
         known, masks = completion
-        self._accept(GenerateRequest(self.next, copies * max(1, len(known)), seed, temperature, known, masks, stream))
-        self.waits[self.next - 1] = len(self.engine.scheduler.turns) - 1  # one image of each request before it
+        images = copies * max(1, len(known))
+        self._accept(GenerateRequest(self.next, images, seed, temperature, known, masks, stream, client=client))
 
-    @rule(count=st.integers(1, 3))
-    def score(self, count: int) -> None:
-        self._accept(ScoreRequest(self.next, (KNOWN * 2)[:count]))
+    @rule(count=st.integers(1, 3), client=CLIENTS)
+    def score(self, count: int, client: str) -> None:
+        self._accept(ScoreRequest(self.next, (KNOWN * 2)[:count], client=client))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -173,9 +193,10 @@ class EngineMachine(RuleBasedStateMachine):
         scheduler = self.engine.scheduler
         paints = {number for number, request in self.open.items() if isinstance(request, GenerateRequest)}
         assert set(self.engine.requests) == paints
-        assert set(scheduler.turns) == set(scheduler.waiting) <= paints
-        assert len(scheduler.turns) == len(scheduler.waiting)
-        assert {request for request, _, _ in self.engine.to_score} == set(self.open) - paints
+        assert set(scheduler.waiting) <= paints
+        assert sorted([*scheduler.turns, *scheduler.on_hold]) == sorted(scheduler.waiting)
+        assert set(self.engine.reads.left) - paints == set(self.open) - paints
+        assert set(self.engine.reads.left) <= set(self.open)
         for request in paints:
             assignments = [assignment for assignment in scheduler.assigned.values() if assignment.request == request]
             waiting = scheduler.waiting.get(request, ())
@@ -183,8 +204,21 @@ class EngineMachine(RuleBasedStateMachine):
             assert self.engine.requests[request].left == self.open[request].images - len(self.had[request])
 
     @invariant()
-    def nobody_is_passed_over(self) -> None:
-        assert not self.passed_over
+    def a_request_on_hold_waits_for_its_prefix_and_one_with_turns_has_it(self) -> None:
+        scheduler, prefixes = self.engine.scheduler, self.engine.prefixes
+        assert len(prefixes.held) <= prefixes.room == 1
+        being_read = {request for request, held in prefixes.held.items() if held.prefix is None}
+        assert {*prefixes.wanted, *being_read} == set(scheduler.on_hold)
+        assert being_read <= set(self.engine.reads.left)
+        assert set(prefixes.held) - being_read <= set(scheduler.turns)
+
+    @invariant()
+    def turns_are_fair(self) -> None:
+        assert not self.unfair
+        clients = self.engine.scheduler.turns.clients
+        self.between_clients.waiting(clients)
+        for client, fair in self.between_requests.items():
+            fair.waiting(clients.get(client, ()))
 
     def _accept(self, command: GenerateRequest | ScoreRequest) -> None:
         self.engine.accept(command)
@@ -227,16 +261,6 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _forget(self, request: int) -> None:
         del self.open[request], self.had[request]
-        self.waits.pop(request, None)
-
-    def _scheduled(self, request: int) -> None:
-        """Round robin: before a waiting request come at most those that waited before it, one image of each."""
-        unseated = self.engine.scheduler.waiting  # without those that failed earlier in this tick
-        others = {waiting: left for waiting, left in self.waits.items() if waiting in unseated and waiting != request}
-        self.passed_over |= 0 in others.values()
-        self.waits = {waiting: left - 1 for waiting, left in others.items()}
-        if request in unseated:
-            self.waits[request] = len(self.engine.scheduler.turns) - 1
 
 
 def images(request: GenerateRequest | ScoreRequest) -> range:

@@ -1,4 +1,4 @@
-"""The scheduler: the order of clients and requests, the choice of slots, and what a cancelled request leaves."""
+"""The scheduler: the order of clients and requests, the choice of slots, and what is left when one is cancelled."""
 
 from collections import Counter
 

@@ -1,0 +1,166 @@
+"""Prefixes: a fixed number of them, whatever waits; read as seldom as that allows; no client waits for another's."""
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator, Prefix, Reading
+from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
+from scanline.model.sampling.offline import paint
+from scanline.model.sampling.prefixes import MOST_IMAGES
+from tests.support import small_models
+from tests.support.engine_ticks import run_until_idle
+from tests.support.tiny import GREY
+
+IMAGES = small_models.images(GREY, 150)
+TOP = np.arange(35) < 15
+
+
+class CountingEngine(Engine):
+    """An engine that counts the images whose known bytes it has read."""
+
+    def __init__(self, model: Transformer, slots: int) -> None:
+        super().__init__(Generator(model, slots, threads=1))
+        self.images_read = 0
+        start = self.generator.start_reading
+
+        def counted(images: np.ndarray, stop: int) -> Reading:
+            self.images_read += len(images)
+            return start(images, stop)
+
+        self.generator.start_reading = counted  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def of_two_slots(grey: Transformer) -> Iterator[CountingEngine]:
+    engine = CountingEngine(grey, 2)
+    yield engine
+    engine.generator.close()
+
+
+@pytest.fixture
+def of_forty_slots(grey: Transformer) -> Iterator[CountingEngine]:
+    engine = CountingEngine(grey, 40)
+    yield engine
+    engine.generator.close()
+
+
+def edit(request: int, images: int, client: str = "") -> GenerateRequest:
+    known = (IMAGES[request % 150].tobytes(),)
+    return GenerateRequest(request, images, request, known=known, masks=(TOP.tobytes(),), client=client)
+
+
+def finished(events: list[Event]) -> Counter[int]:
+    return Counter(event.request for event in events if isinstance(event, Finished))
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Prefix]]:
+    """Every prefix that is made; those that nothing holds any more are dead."""
+    made: list[weakref.ref[Prefix]] = []
+    prefix = Reading.prefix
+
+    def recorded(reading: Reading, row: int) -> Prefix:
+        new = prefix(reading, row)
+        made.append(weakref.ref(new))
+        return new
+
+    monkeypatch.setattr(Reading, "prefix", recorded)
+    return made
+
+
+def alive(made: list[weakref.ref[Prefix]]) -> int:
+    return sum(one() is not None for one in made)
+
+
+def test_nothing_grows_with_the_number_of_edits_that_wait(
+    of_two_slots: CountingEngine, grey: Transformer, made: list[weakref.ref[Prefix]]
+) -> None:
+    """150 edits of two images each, and two slots."""
+    engine = of_two_slots
+    for request in range(150):
+        engine.accept(edit(request, 2, client=f"client {request % 7}"))
+    events: list[Event] = []
+    while not engine.idle:
+        events += engine.tick()
+        assert len(engine.prefixes.held) <= engine.prefixes.room == 1
+        assert alive(made) <= 1
+    assert finished(events) == Counter(dict.fromkeys(range(150), 2))
+    assert 150 <= engine.images_read == len(made) <= 300
+    for request in (0, 77, 149):
+        alone = paint(grey, 2, seed=request, known=IMAGES[request], mask=TOP).images
+        its = [event for event in events if isinstance(event, Finished) and event.request == request]
+        assert {event.index: event.image for event in its} == {0: alone[0].tobytes(), 1: alone[1].tobytes()}
+
+
+def test_while_there_is_room_each_picture_is_read_once(of_forty_slots: CountingEngine) -> None:
+    assert of_forty_slots.prefixes.room == 10
+    run_until_idle(of_forty_slots, *(edit(request, 12) for request in range(10)))
+    assert of_forty_slots.images_read == 10
+
+
+def test_requests_of_one_client_that_wait_for_room_share_a_read_between_several_images(
+    of_two_slots: CountingEngine,
+) -> None:
+    run_until_idle(of_two_slots, *(edit(request, MOST_IMAGES) for request in range(12)))
+    assert of_two_slots.images_read == 12
+
+
+def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(of_two_slots: CountingEngine) -> None:
+    """The others' prefix gives its room after the image that starts next, not after a thousand."""
+    engine = of_two_slots
+    for request in range(20):
+        engine.accept(edit(request, 1000, client="many"))
+    events: list[Event] = []
+    while finished(events).total() < 10:
+        events += engine.tick()
+    engine.accept(edit(20, 3, client="one"))
+    events.clear()
+    while finished(events)[20] < 3:
+        events += engine.tick()
+    assert finished(events).total() <= 3 * 4 + 4
+    for request in range(20):
+        engine.accept(Cancel(request))
+    assert engine.idle
+
+
+def test_an_edit_does_not_hold_back_images_that_need_no_prefix(of_two_slots: CountingEngine) -> None:
+    """Slots are never kept for an image whose prefix is not there yet."""
+    engine = of_two_slots
+    engine.accept(edit(0, 5))
+    engine.accept(GenerateRequest(1, 5, seed=0))
+    engine.tick()
+    assert {one.request for one in engine.scheduler.assigned.values()} == {1}
+    assert len(engine.scheduler.assigned) == 2
+
+
+@pytest.mark.parametrize("ticks", range(6))
+def test_a_cancelled_edit_leaves_no_prefix(
+    of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int
+) -> None:
+    engine = of_two_slots
+    for request in range(4):
+        engine.accept(edit(request, 30))
+    for _ in range(ticks):
+        engine.tick()
+    for request in range(4):
+        engine.accept(Cancel(request))
+    assert engine.idle
+    assert not engine.prefixes.held
+    assert not engine.prefixes.wanted
+    assert not alive(made)
+    assert engine.reads.reading is None
+
+
+def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_two_slots: CountingEngine) -> None:
+    known = tuple(image.tobytes() for image in IMAGES[:4])
+    masks = tuple((np.arange(35) < known_bytes).tobytes() for known_bytes in (15, 0, 35, 15))
+    request = GenerateRequest(0, 8, 3, known=known, masks=masks)
+    events = run_until_idle(of_two_slots, request)
+    assert finished(events) == {0: 8}
+    assert of_two_slots.images_read == 3, "one of them has no known bytes at its front"
