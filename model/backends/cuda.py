@@ -8,9 +8,9 @@ launches run one by one in Triton's interpreter, for tests.
 """
 
 from collections.abc import Callable
-from importlib.metadata import version
 
 import torch
+import triton
 
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
@@ -45,7 +45,7 @@ class CudaBackend:
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
         self.name = f"triton ({processor})"
         # Triton's compiler decides the bits of a step; known bytes are read by torch.
-        self.build = f"triton {version('triton')}, torch {torch.__version__}, {processor}"
+        self.build = f"triton {triton.__version__}, torch {torch.__version__}, {processor}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable)
