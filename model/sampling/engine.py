@@ -7,6 +7,7 @@ not depend on how many requests wait, but for the requests themselves.
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,14 +56,14 @@ class Engine:
     """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image; a
     request with waiting images has turns iff the prefix of the next one is there or not needed."""
 
-    def __init__(self, generator: Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.generator, self.clock = generator, clock
         self.length = generator.config.bytes
         self.scheduler = Scheduler(generator.slots)
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}
         self.prefixes = Prefixes(generator.slots)
-        self.reads = Reads(generator)
+        self.reads = Reads(generator, clock)
         self.refused: list[Failed] = []  # requests for another model, reported in the next tick
         self.positions = np.full(generator.slots, self.length)  # of every slot after the last tick; N: empty
         self.frames_at = 0.0  # when streams get their next frames
@@ -186,9 +187,9 @@ class Engine:
         seconds, like = self.step_times.get(images.bit_length(), self.last_step)
         expected = seconds * max(1.0, images / like)
         steps = max(1, min(self._most_steps(expected, paused), int(TICK_SECONDS / expected)))
-        began = time.perf_counter()
+        began = self.clock()
         self.generator.advance(steps, paused)
-        seconds = time.perf_counter() - began
+        seconds = self.clock() - began
         self.time_shares.spent(seconds, {client: self.scheduler.held[client] for client in clients})
         self.last_step = self.step_times[images.bit_length()] = (seconds / steps, images)
         self.recorder.stepped(steps, seconds / steps, images)
