@@ -8,6 +8,7 @@ not depend on how many requests wait, but for the requests themselves.
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,11 +32,13 @@ from scanline.model.sampling.prefixes import Prefixes
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats import StatsRecorder
+from scanline.model.sampling.time_shares import TimeShares
 
 log = logging.getLogger("scanline.engine")
 
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, long beside a tick's own cost
-MOST_STEPS = 32
+MOST_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
+SHORT_TICK_SECONDS = 0.004  # that a tick without streams may take, whatever MOST_STEPS: beside it its own cost is small
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
 REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request: a browser that draws them shares our cores
 OTHER_MODEL = "The model changed while this request was in progress; send it again."
@@ -56,18 +59,21 @@ class Engine:
     """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image; a
     request with waiting images has turns iff the prefix of the next one is there or not needed."""
 
-    def __init__(self, generator: Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.generator, self.clock = generator, clock
         self.length = generator.config.bytes
         self.scheduler = Scheduler(generator.slots)
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}
         self.prefixes = Prefixes(generator.slots)
-        self.reads = Reads(generator)
+        self.reads = Reads(generator, clock)
         self.refused: list[Failed] = []  # requests for another model, reported in the next tick
         self.positions = np.full(generator.slots, self.length)  # of every slot after the last tick; N: empty
         self.frames_at = 0.0  # when streams get their next frames
-        self.step_seconds, self.step_images = TICK_SECONDS, 1  # of the last steps, and how many images they had
+        self.time_shares = TimeShares()
+        # seconds of a step and its images: of the last steps, and of the last ones of about as many images (log2)
+        self.last_step = (TICK_SECONDS, 1)
+        self.step_times: dict[int, tuple[float, int]] = {}
 
     @property
     def idle(self) -> bool:
@@ -123,21 +129,32 @@ class Engine:
         )
 
     def _admit(self, events: list[Event]) -> None:
-        """Fill free slots until slots or images run out."""
+        """Fill free slots until slots or images run out, then let clients that have too few take slots of others."""
         while assignment := self.scheduler.admit():
-            active = self.requests[assignment.request]
-            try:
-                self._place(assignment, active)
-            except Exception as error:
-                if unrecoverable(error):
-                    raise
-                log.exception("an image could not be placed; its request fails")
-                self._fail(assignment.request, events)
-                continue
-            if not active.is_scheduled:
-                active.is_scheduled = True
-                seconds = self.recorder.scheduled(active.accepted)
-                events.append(Scheduled(assignment.request, seconds))
+            self._start(assignment, events)
+        while reclaimed := self.scheduler.reclaim(self.positions):
+            victim, assignment = reclaimed
+            self.generator.clear(victim.slot)
+            self.positions[victim.slot] = self.length
+            if self.scheduler.next_index(victim.request) == victim.index:  # its request had no waiting images before
+                self._prepare_next(self.requests[victim.request])
+            self._start(assignment, events)
+
+    def _start(self, assignment: SlotAssignment, events: list[Event]) -> None:
+        """Place an image in its slot; its request fails where that fails."""
+        active = self.requests[assignment.request]
+        try:
+            self._place(assignment, active)
+        except Exception as error:
+            if unrecoverable(error):
+                raise
+            log.exception("an image could not be placed; its request fails")
+            self._fail(assignment.request, events)
+            return
+        if not active.is_scheduled:
+            active.is_scheduled = True
+            seconds = self.recorder.scheduled(active.accepted)
+            events.append(Scheduled(assignment.request, seconds))
 
     def _place(self, assignment: SlotAssignment, active: ActiveRequest) -> None:
         """Start an image in its slot, after its prefix where it has one."""
@@ -160,16 +177,35 @@ class Engine:
             self.prefixes.want(request.id, request.client)
 
     def _step(self) -> None:
-        """As many steps as fit into a tick, judged by the last ones, scaled up where there are more images now."""
-        self.recorder.batch = images = len(self.scheduler.assigned)
-        if not images:
+        """As many steps as fit into a tick, judged by the last ones, scaled up where there are more images now.
+
+        Images of clients that have used more than their share of the time do not step in this tick.
+        """
+        self.recorder.batch = len(self.scheduler.assigned)
+        if not self.recorder.batch:
             return
-        expected = self.step_seconds * max(1.0, images / self.step_images)
-        steps = max(1, min(MOST_STEPS, int(TICK_SECONDS / expected)))
-        began = time.perf_counter()
-        self.generator.advance(steps)
-        self.step_seconds, self.step_images = (time.perf_counter() - began) / steps, images
-        self.recorder.stepped(steps, self.step_seconds, images)
+        clients = self.time_shares.next(self.scheduler.held)
+        paused = [one.slot for one in self.scheduler.assigned.values() if one.client not in clients]
+        images = self.recorder.batch - len(paused)
+        seconds, like = self.step_times.get(images.bit_length(), self.last_step)
+        expected = seconds * max(1.0, images / like)
+        steps = max(1, min(self._most_steps(expected, paused), int(TICK_SECONDS / expected)))
+        began = self.clock()
+        self.generator.advance(steps, paused)
+        seconds = self.clock() - began
+        self.time_shares.spent(seconds, {client: self.scheduler.held[client] for client in clients})
+        self.last_step = self.step_times[images.bit_length()] = (seconds / steps, images)
+        self.recorder.stepped(steps, seconds / steps, images)
+
+    def _most_steps(self, seconds: float, paused: list[int]) -> int:
+        """As many steps of so many seconds as one image has left, and as streams and snapshots may have in a tick."""
+        positions = self.positions.copy()
+        positions[paused] = self.length
+        left = (self.length - int(positions.min())) // self.generator.config.step_bytes
+        requests = (one.request for one in self.requests.values())
+        if any(one.stream or one.snapshot for one in requests):
+            return min(left, MOST_STEPS)
+        return min(left, max(MOST_STEPS, int(SHORT_TICK_SECONDS / seconds)))
 
     def _deliver(self, events: list[Event]) -> None:
         """Send the bytes and states that streams are due."""

@@ -4,6 +4,7 @@ Images join (`place`) and leave (`clear`) between any two calls of `advance`; an
 is in the pool. Owns weights and states; the scheduler decides which image gets which slot.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -143,9 +144,16 @@ class Generator:
         """Empty a slot whose image was cancelled."""
         self.pool.state.position[slot] = self.config.bytes
 
-    def advance(self, steps: int) -> None:
-        """Paint up to `steps` steps of every image that is not done."""
+    @torch.inference_mode()
+    def advance(self, steps: int, paused: Sequence[int] = ()) -> None:
+        """Paint up to `steps` steps of every image that is not done, but for those in the slots `paused`."""
+        position = self.pool.state.position
+        if paused:
+            kept, rows = position.clone(), torch.tensor(paused, device=position.device)
+            position[rows] = self.config.bytes
         self.backend.advance(self.pool, steps)
+        if paused:
+            position[rows] = kept[rows]
 
     def positions(self) -> np.ndarray:
         """Position [slots] of every slot: the bytes before it are painted; N where an image is done."""

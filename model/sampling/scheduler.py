@@ -2,6 +2,8 @@
 
 An image holds one slot from its first byte to its last. Slots are shared fairly between clients, not between requests:
 beside one client with a thousand requests, another one with a single request gets every second slot that becomes free.
+Where all slots are taken, a client that waits with less than an equal share of them takes slots from the client that
+holds most: images of which least is painted go back into the queue, and start anew later, from their seed.
 Among the requests of one client each gets a slot in turn, whatever their sizes, so that a request for one image is not
 behind one for thousands. The lowest free slot is used first, so that busy slots lie together.
 
@@ -9,9 +11,11 @@ A request on hold keeps its images and has no turns; it takes them up again behi
 """
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from scanline.model.sampling.turns import Turns
 
@@ -23,6 +27,7 @@ class SlotAssignment:
     slot: int
     request: int
     index: int  # of the image in its request
+    client: str = ""
     sent: int = 0  # bytes of it already sent to its stream
 
 
@@ -33,6 +38,8 @@ class Scheduler:
     def __init__(self, slots: int) -> None:
         self.free = list(range(slots))
         self.assigned: dict[int, SlotAssignment] = {}  # by slot
+        self.held: Counter[str] = Counter()  # slots of each client that holds any
+        self.slots = slots
         self.turns = Turns()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
@@ -48,9 +55,35 @@ class Scheduler:
         """Assign a slot to the next image; None where no slot is free or no image has a turn."""
         if not self.free or (request := self.turns.next()) is None:
             return None
-        images = self.waiting[request]
-        assignment = SlotAssignment(heapq.heappop(self.free), request, images.popleft())
+        return self._assign(request)
+
+    def reclaim(self, painted: np.ndarray) -> tuple[SlotAssignment, SlotAssignment] | None:
+        """Give a slot of the client that holds most to one that waits with less than its share of all slots.
+
+        `painted` [slots] is how much of every slot's image is painted. Return what held the slot, which waits behind
+        the images of its request, and what holds it now; None where every client that waits has its share, or a slot
+        is free.
+        """
+        share = self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
+        poor = next((client for client in self.turns.clients if self.held[client] < share), None)
+        if self.free or poor is None:
+            return None
+        richest = max(self.held, key=lambda client: self.held[client])
+        theirs = [one for one in self.assigned.values() if one.client == richest]
+        victim = min(theirs, key=lambda one: painted[one.slot])
+        self.release(victim.slot)
+        if victim.request not in self.waiting:
+            self.waiting[victim.request] = deque()
+            self.turns.join(victim.request, richest)
+        self.waiting[victim.request].append(victim.index)
+        return victim, self._assign(self.turns.next_of(poor))
+
+    def _assign(self, request: int) -> SlotAssignment:
+        """Give the lowest free slot to the next image of a request that has turns."""
+        images, client = self.waiting[request], self.turns.client_of[request]
+        assignment = SlotAssignment(heapq.heappop(self.free), request, images.popleft(), client)
         self.assigned[assignment.slot] = assignment
+        self.held[client] += 1
         self.turns.end_turn(request)
         if not images:
             self.turns.leave(request)
@@ -73,7 +106,10 @@ class Scheduler:
 
     def release(self, slot: int) -> None:
         """Free the slot of an image that is complete."""
-        del self.assigned[slot]
+        client = self.assigned.pop(slot).client
+        self.held[client] -= 1
+        if not self.held[client]:
+            del self.held[client]
         heapq.heappush(self.free, slot)
 
     def cancel(self, request: int) -> list[int]:

@@ -46,6 +46,10 @@ class Turns:
             return next(iter(requests))
         return None
 
+    def next_of(self, client: str) -> int:
+        """Return the request whose turn it is among those of a client that waits."""
+        return next(iter(self.clients[client]))
+
     def end_turn(self, request: int) -> None:
         """Move a request to the end of its client's requests, and its client to the end of the clients."""
         client = self.client_of[request]

@@ -84,19 +84,20 @@ class EngineMachine(RuleBasedStateMachine):
         self.engine = Engine(self.generator)
         reads = self.engine.reads
         # What happens must not depend on time: each look at the clock takes a quarter of a pass, painting one tick.
-        reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
+        self.engine.clock = reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
         run = reads.run
         reads.run = lambda painted, idle: run(TICK_SECONDS if painted else 0.0, idle)  # type: ignore[method-assign]
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
+        self.restarted: set[tuple[int, int]] = set()  # images that lost their slot and have sent nothing since
         self.scheduled: set[int] = set()  # requests whose Scheduled event was sent
         self.between_clients: FairTurns[str] = FairTurns()
         self.between_requests: dict[str, FairTurns[int]] = {client: FairTurns() for client in "abc"}
         self.unfair: list[str] = []
         self.next = 0
         scheduler = self.engine.scheduler
-        admit = scheduler.admit
+        admit, reclaim = scheduler.admit, scheduler.reclaim
 
         def watched() -> SlotAssignment | None:
             having_turns = {client: list(requests) for client, requests in scheduler.turns.clients.items()}
@@ -109,7 +110,16 @@ class EngineMachine(RuleBasedStateMachine):
                     self.unfair.append(str(error))
             return assignment
 
-        scheduler.admit = watched  # type: ignore[method-assign]
+        def watched_reclaim(painted: np.ndarray) -> tuple[SlotAssignment, SlotAssignment] | None:
+            if move := reclaim(painted):
+                victim, assigned = move
+                assert self.open[victim.request].client != self.open[assigned.request].client
+                # Its stream starts anew, and so does the order of turns: the client that took the slot had one early.
+                self.restarted.add((victim.request, victim.index))
+                self.between_clients, self.between_requests = FairTurns(), {client: FairTurns() for client in "abc"}
+            return move
+
+        scheduler.admit, scheduler.reclaim = watched, watched_reclaim  # type: ignore[method-assign]
 
     def teardown(self) -> None:
         """Whatever is left in work comes to its end, in no more ticks than it has bytes."""
@@ -227,7 +237,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _tick(self, steps: int, sends: bool = True, may_fail: bool = False) -> None:
         """A tick of so many steps, in which streams get frames or not; each event is one that may be sent now."""
-        self.engine.step_seconds, self.engine.step_images = TICK_SECONDS / (steps + 0.5), SLOTS
+        self.engine.last_step, self.engine.step_times = (TICK_SECONDS / (steps + 0.5), SLOTS), {}
         self.engine.frames_at = 0.0 if sends else inf
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
@@ -238,6 +248,9 @@ class EngineMachine(RuleBasedStateMachine):
                     self.scheduled.add(number)
                 case Pixels(number, painted), GenerateRequest(stream=True):
                     for index, first, data in painted:
+                        if (number, index) in self.restarted and not first:
+                            self.restarted.discard((number, index))
+                            self.heard[number, index] = b""
                         assert len(self.heard.get((number, index), b"")) == first
                         self.heard[number, index] = self.heard.get((number, index), b"") + data
                 case Finished(number, index, image), GenerateRequest():

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,3 +170,62 @@ def test_at_any_time_two_clients_that_both_still_wait_have_had_the_same_number_o
         assert not counts or max(counts) - min(counts) <= 1
         scheduler.release(assignment.slot)
     assert had.total() == sum(images for _, images in requests)
+
+
+def reclaimed(scheduler: Scheduler, painted: list[int]) -> list[tuple[SlotAssignment, SlotAssignment]]:
+    """Take slots for clients that have too few until all have enough."""
+    moves = []
+    while move := scheduler.reclaim(np.array(painted)):
+        moves.append(move)
+    return moves
+
+
+def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> None:
+    scheduler = Scheduler(6)
+    scheduler.add(0, range(6), "many")
+    admitted(scheduler)
+    scheduler.add(1, range(9), "one")
+    moves = reclaimed(scheduler, [50, 10, 40, 20, 30, 60])
+    assert [(victim.slot, assigned.slot) for victim, assigned in moves] == [(1, 1), (3, 3), (4, 4)]
+    assert [assigned.index for _, assigned in moves] == [0, 1, 2]
+    assert list(scheduler.waiting[0]) == [1, 3, 4], "the images that lost their slots wait again"
+    assert scheduler.held == {"many": 3, "one": 3}
+
+
+def test_no_slot_is_taken_for_a_client_that_has_its_share() -> None:
+    scheduler = Scheduler(4)
+    scheduler.add(0, range(9), "many")
+    scheduler.add(1, range(9), "one")
+    admitted(scheduler)
+    assert reclaimed(scheduler, [0, 0, 0, 0]) == []
+    scheduler.release(0)
+    assert scheduler.reclaim(np.zeros(4)) is None, "a free slot comes first"
+
+
+def test_more_clients_than_slots_take_none_from_each_other() -> None:
+    scheduler = Scheduler(2)
+    for request, client in enumerate("abc"):
+        scheduler.add(request, range(3), client)
+    admitted(scheduler)
+    assert reclaimed(scheduler, [0, 0]) == []
+
+
+@given(
+    slots=st.integers(1, 12),
+    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 15)), min_size=1, max_size=8),
+    painted=st.lists(st.integers(0, 9), min_size=12, max_size=12),
+)
+def test_after_reclaiming_every_client_that_waits_has_its_share(
+    slots: int, requests: list[tuple[str, int]], painted: list[int]
+) -> None:
+    scheduler = Scheduler(slots)
+    for request, (client, images) in enumerate(requests):
+        scheduler.add(request, range(images), client)
+        admitted(scheduler)
+        reclaimed(scheduler, painted)
+        share = slots // len(scheduler.held.keys() | scheduler.turns.clients.keys())
+        assert all(scheduler.held[client] >= share for client in scheduler.turns.clients)
+        assert scheduler.held == Counter(one.client for one in scheduler.assigned.values())
+        images_of = Counter(one.request for one in scheduler.assigned.values())
+        images_of.update({one: len(waiting) for one, waiting in scheduler.waiting.items()})
+        assert images_of == {number: images for number, (_, images) in enumerate(requests[: request + 1])}

@@ -1,0 +1,38 @@
+"""Clients share the engine's time equally, however many images each has in flight.
+
+Images of one batch advance together, so a client with a thousand images would slow down everybody's by the time that
+their steps take. Here each client has a balance: all clients with images in flight receive equal parts of the time that
+steps take, and those whose images were stepped pay for it, in proportion to their images. A client steps while its
+balance is not negative. The balances add up to 0, so at least one client always does; a client alone always does. The
+idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
+"""
+
+from collections.abc import Mapping, Set
+
+ROUNDING = 1e-9  # seconds
+
+
+class TimeShares:
+    """Invariant: the balances of the clients with images in flight add up to 0, up to rounding."""
+
+    def __init__(self) -> None:
+        self.balances: dict[str, float] = {}  # seconds
+
+    def next(self, images: Mapping[str, int]) -> Set[str]:
+        """The clients whose images step next; `images` counts those in flight of every client, at least one each."""
+        self._update(images)
+        return {client for client, balance in self.balances.items() if balance >= -ROUNDING}
+
+    def spent(self, seconds: float, stepped: Mapping[str, int]) -> None:
+        """Share the time that steps of the images `stepped`, counted by client, have taken."""
+        total = sum(stepped.values())
+        for client in self.balances:
+            self.balances[client] += seconds / len(self.balances)
+        for client, count in stepped.items():
+            self.balances[client] -= seconds * count / total
+
+    def _update(self, images: Mapping[str, int]) -> None:
+        """Newcomers start at 0; what a client that has left owed, or was owed, is divided among the others."""
+        balances = {client: self.balances.get(client, 0.0) for client in images}
+        rest = sum(balances.values()) / max(1, len(balances))
+        self.balances = {client: balance - rest for client, balance in balances.items()}
