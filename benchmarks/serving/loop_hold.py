@@ -1,6 +1,6 @@
 """How long one message, upload or answer holds the event loop at most, and what memory it takes.
 
-    python benchmarks/serving/loop_hold.py [--megabytes 16] [--repeats 3]
+    python -m benchmarks.serving.loop_hold [--megabytes 16] [--repeats 3]
 
 A server in this process is sent each payload by a client in another process; a timer of two milliseconds on the event
 loop measures how late it fires. Printed is the smallest of the repeats' longest lags: what the payload causes each

@@ -1,6 +1,6 @@
 """The page beside its server on one machine: how fast its gallery fills, against a POST, and what the browser costs.
 
-    python benchmarks/serving/page.py [--model MODEL] [--images 64] [--repeats 5] [--threads 2]
+    python -m benchmarks.serving.page [--model MODEL] [--images 64] [--repeats 5] [--threads 2]
 
 Starts a server and a headless Chromium, and alternates a POST and a job of the page for the same number of images, so
 that both meet the same load of the machine. Prints, for each: seconds of a job, images a second, and processor seconds
@@ -17,8 +17,6 @@ import statistics
 import sys
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import httpx
 import numpy as np
