@@ -32,13 +32,11 @@ from scanline.model.sampling.prefixes import Prefixes
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats import StatsRecorder
+from scanline.model.sampling.tick_length import TICK_SECONDS, TickLength
 from scanline.model.sampling.time_shares import TimeShares
 
 log = logging.getLogger("scanline.engine")
 
-TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, long beside a tick's own cost
-MOST_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
-SHORT_TICK_SECONDS = 0.004  # that a tick without streams may take, whatever MOST_STEPS: beside it its own cost is small
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
 REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request: a browser that draws them shares our cores
 OTHER_MODEL = "The model changed while this request was in progress; send it again."
@@ -71,9 +69,7 @@ class Engine:
         self.positions = np.full(generator.slots, self.length)  # of every slot after the last tick; N: empty
         self.frames_at = 0.0  # when streams get their next frames
         self.time_shares = TimeShares()
-        # seconds of a step and its images: of the last steps, and of the last ones of about as many images (log2)
-        self.last_step = (TICK_SECONDS, 1)
-        self.step_times: dict[int, tuple[float, int]] = {}
+        self.tick_length = TickLength()
 
     @property
     def idle(self) -> bool:
@@ -177,35 +173,23 @@ class Engine:
             self.prefixes.want(request.id, request.client)
 
     def _step(self) -> None:
-        """As many steps as fit into a tick, judged by the last ones, scaled up where there are more images now.
-
-        Images of clients that have used more than their share of the time do not step in this tick.
-        """
+        """Paint a tick's steps of all images but those of clients that have used more than their share of the time."""
         self.recorder.batch = len(self.scheduler.assigned)
         if not self.recorder.batch:
             return
         clients = self.time_shares.next(self.scheduler.held)
         paused = [one.slot for one in self.scheduler.assigned.values() if one.client not in clients]
         images = self.recorder.batch - len(paused)
-        seconds, like = self.step_times.get(images.bit_length(), self.last_step)
-        expected = seconds * max(1.0, images / like)
-        steps = max(1, min(self._most_steps(expected, paused), int(TICK_SECONDS / expected)))
+        still = np.delete(self.positions, paused)
+        left = (self.length - int(still.min())) // self.generator.config.step_bytes
+        streamed = any(one.request.stream or one.request.snapshot for one in self.requests.values())
+        steps = self.tick_length.steps(images, left, streamed=streamed)
         began = self.clock()
         self.generator.advance(steps, paused)
         seconds = self.clock() - began
         self.time_shares.spent(seconds, {client: self.scheduler.held[client] for client in clients})
-        self.last_step = self.step_times[images.bit_length()] = (seconds / steps, images)
+        self.tick_length.took(seconds, steps, images)
         self.recorder.stepped(steps, seconds / steps, images)
-
-    def _most_steps(self, seconds: float, paused: list[int]) -> int:
-        """As many steps of so many seconds as one image has left, and as streams and snapshots may have in a tick."""
-        positions = self.positions.copy()
-        positions[paused] = self.length
-        left = (self.length - int(positions.min())) // self.generator.config.step_bytes
-        requests = (one.request for one in self.requests.values())
-        if any(one.stream or one.snapshot for one in requests):
-            return min(left, MOST_STEPS)
-        return min(left, max(MOST_STEPS, int(SHORT_TICK_SECONDS / seconds)))
 
     def _deliver(self, events: list[Event]) -> None:
         """Send the bytes and states that streams are due."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import TICK_SECONDS, Engine
+from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import (
     Cancel,
@@ -34,6 +34,7 @@ from scanline.model.sampling.messages import (
 )
 from scanline.model.sampling.reads import PASS_SECONDS
 from scanline.model.sampling.scheduler import SlotAssignment
+from scanline.model.sampling.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.tiny import GREY
 from tests.support.turn_order import FairTurns
@@ -237,7 +238,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _tick(self, steps: int, sends: bool = True, may_fail: bool = False) -> None:
         """A tick of so many steps, in which streams get frames or not; each event is one that may be sent now."""
-        self.engine.last_step, self.engine.step_times = (TICK_SECONDS / (steps + 0.5), SLOTS), {}
+        tick_length = self.engine.tick_length
+        tick_length.last, tick_length.by_size = (TICK_SECONDS / (steps + 0.5), SLOTS), {}
         self.engine.frames_at = 0.0 if sends else inf
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]

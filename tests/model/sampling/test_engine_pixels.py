@@ -59,7 +59,7 @@ def expected(count: int, seed: int, known: np.ndarray | None = None, mask: np.nd
 def test_streams_get_whole_pixels_that_concatenate_to_the_images(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 3)
+    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 3)
     monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 0.0)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
     assert finished(events) == expected(8, seed=3)
@@ -108,7 +108,7 @@ def test_a_replayed_request_paints_only_the_missing_images_again(engine: Engine)
 
 
 def test_snapshots_are_the_state_after_whole_pixels(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.engine.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
     found = [event for event in events if isinstance(event, StateSnapshot)]
     assert len(found) >= 5

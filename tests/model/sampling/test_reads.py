@@ -8,10 +8,11 @@ import pytest
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import TICK_SECONDS, Engine
+from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator, Reading
 from scanline.model.sampling.messages import Cancel, Failed, GenerateRequest, ImageSpec, Scored, ScoreRequest
 from scanline.model.sampling.reads import PASS_SECONDS, PIECE_STEPS, SHARE, Read, Reads
+from scanline.model.sampling.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine_ticks import run_until_idle
 from tests.support.tiny import GREY
