@@ -18,11 +18,7 @@ def router(models: ModelRegistry, reloader: ModelReloader, has_keys: bool) -> AP
         """List the models of this server in any state, the default model first."""
         return ModelList(data=[_card(model) for model in models.all.values()])
 
-    @routes.get("/{name:path}", responses=errors(401, 404))
-    async def one_model(name: str) -> ModelCard:
-        """Describe one model."""
-        return _card(models.find(name))
-
+    # Before the next route, whose path parameter would match /reload as well.
     @routes.post("/{name:path}/reload", responses=errors(401, 403, 404, 409))
     async def reload(name: str) -> ModelCard:
         """Load what is in the model's directory now, for new requests; those in progress finish with the old model."""
@@ -30,6 +26,11 @@ def router(models: ModelRegistry, reloader: ModelReloader, has_keys: bool) -> AP
             message = "Only a server with API keys reloads over HTTP; send this one SIGHUP instead."
             raise ApiError(403, message, code="reload_not_allowed")
         return _card(await reloader.reload(name))
+
+    @routes.get("/{name:path}", responses=errors(401, 404))
+    async def one_model(name: str) -> ModelCard:
+        """Describe one model."""
+        return _card(models.find(name))
 
     return routes
 
