@@ -15,7 +15,7 @@ from scanline.server.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "operations.md").read_text()
-REPEATED = {"model", "api_key", "allow_origin"}  # options that may be repeated
+REPEATED = {"model", "api_key", "allow_origin", "allow_host", "trusted_proxy"}  # options that may be repeated
 ROWS = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
 
 
@@ -28,9 +28,9 @@ def test_its_options_and_variables_are_settings() -> None:
     assert variables <= Settings.model_fields.keys()
 
 
-@pytest.mark.parametrize(("option", "value"), re.findall(r"^\| `--([a-z-]+)` \| ([\d,]+)", PAGE, re.MULTILINE))
+@pytest.mark.parametrize(("option", "value"), re.findall(r"^\| `--([a-z-]+)` \| ([\d,.]+)", PAGE, re.MULTILINE))
 def test_its_limits_are_the_defaults(option: str, value: str) -> None:
-    assert int(value.replace(",", "")) == Settings.model_fields[option.replace("-", "_")].default
+    assert float(value.replace(",", "")) == Settings.model_fields[option.replace("-", "_")].default
 
 
 def test_every_argument_of_a_cluster_is_documented_with_its_default() -> None:
