@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,9 +104,9 @@ class FaultyOptions(EngineOptions):
                 np.empty(1 << 50, np.uint8)
             place(slot, canvas, prefix)
 
-        def faulty_advance(steps: int) -> None:
+        def faulty_advance(steps: int, paused: Sequence[int]) -> None:
             send_signal_if_due()
-            advance(steps)
+            advance(steps, paused)
 
         def faulty_read(reading: Reading, steps: int | None = None) -> None:
             send_signal_if_due()

@@ -68,7 +68,8 @@ def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sen
         ScoreRequest(2, (KNOWN,), digest=OTHER),
         ScoreRequest(3, (KNOWN,), digest=digest),
     )
-    assert [event for event in events if isinstance(event, Failed)] == [Failed(0, OTHER_MODEL), Failed(2, OTHER_MODEL)]
+    failed = [Failed(request, OTHER_MODEL, "model_changed") for request in (0, 2)]
+    assert [event for event in events if isinstance(event, Failed)] == failed
     assert [type(event) for event in events if _request(event) == 1] == [Finished, Finished]
     assert [type(event) for event in events if _request(event) == 3] == [Scored]
 

@@ -75,12 +75,12 @@ def test_a_client_that_disconnects_while_queued_gives_its_room_back(
     with all_slots_taken(limited_server, client), open_connection(limited_server) as connection:
         before = cancelled(Metrics(client))
         TRANSPORTS[transport](connection, LONG)
-        wait_for_metrics(client, lambda now: now.of("num_images_reserved") == 2 * LONG)
+        wait_for_metrics(client, lambda now: now.of("num_images_reserved") > LONG)
         CLOSES[close](connection)
         wait_for_metrics(
             client,
             lambda now: (
-                now.of("num_images_reserved") == LONG
+                now.of("num_images_reserved") <= LONG
                 and now.of("num_images_waiting") < LONG  # of the engine's last report
                 and cancelled(now) == before + 1
             ),

@@ -63,7 +63,7 @@ def test_an_invalid_model_is_reported_in_one_sentence(runner: asyncio.Runner, tm
 
 
 def test_slots_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 4000)
-    assert auto_slots(100, "cpu") == 10  # a quarter of it
+    monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 5000)
+    assert auto_slots(100, "cpu") == 10  # a quarter of it, a fifth of that for prefixes
     assert auto_slots(100, "cpu", share=0.5) == 5
     assert auto_slots(10_000, "cpu") == 1
