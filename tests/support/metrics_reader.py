@@ -35,5 +35,6 @@ def wait_for_metrics(client: httpx.Client, condition: Callable[[Metrics], bool])
 
 
 def wait_until_idle(client: httpx.Client) -> Metrics:
-    """Scrapes until no image is accepted or in flight."""
-    return wait_for_metrics(client, lambda now: now.of("num_images_reserved") == now.of("num_images_running") == 0)
+    """Scrapes until no image is accepted or in flight, and no request is being answered."""
+    names = ("num_images_reserved", "num_images_running", "num_jobs")
+    return wait_for_metrics(client, lambda now: not any(now.of(name) for name in names))
