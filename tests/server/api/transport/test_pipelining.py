@@ -79,7 +79,7 @@ def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server: Serve
     body = b'{"n": 1, "user": "\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"}'.replace(b"\r\n", b"\\r\\n")
     head = b"POST %b HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n" % URL.encode()
     chunked = head + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
-    large = post_request(URL, {"n": 1, "user": "x" * 200_000})
+    large = post_request(URL, {"n": 1, "user": "x" * 60_000})
     with open_connection(slow_server) as connection:
         sending = threading.Thread(target=connection.sendall, args=((chunked + GET + large) * 3 + LAST_GET,))
         sending.start()

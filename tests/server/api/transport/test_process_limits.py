@@ -114,6 +114,11 @@ def test_a_refused_connection_is_closed_even_if_its_client_does_not_close(small_
                 time.sleep(0.05)
 
 
+def assert_received(response: httpx.Response) -> None:
+    """The body was read to its end, and then refused for what is in it: a text that is longer than a picture."""
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "json_too_complex")
+
+
 def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client: httpx.Client) -> None:
     with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
         first.sendall(BODY + b" " * 900_000)
@@ -121,11 +126,11 @@ def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client
         second.sendall(BODY + b" " * 300_000)
         assert_refused_for_now(parse_response(read_until_closed(second)), "too_much_arriving")
         large = post_request("/v1/images/generations", {"user": "x" * 600_000})
-        assert client.post("/v1/images/generations", json={"user": "x" * 600_000}).status_code == 200
+        assert_received(client.post("/v1/images/generations", json={"user": "x" * 600_000}))
         first.close()
         with open_connection(small_server, source="127.0.0.2") as third:
             third.sendall(large.replace(b"host: [::1]", b"host: [::1]\r\nconnection: close"))
-            assert parse_response(read_until_closed(third)).status_code == 200
+            assert_received(parse_response(read_until_closed(third)))
 
 
 def test_bodies_of_all_clients_have_a_limit(small_server: Server) -> None:
@@ -145,7 +150,7 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
         second.sendall(posted)
         time.sleep(0.5)
         first.close()
-        assert parse_response(read_until_closed(second)).status_code == 200
+        assert_received(parse_response(read_until_closed(second)))
 
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
