@@ -218,8 +218,8 @@ def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: Ng
 
 
 def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) -> None:
-    request = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
-    last = request.replace(b"host: x", b"host: x\r\nconnection: close")
+    request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    last = request.replace(b"host: localhost", b"host: localhost\r\nconnection: close")
     with open_connection(proxy) as connection:  # type: ignore[arg-type]
         connection.sendall(request * 50 + last)
         assert read_until_closed(connection).count(b'{"status":"ok"}') == 51
