@@ -129,9 +129,7 @@ class Engine:
         while assignment := self.scheduler.admit():
             self._start(assignment, events)
         while reclaimed := self.scheduler.reclaim(self.positions):
-            victim, assignment = reclaimed
-            self.generator.clear(victim.slot)
-            self.positions[victim.slot] = self.length
+            victim, assignment = reclaimed  # in the same slot, which `_start` overwrites
             if self.scheduler.next_index(victim.request) == victim.index:  # its request had no waiting images before
                 self._prepare_next(self.requests[victim.request])
             self._start(assignment, events)
@@ -178,7 +176,9 @@ class Engine:
         if not self.recorder.batch:
             return
         clients = self.time_shares.next(self.scheduler.held)
-        paused = [one.slot for one in self.scheduler.assigned.values() if one.client not in clients]
+        paused: list[int] = []
+        if len(clients) < len(self.scheduler.held):
+            paused = [one.slot for one in self.scheduler.assigned.values() if one.client not in clients]
         images = self.recorder.batch - len(paused)
         still = np.delete(self.positions, paused)
         left = (self.length - int(still.min())) // self.generator.config.step_bytes

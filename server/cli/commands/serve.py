@@ -104,7 +104,7 @@ def serve(
         list[str] | None,
         _option(
             "api_keys",
-            "API key required on every route except health probes. Repeatable. Visible in `ps`; prefer"
+            "API key required on every route except probes, the page and /docs. Repeatable. Visible in `ps`; prefer"
             " SCANLINE_API_KEYS or --api-keys-file.",
         ),
     ] = None,
@@ -174,7 +174,7 @@ def _announce(settings: Settings, line: str) -> None:
 def _access(keys: int) -> str:
     if not keys:
         return "No API key set: anyone who can reach this address can use it."
-    return f"API key required on every route except health probes ({keys} key{'s' * (keys > 1)} set)."
+    return f"API key required on every route except probes, the page and /docs ({keys} key{'s' * (keys > 1)} set)."
 
 
 def _settings(given: dict[str, Any]) -> Settings:

@@ -186,7 +186,7 @@ def test_a_variable_holds_keys_that_are_never_shown(grey_directory: Path, monkey
 
 
 def test_the_log_states_whether_keys_are_needed(guarded_server: Server, server: Server) -> None:
-    needed = "API key required on every route except health probes (2 keys set)"
+    needed = "API key required on every route except probes, the page and /docs (2 keys set)"
     assert any(needed in line for line in guarded_server.log)
     assert any("No API key set: anyone who can reach this address can use it." in line for line in server.log)
 
