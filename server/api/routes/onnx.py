@@ -12,6 +12,7 @@ from scanline.server.api.errors import NO_RETRY, ApiError
 from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
 from scanline.server.api.schemas import ErrorAnswer
+from scanline.server.engine.client.handle import EngineUnavailableError
 from scanline.server.registry import ModelRegistry
 
 log = logging.getLogger("scanline.server")
@@ -37,8 +38,10 @@ def router(models: ModelRegistry) -> APIRouter:
         """Return the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
         model = models.usable(name)
         ready = model.engine.ready
+        if ready is None:  # its files may not be complete yet
+            raise EngineUnavailableError
         try:
-            found = await exports.get((name, ready.digest if ready else ""), model.engine.directory)
+            found = await exports.get((name, ready.digest), model.engine.directory)
         except OnnxNotInstalledError as error:
             raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=NO_RETRY) from None
         except ExportError as error:

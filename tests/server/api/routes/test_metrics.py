@@ -89,7 +89,7 @@ def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
     full_queue_server: Server, client: httpx.Client, before: Metrics
 ) -> None:
     with busy(full_queue_server, client):
-        assert client.post(URL, json={}).status_code == 429
+        assert client.post(URL, json={"n": LONG}).status_code == 429
         now = Metrics(client)
     rejected = "requests_rejected_total"
     assert now.of(rejected, reason="queue_full") == before.of(rejected, reason="queue_full") + 1

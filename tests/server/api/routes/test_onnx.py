@@ -18,6 +18,8 @@ from scanline.server.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import done
 from tests.support.error_answers import assert_refused
+from tests.support.in_process_server import serve_in_process
+from tests.support.running_server import PATIENCE
 
 
 def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) -> None:
@@ -30,9 +32,8 @@ def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) ->
 
 
 def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path) -> None:
-    settings = Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))
-    client = TestClient(build(settings, served_models(settings)))
-    found = client.get("/v1/models/серый/onnx").headers["content-disposition"]
+    with serve_in_process(Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))) as (url, _):
+        found = httpx.get(f"{url}/v1/models/серый/onnx", timeout=PATIENCE).headers["content-disposition"]
     assert found == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
@@ -46,13 +47,20 @@ def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
     assert client.get("/v1/models/grey/onnx", headers={"if-none-match": '"another"'}).status_code == 200
 
 
+def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory: Path) -> None:
+    settings = Settings(models=(str(grey_directory),))
+    response = TestClient(build(settings, served_models(settings))).get("/v1/models/grey/onnx")
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
+    assert response.headers["retry-after"] == "2"
+
+
 def test_without_the_extra_onnx_the_server_says_what_to_install(
     grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    settings = Settings(models=(str(grey_directory),))
-    response = TestClient(build(settings, served_models(settings))).get("/v1/models/grey/onnx")
+    with serve_in_process(Settings(models=(str(grey_directory),))) as (url, _):
+        response = httpx.get(f"{url}/v1/models/grey/onnx", timeout=PATIENCE)
     message = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'."
     error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
     assert (response.status_code, response.json()) == (501, {"error": error})
