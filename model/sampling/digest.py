@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 import torch
 
-from scanline.model.backends import Backend
+from scanline.model.backends.backend import Backend
 from scanline.model.network.transformer import Transformer
 
 # Raised with every change of a painted byte that comes neither from a backend's `build` nor with a new version.
