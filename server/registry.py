@@ -20,7 +20,7 @@ from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.settings import Settings
 
-HandleFactory = Callable[[EngineOptions, int], EngineHandle]  # options, images that may wait
+HandleFactory = Callable[[EngineOptions, QueueLimits], EngineHandle]
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,15 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
     """The models that the settings name, their engines not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
     threads = _threads(settings, len(directories))
+    limits = QueueLimits(
+        settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
+    )
     served = []
     for directory, share_of_threads in zip(directories, threads, strict=True):
         options = engine_options(settings, directory, share_of_threads, 1 / len(directories))
         load_config(directory)  # an error in it names the directory, not the engine's copy of it
         tested_bits_per_dim(directory)
-        engine = make_handle(options, settings.max_waiting_images)
-        engine.admission.limits = QueueLimits(
-            settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
-        )
-        served.append(served_model(engine))
+        served.append(served_model(make_handle(options, limits)))
     return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout)
 
 

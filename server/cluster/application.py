@@ -15,6 +15,7 @@ from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.router import FewestImagesRouter
 from scanline.server.cluster.settings import ClusterSettings, cluster_settings
+from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.registry import served_models
 
@@ -93,8 +94,8 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
     return deployment(Ingress)
 
 
-def _replica_pool(ingresses: int, options: EngineOptions, max_waiting_images: int) -> ReplicaPool:
+def _replica_pool(ingresses: int, options: EngineOptions, limits: QueueLimits) -> ReplicaPool:
     """The replicas of a model, for the ingress that this runs in."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
-    return ReplicaPool(handle, ingresses, options, max_waiting_images)
+    return ReplicaPool(handle, ingresses, options, limits)

@@ -22,6 +22,7 @@ from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
 from scanline.server.cluster.replica_pool import ReplicaPool
+from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.job import EngineFailedError, PendingJob
 from scanline.server.engine.worker.process import EngineOptions
 
@@ -130,7 +131,7 @@ async def connect(address: str, model: str, images: int) -> AsyncIterator[Replic
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))
         # 2: this client shares the slots with one ingress at least
-        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), images)
+        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), QueueLimits(images))
         replicas.start()
         try:
             yield replicas

@@ -26,6 +26,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.cluster.replica import OtherModelError, ReplicaStatus
 from scanline.server.cluster.turns import Distribution, Turns
+from scanline.server.engine.client.admission import UNLIMITED, QueueLimits
 from scanline.server.engine.client.handle import EngineHandle, EngineUnavailableError
 from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.worker.process import EngineOptions
@@ -54,9 +55,9 @@ class ReplicaPool(EngineHandle):
         handle: DeploymentHandle[Any],
         ingresses: int,
         options: EngineOptions,
-        max_waiting_images: int,
+        limits: QueueLimits = UNLIMITED,
     ) -> None:
-        super().__init__(options, max_waiting_images)
+        super().__init__(options, limits)
         self.handle, self.ingresses = handle, ingresses
         self.run_on_replica = handle.options(method_name="run", stream=True)
         self.name = secrets.token_hex(8)  # of this ingress, for the replicas

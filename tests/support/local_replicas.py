@@ -12,6 +12,7 @@ from scanline.model.sampling.messages import Event, Request
 from scanline.server.cluster.replica import Replica, ReplicaStatus
 from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.settings import ClusterSettings
+from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
 
 
@@ -84,7 +85,7 @@ async def replica_of(directory: Path) -> AsyncIterator[Replica]:
 @asynccontextmanager
 async def pool_of(handle: LocalReplicas, directory: Path) -> AsyncIterator[ReplicaPool]:
     """A pool over these replicas that has polled them once."""
-    pool = ReplicaPool(handle, 1, EngineOptions(directory), 10_000)  # type: ignore[arg-type]
+    pool = ReplicaPool(handle, 1, EngineOptions(directory), QueueLimits(10_000))  # type: ignore[arg-type]
     pool.start()
     try:
         await pool.settled()

@@ -31,6 +31,9 @@ class QueueLimits:
     request_timeout: float = inf  # seconds
 
 
+UNLIMITED = QueueLimits()
+
+
 @dataclass
 class Usage:
     """What the requests of one client, or of all, hold together."""

@@ -14,10 +14,10 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 
 from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
+from scanline.server.engine.client.admission import UNLIMITED, QueueLimits
 from scanline.server.engine.client.engine_process import EngineProcess, UnkillableEngineError
 from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.engine.client.job import PendingJob
@@ -40,8 +40,8 @@ class EngineClient(EngineHandle):
     restarts = 0
     load_seconds = 0.0
 
-    def __init__(self, options: EngineOptions, max_waiting_images: float = inf) -> None:
-        super().__init__(options, max_waiting_images)
+    def __init__(self, options: EngineOptions, limits: QueueLimits = UNLIMITED) -> None:
+        super().__init__(options, limits)
         self.copy = ModelCopy(options.directory)
         self.loaded = asyncio.Event()  # the first time
         self.reported = Stats()

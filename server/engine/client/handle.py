@@ -10,13 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
-from scanline.server.engine.client.admission import Admission, QueueFullError, QueueLimits, Reservation
+from scanline.server.engine.client.admission import (
+    UNLIMITED,
+    Admission,
+    QueueFullError,
+    QueueLimits,
+    Reservation,
+)
 from scanline.server.engine.client.counters import RequestCounters
 from scanline.server.engine.client.job import PendingJob
 from scanline.server.engine.worker.process import EngineOptions
@@ -31,9 +36,9 @@ class EngineUnavailableError(Exception):
 class EngineHandle(ABC):
     """One model's jobs. Each is in `jobs` from its start until its context is left."""
 
-    def __init__(self, options: EngineOptions, max_waiting_images: float = inf) -> None:
+    def __init__(self, options: EngineOptions, limits: QueueLimits = UNLIMITED) -> None:
         self.options = options
-        self.admission = Admission(QueueLimits(max_waiting_images))
+        self.admission = Admission(limits)
         self.users = 0  # requests that have room here, answered or not
         self.unused = asyncio.Event()  # set while there are none
         self.unused.set()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scanline.model.sampling.messages import GenerateRequest, Ready
-from scanline.server.engine.client.admission import QueueFullError
+from scanline.server.engine.client.admission import QueueFullError, QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError
 from scanline.server.engine.client.job import EngineFailedError, Job
@@ -15,7 +15,7 @@ from scanline.server.engine.worker.process import EngineOptions
 @pytest.fixture
 def engine() -> EngineClient:
     """Not started; room for 4 images in slots and 6 that wait."""
-    engine = EngineClient(EngineOptions(Path("nowhere")), max_waiting_images=6)
+    engine = EngineClient(EngineOptions(Path("nowhere")), QueueLimits(max_waiting_images=6))
     engine.ready = Ready(parameters=1, slots=4, device="cpu", state_bytes=1, backend="none")
     return engine
 
