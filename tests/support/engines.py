@@ -13,6 +13,7 @@ import numpy as np
 
 from scanline.model.sampling.generator import Generator, Prefix, Reading
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
+from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.job import Job
 from scanline.server.engine.worker.process import EngineOptions
@@ -27,7 +28,7 @@ class RecordingClient(EngineClient):
     """An engine client, for images of 35 bytes, that records every event of its engine."""
 
     def __init__(self, options: EngineOptions) -> None:
-        super().__init__(options, ENDLESS)
+        super().__init__(options, QueueLimits(ENDLESS))
         self.events: list[Event] = []
         self.received = asyncio.Event()
 
