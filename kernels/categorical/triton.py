@@ -30,8 +30,7 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter or the cost is not finite, bits are not, and the
-    position becomes N + 1."""
+    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter is not finite, bits are not either."""
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
@@ -75,4 +74,4 @@ def _sample(
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
     own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
     total = tl.load(bits + slot, mask=live, other=0.0) + in_bits(log_sum_exp(logits) - own, wrong(logits), ln2)
-    finish(bits, position, slot, place, total, 1, length, live)
+    finish(bits, position, slot, place, total, 1, live)

@@ -42,8 +42,7 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter or the cost is not finite, bits are not, and the
-    position becomes N + 1."""
+    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter is not finite, bits are not either."""
     if scale not in SCALES:
         raise ValueError(f"unknown scale parametrisation {scale!r}; known: {', '.join(SCALES)}")
     components = parameters.shape[1] // 3
@@ -107,4 +106,4 @@ def _sample(
     unusable = inside & (wrong(logits) | wrong(means) | wrong(raw))
     total = tl.load(bits + slot, mask=live, other=0.0)
     total += in_bits(log_sum_exp(logits) - log_sum_exp(each), unusable, ln2)
-    finish(bits, position, slot, place, total, 1, length, live)
+    finish(bits, position, slot, place, total, 1, live)

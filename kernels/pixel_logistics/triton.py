@@ -44,8 +44,8 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the C bytes of `images` from `position` on of the chosen slots, but for those that are known, adds their
-    cost at temperature 1 to `bits`, and C to `position`, all IN PLACE. Where a parameter or a cost is not finite, bits
-    are not, and the position becomes N + 1."""
+    cost at temperature 1 to `bits`, and C to `position`, all IN PLACE. Where a parameter is not finite, bits are not
+    either."""
     check(parameters, distribution.width, slots, images, known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
@@ -146,4 +146,4 @@ def _sample(
             tl.store(costs + b * channels + channel, cost, mask=live)
         total += cost
         given = now
-    finish(bits, position, slot, place, total, channels, length, live)
+    finish(bits, position, slot, place, total, channels, live)

@@ -116,8 +116,7 @@ def in_bits(nats, wrong_parameters, ln2):
 
 
 @triton.jit
-def finish(bits, position, slot, place, total, step_bytes, length, live):
-    """Stores the bits [b] of each slot, and moves its position: by a step, or to N + 1, where no kernel goes on, if the
-    bits are not finite."""
+def finish(bits, position, slot, place, total, step_bytes, live):
+    """Stores the bits [b] of each slot, and moves its position."""
     tl.store(bits + slot, total, mask=live)
-    tl.store(position + slot, tl.where(wrong(total), length + 1, place + step_bytes), mask=live)
+    tl.store(position + slot, place + step_bytes, mask=live)
