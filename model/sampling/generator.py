@@ -78,6 +78,11 @@ class Generator:
         rows = -(-slots // self.backend.rows) * self.backend.rows
         self.pool = SlotPool.empty(self.config, rows, model.device, self.backend.state_dtype)
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether the device works on its own, so that it may be given steps before the last ones have ended."""
+        return self.backend.is_asynchronous
+
     @cached_property
     def digest(self) -> str:
         """Of everything that decides which bytes are painted (digest.py); computed when it is first asked for."""

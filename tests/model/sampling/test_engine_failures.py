@@ -1,6 +1,6 @@
 """What fails inside the engine fails its own requests, with one event, and the engine goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -32,16 +32,23 @@ def test_a_failing_prefix_fails_only_its_request_and_frees_its_slots(
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_an_image_that_cannot_be_placed_fails_its_request(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = engine.generator.place
+def test_an_image_that_cannot_be_placed_fails_its_request_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = engine.generator.place_many
 
-    def second_breaks(slot: int, canvas: ImageSpec, prefix: Prefix | None = None) -> None:
-        if canvas.index == 1:
+    def one_breaks(slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None]) -> None:
+        if any((spec.seed, spec.index) == (7, 1) for spec in specs):
             raise RuntimeError("out of memory")
-        place(slot, canvas, prefix)
+        place(slots, specs, prefixes)
 
-    monkeypatch.setattr(engine.generator, "place", second_breaks)
-    assert [type(event) for event in run_until_idle(engine, GenerateRequest(0, 2, seed=0))] == [Failed]
+    monkeypatch.setattr(engine.generator, "place_many", one_breaks)
+    events = run_until_idle(engine, GenerateRequest(0, 2, seed=7), GenerateRequest(1, 2, seed=0))
+    assert sorted((type(event).__name__, event.request) for event in events) == [
+        ("Failed", 0),
+        ("Finished", 1),
+        ("Finished", 1),
+    ]
 
 
 def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
@@ -63,7 +70,7 @@ def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine
     assert events[0].message == "The engine failed while it worked on this request; its log says why."
 
 
-@pytest.mark.parametrize("work", ["start_reading", "read", "place", "start"])
+@pytest.mark.parametrize("work", ["start_reading", "read", "place_many", "start"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
