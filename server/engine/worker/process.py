@@ -13,6 +13,7 @@ from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from scanline.model.precision import DEFAULT, precision
@@ -33,6 +34,7 @@ UNRECOVERABLE = 70  # exit status
 
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
 AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more images in flight paint no faster
+ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
 
@@ -115,7 +117,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         backend = generator.backend.name
         device, digest = model.device.type, generator.digest
         connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
-        _run(Engine(generator), connection)
+        run(Engine(generator), connection)
     except ValueError as error:
         message = str(error)
         connection.send([CannotLoad(message.replace(str(options.copy or options.directory), str(options.directory)))])
@@ -128,15 +130,17 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         os._exit(UNRECOVERABLE)
 
 
-def _run(engine: "Engine", connection: Connection) -> None:
-    """Accept all waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
+def run(engine: "Engine", connection: Connection) -> None:
+    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
 
-    Nothing else sends, so that a tick that does not end is noticed as silence.
+    Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
+    the ticks.
     """
     while True:
         while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])
-        while connection.poll():
+        until = monotonic() + ACCEPT_SECONDS
+        while connection.poll() and monotonic() < until:
             command = connection.recv()
             if isinstance(command, Stop):
                 return
