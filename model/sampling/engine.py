@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isnan
 
 import numpy as np
 
@@ -44,7 +43,7 @@ log = logging.getLogger("scanline.engine")
 
 OTHER_MODEL = "The model changed while this request was in progress; send it again."
 FAILED = "The engine failed while it worked on this request; its log says why."
-NOT_A_NUMBER = "The model's numbers overflowed while it painted an image of this request."
+NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +198,8 @@ class Engine:
             request, reading = done.read.request, done.reading
             if reading is None:
                 self._fail(request, events)
+            elif not np.isfinite(reading.bits_of(done.row)[reading.first :]).all():
+                self._fail(request, events, NOT_FINITE)
             elif done.read.is_score:
                 events.append(Scored(request, done.read.index, reading.bits_of(done.row).tobytes()))
             else:
@@ -252,13 +253,11 @@ class Engine:
         if ended is None:
             return
         self._account(ended)
+        for request in ended.overflowed(self.requests, may_be_infinite=self.generator.config.first > 0):
+            self._fail(request, events, NOT_FINITE)
         events += ended.pixels(self.requests)
         events += ended.state_snapshots(self.requests)
-        for finished in ended.finished_images(self.requests):
-            if isnan(finished.bits_per_dim):
-                self._fail(finished.request, events, NOT_A_NUMBER)
-            else:
-                events.append(finished)
+        events += ended.finished_images(self.requests)
         for request, count in Counter(one.request for one in ended.finished).items():
             if active := self.requests.get(request):
                 active.left -= count

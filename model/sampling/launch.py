@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from math import isfinite, isnan
 
 import numpy as np
 
@@ -47,6 +48,14 @@ class Launch:
     def slots(self) -> list[int]:
         """The slots to fetch: those of the pieces, then those of the finished images."""
         return [*(piece.assignment.slot for piece in self.pieces), *(one.slot for one in self.finished)]
+
+    def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
+        """Those of `requests` of which a fetched image has cost what is not a number, or infinitely much: that a first
+        byte may without a start token."""
+        assignments = [*(piece.assignment for piece in self.pieces), *self.finished]
+        is_wrong = isnan if may_be_infinite else lambda bits: not isfinite(bits)
+        costs = zip(assignments, self.fetched.wait().bits.tolist(), strict=False)
+        return {one.request for one, bits in costs if one.request in requests and is_wrong(bits)}
 
     def pixels(self, requests: Container[int]) -> list[Pixels]:
         """The pieces, those of each of `requests` together."""

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.model.config import ModelConfig
+from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import ImageSpec, Prefix
+from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.offline import paint
+from tests.support import small_models
 from tests.support.engine_ticks import run_until_idle
 
 KNOWN = bytes(range(35))
@@ -92,3 +95,32 @@ def test_a_gpu_without_room_for_a_prefix_fails_its_request_alone(
     events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
+
+
+def unsound(config: ModelConfig) -> Engine:
+    """Of a model that has no use for byte 77, and so for no image that has one before its last byte."""
+    model = small_models.model(config)
+    assert isinstance(model.embedding, Embedding)
+    model.embedding.value[77] = float("nan")
+    return Engine(Generator(model, 4))
+
+
+def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
+    config = small_models.config(height=2, width=3)
+    known, other = bytes([9, 77, 9, 9, 9, 9]), bytes([9, 9, 9, 9, 9, 77])
+    masks = (bytes([1, 1, 1, 0, 0, 0]),)  # read as a prefix
+    midst = (bytes([0, 1, 0, 0, 0, 0]),)  # painted
+    engine = unsound(config)
+    events = run_until_idle(
+        engine,
+        GenerateRequest(0, 2, seed=0, known=(known,), masks=masks),
+        GenerateRequest(1, 2, seed=0, known=(known,), masks=midst, stream=True),
+        GenerateRequest(2, 1, seed=0, known=(other,), masks=masks, stream=True),
+        ScoreRequest(3, (known,)),
+        ScoreRequest(4, (other,)),
+    )
+    failed = {event.request: event.message for event in events if isinstance(event, Failed)}
+    assert sorted(failed) == [0, 1, 3]
+    assert set(failed.values()) == {"The model computed numbers that are not finite for an image of this request."}
+    assert [event.request for event in events if isinstance(event, Scored)] == [4]
+    assert [event.request for event in events if isinstance(event, Finished)] == [2]
