@@ -1,19 +1,22 @@
 """The network on a GPU: a step of many images is some forty launches of our own kernels and nothing else, recorded
 once into a CUDA graph for each of a few sizes and replayed for every step.
 
-Positions, draws and known bytes stay on the device. The host reads the positions once per call of `advance`, to find
-the slots in flight, and hands their numbers to the graph. Every kernel runs programs of one shape, and computes an
-image from that image alone, so neither the size of the graph nor the place in it changes a bit. Without a GPU the same
-launches run one by one in Triton's interpreter, for tests.
+Positions, draws and known bytes stay on the device. The host hands the numbers of the slots to step to the graph. Every
+kernel runs programs of one shape, and computes an image from that image alone, so neither the size of the graph nor the
+place in it changes a bit. Without a GPU the same launches run one by one in Triton's interpreter, for tests.
 """
 
 from collections.abc import Callable
+from time import perf_counter
 
+import numpy as np
 import torch
 import triton
 
+from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -41,7 +44,7 @@ class CudaBackend:
         self.model, self.config, self.state_dtype = model, model.config, state_dtype
         self.sizes, self.branches = sizes, branches
         self.device = device = model.device
-        self.on_gpu = device.type == "cuda"
+        self.on_gpu = self.is_asynchronous = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
         self.name = f"triton ({processor})"
         # Triton's compiler decides the bits of a step; known bytes are read by torch.
@@ -63,40 +66,45 @@ class CudaBackend:
             if size >= count:
                 break
         state = State.zeros(self.config, 1, self.device, self.state_dtype)
-        self.read(torch.zeros(1, self.config.bytes, dtype=torch.uint8, device=self.device), state, self.config.bytes)
+        image = torch.zeros(1, self.config.bytes, dtype=torch.uint8, device=self.device)
+        self.read(image, state, np.array([self.config.bytes]))
+
+    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
+        """As Backend.place."""
+        pool.place(arrivals)
 
     @torch.inference_mode()
-    def advance(self, slots: SlotPool, steps: int) -> None:
-        """As Backend.advance: the slots in flight are packed into graphs, whichever their numbers are."""
-        # The only wait for the device: which slots are in flight, and how far the last of them has to go.
-        position = slots.state.position.cpu()
-        busy = (position < self.config.bytes).nonzero().flatten()
-        if not len(busy):
-            return
-        left = self.config.bytes - int(position[busy].min())
-        steps = min(steps, left // self.config.step_bytes)
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        """As Backend.advance: the slots are packed into graphs, whichever their numbers are."""
+        began = perf_counter()
         # Graphs hold addresses: another pool needs its own.
-        if slots is not self.slots:
-            self.slots, self.graphs = slots, {}
-        for chosen in busy.split(self.sizes[-1]):
+        if pool is not self.slots:
+            self.slots, self.graphs = pool, {}
+        for chosen in torch.from_numpy(slots).split(self.sizes[-1]):
             size = next(size for size in self.sizes if size >= len(chosen))
             if size not in self.graphs:
-                self.graphs[size] = self._graph(slots, size)
+                self.graphs[size] = self._graph(pool, size)
             self.buffers.slots[:size] = -1
             self.buffers.slots[: len(chosen)] = chosen.to(self.device)
             for _ in range(steps):
                 self.graphs[size]()
 
-    def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
+        return Pending.ended(perf_counter() - began)
+
+    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
+        """As Backend.fetch."""
+        return pool.fetch(slots)
+
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
         """As Backend.read, through the parallel view, one image at a time."""
-        start = int(state.position[0])
+        bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=self.device)
         with torch.inference_mode():
-            found = []
-            for i in range(len(images)):
-                image = images[i : i + 1]
-                parameters = self.model.parallel(image, state.part(i, i + 1), stop)
-                found.append(self.model.bits(parameters, image, start, stop))
-            return torch.cat(found)
+            for i, stop in enumerate(stops.tolist()):
+                image, start = images[i : i + 1], int(state.position[i])
+                if start < stop:
+                    parameters = self.model.parallel(image, state.part(i, i + 1), stop)
+                    bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
+        return bits
 
     def close(self) -> None:
         self.slots, self.graphs = None, {}

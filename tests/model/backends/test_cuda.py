@@ -40,6 +40,13 @@ def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
         slots.known[slot, 1::2] = True
 
 
+def advance(backend: CudaBackend, slots: SlotPool, steps: int) -> None:
+    """Paints up to `steps` steps of all images that are not done."""
+    left = (slots.images.shape[1] - int(slots.state.position.min())) // backend.config.step_bytes
+    if chosen := slots.in_flight().tolist():
+        backend.advance(slots, np.array(chosen), min(steps, left)).wait()
+
+
 @pytest.mark.parametrize("variant", small_models.VARIANTS)
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     model = model_of(variant)
@@ -50,7 +57,7 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     state = State.zeros(config, len(chosen), DEVICE)
     for _ in range(3):
         expected = model.step(slots.images[chosen], state)
-        backend.advance(slots, 1)
+        advance(backend, slots, 1)
         found = backend.buffers.part(0, len(chosen))
         assert_close("parameters", expected, with_base(model, found.parameters, found.base))
     assert_close("s", state.s, slots.state.s[:, chosen])
@@ -64,8 +71,8 @@ def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[i
     chosen = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
     for slot, index in zip(chosen, indices, strict=True):
         place(slots, slot, 0, index)
-    backend.advance(slots, 2)
-    backend.advance(slots, length)
+    advance(backend, slots, 2)
+    advance(backend, slots, length)
     return {
         index: (slots.images[slot].tolist(), slots.bits[slot].item())
         for slot, index in zip(chosen, indices, strict=True)
@@ -90,12 +97,12 @@ def test_arrivals_and_departures_change_nothing() -> None:
     backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(TINY, 3, DEVICE)
     alone = painted(model, backend, 1, [5])[5]
     place(slots, 1, 0, 8)
-    backend.advance(slots, 2)
+    advance(backend, slots, 2)
     place(slots, 2, 0, 5)
-    backend.advance(slots, 1)
+    advance(backend, slots, 1)
     slots.state.position[1] = TINY.bytes
     place(slots, 0, 0, 9)
-    backend.advance(slots, TINY.bytes)
+    advance(backend, slots, TINY.bytes)
     assert (slots.images[2].tolist(), slots.bits[2].item()) == alone
 
 
@@ -106,10 +113,10 @@ def test_finished_images_and_free_slots_are_not_changed() -> None:
     place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
     slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
-    backend.advance(slots, 1)
+    advance(backend, slots, 1)
     ended = [tensor.clone() for tensor in (slots.images, slots.bits)]
     state = [tensor.clone() for tensor in (slots.state.s, slots.state.z)]
-    backend.advance(slots, TINY.bytes)
+    advance(backend, slots, TINY.bytes)
     done = [0, 2]
     for before, after in zip(ended, (slots.images, slots.bits), strict=True):
         assert torch.equal(before[done], after[done])
@@ -125,7 +132,7 @@ def test_states_may_be_stored_in_16_bits() -> None:
     for slots in (wide, narrow):
         place(slots, 0, 0, 0)
         slots.known[:] = True
-        CudaBackend(model, state_dtype=slots.state.s.dtype, sizes=(1,)).advance(slots, TINY.bytes)
+        advance(CudaBackend(model, state_dtype=slots.state.s.dtype, sizes=(1,)), slots, TINY.bytes)
     assert narrow.state.s.dtype == torch.float16
     assert_close("bits", wide.bits, narrow.bits, 1e-2)
 
@@ -139,9 +146,9 @@ def test_reading_is_painting_what_is_known(variant: str) -> None:
     slots.known[:] = True
     (images,) = there(torch.from_numpy(small_models.images(config, 1)))
     slots.images.copy_(images)
-    backend.advance(slots, config.bytes)
+    advance(backend, slots, config.bytes)
     state = State.zeros(config, 1, DEVICE)
-    bits = backend.read(images, state, config.bytes)
+    bits = backend.read(images, state, np.array([config.bytes]))
     assert bits.shape == (1, config.bytes)
     assert_close("bits", bits.sum(dim=1), slots.bits)
     assert_close("s", state.s, slots.state.s)
@@ -159,7 +166,7 @@ def test_warming_up_prepares_every_size_that_the_slots_can_fill_and_changes_no_b
     for backend, pool in zip((cold, warm), pools, strict=True):
         for slot in range(slots):
             place(pool, slot, 0, slot)
-        backend.advance(pool, TINY.bytes)
+        advance(backend, pool, TINY.bytes)
     assert torch.equal(pools[0].images, pools[1].images)
 
 
@@ -170,8 +177,8 @@ def test_a_graph_is_recorded_once_for_each_size() -> None:
     slots = SlotPool.empty(TINY, 9, DEVICE)
     for slot in range(9):
         place(slots, slot, 0, slot)
-    backend.advance(slots, 2)
+    advance(backend, slots, 2)
     recorded = dict(backend.graphs)
     assert sorted(recorded) == [1, 8]
-    backend.advance(slots, 2)
+    advance(backend, slots, 2)
     assert backend.graphs == recorded

@@ -48,7 +48,7 @@ def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
     engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(engine.generator, "advance", broken)
+        patch.setattr(engine.generator, "start", broken)
         events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
     (finished,) = run_until_idle(engine, GenerateRequest(2, 1, seed=1))
@@ -63,7 +63,7 @@ def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine
     assert events[0].message == "The engine failed while it worked on this request; its log says why."
 
 
-@pytest.mark.parametrize("work", ["start_reading", "read", "place", "advance"])
+@pytest.mark.parametrize("work", ["start_reading", "read", "place", "start"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
