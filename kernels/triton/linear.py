@@ -213,4 +213,4 @@ def _linear(
         result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
     tl.store(out + places, result, mask=in_out)
     if out_moments is not None:
-        store_moments(out_moments, result, b, b < batch, tl.program_id(0) * columns, width)
+        store_moments(out_moments, tl.trans(result), b, b < batch, tl.program_id(0) * columns, width)

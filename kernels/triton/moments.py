@@ -1,9 +1,11 @@
-"""Mean and variance of rows, for LayerNorm, as two numbers for each block of 64 of a row's numbers: the kernel that
-makes a row stores them, and those that read it need not go through the row for them. Reference: torch's mean and var.
+"""Moments of rows, for LayerNorm: the mean of each block of 64 numbers of a row, and the sum of squares around it. The
+kernel that writes a row stores them, so that the kernels that read it compute its mean and variance from a few numbers.
+Reference: torch's mean and var.
 
-A sum is taken in pairs, the pairs' sums in pairs, and so on, as the language defines it (`pair_sums`), not in an order
-that the compiler chooses for a layout. So whichever kernel and whichever shape of program stores the moments of a row,
-they are the same bits; kernels that use these functions are compiled without contraction to fused multiply-adds.
+Numbers are added in pairs, the sums of pairs in pairs, and so on (`pair_sums`), because the order of tl.sum depends on
+the layout that the compiler chooses for a program. So the moments of a row are the same bits whichever kernel stores
+them, in whichever shape of program. Kernels that use these functions must be compiled without contraction to fused
+multiply-adds (`enable_fp_fusion=False`), which the compiler applies as it likes too.
 """
 
 import torch
@@ -52,8 +54,8 @@ def pair_sums(x, count: tl.constexpr):
 
 @triton.jit
 def store_moments(out, x, b, inside, first, width: tl.constexpr):
-    """Stores the moments of numbers first to first + n of rows b: x [n, b], n a multiple of 64."""
-    x = tl.trans(x)
+    """Stores the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64. `inside` [b] masks
+    rows."""
     rows: tl.constexpr = x.shape[0]
     n: tl.constexpr = x.shape[1]
     parts: tl.constexpr = n // BLOCK
@@ -88,13 +90,11 @@ def mean_and_rstd(moments, b, inside, width: tl.constexpr, padded: tl.constexpr,
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
-def _row_moments(
-    x, out, batch, width: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, chained: tl.constexpr
-):
+def _row_moments(x, out, batch, width: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, chained: tl.constexpr):
     wait(chained)
     b = tl.program_id(1).to(tl.int64) * rows + tl.arange(0, rows)
     first = tl.program_id(0) * columns
     d = first + tl.arange(0, columns)
     inside = b < batch
-    value = tl.load(x + b[None, :] * width + d[:, None], mask=inside[None, :] & (d[:, None] < width), other=0.0)
+    value = tl.load(x + b[:, None] * width + d[None, :], mask=inside[:, None] & (d[None, :] < width), other=0.0)
     store_moments(out, value, b, inside, first, width)

@@ -132,4 +132,6 @@ def _early(ttgir: str) -> bool:
     before, wait, _ = body.partition("griddepcontrol.wait")
     if not wait:
         before, wait, _ = body.partition("gdc_wait")
-    return bool(wait) and ("async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield"))
+    return bool(wait) and (
+        "async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield")
+    )

@@ -8,17 +8,14 @@ asks for more shared memory than there is, or reads what the previous kernel wri
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.support.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
-
 import torch
+import triton
 
-import scanline
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
@@ -26,7 +23,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
-import triton
+from tests.support.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
 
 PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}  # as the authors' checkpoints are
 # name: configuration, and the type that its weights are stored in
