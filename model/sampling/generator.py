@@ -48,9 +48,8 @@ class Reading:
         """A copy of the state of one image after its known bytes."""
         state = self.state.part(row, row + 1)
         copy = State(state.s.clone(), state.z.clone(), state.position.clone())
-        bits = self.bits_of(row)
-        cost = float(bits[: self.first].sum()) + torch.tensor(bits[self.first :]).sum().item()
-        return Prefix(copy, int(self.stops[row]), cost)
+        sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
+        return Prefix(copy, int(self.stops[row]), float(sums[-1]) if len(sums) else 0.0)
 
 
 @dataclass(frozen=True)
