@@ -97,7 +97,7 @@ def linear(
         x, weight.high, weight.low, bias, out, norm_weight, norm_bias, moments if norm else None, residual, out_moments,
         batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, shape.rows, shape.columns,
         min(step, max(16, triton.next_power_of_2(depth))), shape.early, LOW,
-        num_warps=shape.warps, num_stages=shape.stages, enable_fp_fusion=False, **options(chained),
+        num_warps=shape.warps, num_stages=shape.stages, **options(chained),
     )  # fmt: skip
     return out
 

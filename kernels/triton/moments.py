@@ -5,7 +5,7 @@ Reference: torch's mean and var.
 Numbers are added in pairs, the sums of pairs in pairs, and so on (`pair_sums`), because the order of tl.sum depends on
 the layout that the compiler chooses for a program. So the moments of a row are the same bits whichever kernel stores
 them, in whichever shape of program. Kernels that use these functions must be compiled without contraction to fused
-multiply-adds (`enable_fp_fusion=False`), which the compiler applies as it likes too.
+multiply-adds, which the compiler applies as it likes too (`options` of pdl.py sees to that).
 """
 
 import torch
@@ -37,7 +37,7 @@ def row_moments(
     assert out.is_contiguous()
     columns = min(COLUMNS, max(BLOCK.value, triton.next_power_of_2(width)))
     _row_moments[(triton.cdiv(width, columns), triton.cdiv(batch, ROWS))](
-        x, out, batch, width, ROWS, columns, num_warps=4, enable_fp_fusion=False, **options(chained)
+        x, out, batch, width, ROWS, columns, num_warps=4, **options(chained)
     )
     return out
 
