@@ -8,10 +8,12 @@ comparison goes along the painted bytes, so that a byte on the border of two val
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
+from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
@@ -82,22 +84,26 @@ class _Images:
 
     def painted(self, backend: Backend, slots: SlotPool, size: int) -> Outcome:
         """Paints images 0 to size - 1 at once. Which slot an image has depends on how many there are."""
-        device = slots.images.device
-        index = (torch.arange(size, device=device) + size // 2) % size
-        slots.images[:size] = self.given.to(device)[index % IMAGES]
-        slots.known[:size] = self.known.to(device)
-        slots.bits[:size], slots.seed[:size], slots.index[:size] = 0, SEED, index
-        slots.temperature[:size] = self.temperature(index)
-        slots.state.s[:, :size], slots.state.z[:, :size] = 0, 0
-        slots.state.position[:size] = self.config.first
-        backend.advance(slots, self.steps // 3)
-        backend.advance(slots, self.steps - self.steps // 3)
+        index = (torch.arange(size) + size // 2) % size
+        arrivals = Arrivals.empty(size, self.config.bytes, pinned=not slots.on_host)
+        arrivals.slots.copy_(torch.arange(size))
+        arrivals.seed.fill_(SEED)
+        arrivals.index.copy_(index)
+        arrivals.position.fill_(self.config.first)
+        arrivals.temperature.copy_(self.temperature(index))
+        arrivals.images.copy_(self.given[index % IMAGES])
+        arrivals.known.copy_(self.known)
+        backend.place(slots, arrivals)
+        numbers = np.arange(size)
+        for steps in (self.steps // 3, self.steps - self.steps // 3):
+            backend.advance(slots, numbers, steps).wait()
         if not (slots.state.position[:size] == self.stop).all():
             raise WrongResultsError(f"not all of {size} images have moved by {self.steps} steps")
-        slots.state.position[:size] = self.config.bytes
-        found = index.argsort()[:IMAGES]
-        tensors = (slots.images[found], slots.bits[found], slots.state.s[:, found], slots.state.z[:, found])
-        return Outcome(*(tensor.cpu() for tensor in tensors))
+        first = index.argsort()[:IMAGES].numpy()
+        fetched = backend.fetch(slots, first).wait()
+        states = (tensor[:, first].cpu() for tensor in (slots.state.s, slots.state.z))
+        slots.empty_slots(numbers)
+        return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), *states)
 
     def compare(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
         """Raises WrongResultsError where the reference finds something else along the painted bytes."""
@@ -129,7 +135,8 @@ class _Images:
 
         device = slots.images.device
         read = State.zeros(self.config, count, device, backend.state_dtype)
-        found = backend.read(outcome.images.to(device), read, self.stop).cpu()
+        stops = np.full(count, self.stop)
+        found = backend.read(outcome.images.to(device), read, stops).cpu()[:, self.config.first :]
         expected["bits"] = bits
         _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": found}, bound, "reading")
 

@@ -65,8 +65,7 @@ def make_reference(
     generator = Generator(model, len(indices), precision=precision, backend=backend)
     model = generator.model
     try:
-        for slot, index in enumerate(indices):
-            generator.place(slot, ImageSpec(SEED, index))
+        generator.place_many(range(len(indices)), [ImageSpec(SEED, index) for index in indices])
         while generator.positions().min() < model.config.bytes:
             generator.advance(STEPS)
         images = np.stack([generator.image(slot) for slot in range(len(indices))])
@@ -108,8 +107,7 @@ def _check_batch(reference: Reference, batch: int, precision: str) -> None:
     """Compares the bytes of the first steps with `batch` images in flight with the reference."""
     generator = Generator(reference.model, batch, precision=precision, backend=reference.backend)
     try:
-        for slot in range(batch):
-            generator.place(slot, ImageSpec(SEED, slot))
+        generator.place_many(range(batch), [ImageSpec(SEED, slot) for slot in range(batch)])
         generator.advance(CHECKED_STEPS)
         reference.check(generator)
     finally:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.eager import EagerBackend
+from scanline.model.backends.pending import Pending
 from scanline.model.backends.self_test import WrongResultsError, run_self_test
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
@@ -27,15 +29,16 @@ class FaultyBackend(EagerBackend):
         self.before, self.after = before, after
         self.read_off_by = 0.0
 
-    def advance(self, slots: SlotPool, steps: int) -> None:
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         if self.before:
-            self.before(slots)
-        super().advance(slots, steps)
+            self.before(pool)
+        pending = super().advance(pool, slots, steps)
         if self.after:
-            self.after(slots)
+            self.after(pool)
+        return pending
 
-    def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
-        return super().read(images, state, stop) + self.read_off_by
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+        return super().read(images, state, stops) + self.read_off_by
 
 
 def stop_all(slots: SlotPool) -> None:
@@ -63,7 +66,7 @@ def charge_more(slots: SlotPool) -> None:
 
 
 def depend_on_the_batch(slots: SlotPool) -> None:
-    in_flight = (slots.index != 0).sum() + 1
+    in_flight = (slots.state.position < CONFIG.bytes).sum()
     slots.bits.add_(1e-9 * in_flight)
 
 
