@@ -44,7 +44,12 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
     needed = "cpu" if backend not in (AUTO, *ON_GPU) else "cuda" if backend not in (AUTO, *ON_CPU) else device
     if device not in ("auto", needed):
         raise ValueError(f"the backend {backend} runs on --device {needed}, not on --device {device}")
-    resolved = resolve_device(needed)
+    try:
+        resolved = resolve_device(needed)
+    except ValueError:
+        if device == needed:
+            raise
+        raise ValueError(f"the backend {backend} needs a GPU, and there is no CUDA device on this machine") from None
     if resolved == "cuda" and (reason := _unusable_gpu()):
         if needed != "auto":
             raise ValueError(f"the CUDA device does not work: {reason}")

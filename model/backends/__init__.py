@@ -21,7 +21,6 @@ from scanline.model import resources
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.self_test import run_self_test
 from scanline.model.backends.slots import SlotPool
-from scanline.model.config import ModelConfig
 from scanline.model.device import HOPPER, ON_CPU, ON_GPU
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT, Precision, precision
@@ -29,6 +28,10 @@ from scanline.model.precision import DEFAULT, Precision, precision
 log = logging.getLogger("scanline.model")
 
 TRITON = ("cuda", "cuda-unchained")  # in Triton's interpreter on a CPU, for tests
+
+
+class NoRoomError(ValueError):
+    """The slots do not fit into the memory that is free; the message is one sentence with numbers."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +67,12 @@ def open_backend(
         network = on_cpu if device == "cpu" else model
         reason = _missing(name, network.device)
         if reason is None:
-            free = 0
             try:
-                free = _free_memory(network.device)
-                found = _made(name, network, threads, chosen)
-                pool = _pool(found, network.config, slots, network.device)
-                found.warm_up(pool)
-                if _must_prove(name, device):
-                    run_self_test(found, pool, on_cpu)
+                found, pool = _tried(name, network, slots, threads, chosen, on_cpu)
+            except NoRoomError:
+                raise
             except Exception as error:  # of compilers, drivers and torch, in classes of their own
-                if _out_of_memory(error):
-                    raise ValueError(_no_room(slots, network.config, chosen, free, device)) from None
-                if not _must_prove(name, device):
+                if not _must_prove(name, network.device):
                     raise
                 reason = gpu.summary(error)
                 log.debug("the backend %s failed", name, exc_info=error)
@@ -125,6 +122,28 @@ def _missing(name: str, device: torch.device) -> str | None:
     return gpu.missing(device)
 
 
+def _tried(
+    name: str, model: Transformer, slots: int, threads: int | None, chosen: Precision, reference: Transformer
+) -> tuple[Backend, SlotPool]:
+    """A backend that works, and its free slots; NoRoomError where they need too much memory, any other exception where
+    the backend fails. Nothing that it held is left then."""
+    free, rows, found = _free_memory(model.device), slots, None
+    try:
+        found = _made(name, model, threads, chosen)
+        rows = -(-slots // found.rows) * found.rows
+        pool = SlotPool.empty(model.config, rows, model.device, found.state_dtype)
+        found.warm_up(pool)
+        if _must_prove(name, model.device):
+            run_self_test(found, pool, reference)
+    except Exception as error:
+        if found is not None:
+            found.close()
+        if _out_of_memory(error):
+            raise NoRoomError(_no_room(rows, model, chosen, free)) from None
+        raise
+    return found, pool
+
+
 def _made(name: str, model: Transformer, threads: int | None, chosen: Precision) -> Backend:
     if name == "cpu":
         from scanline.model.backends.cpu import CpuBackend
@@ -141,15 +160,9 @@ def _made(name: str, model: Transformer, threads: int | None, chosen: Precision)
     raise ValueError(f"there is no backend {name!r}")
 
 
-def _pool(backend: Backend, config: ModelConfig, slots: int, device: torch.device) -> SlotPool:
-    """Free slots, as many as the backend needs to compute at least `slots`."""
-    rows = -(-slots // backend.rows) * backend.rows
-    return SlotPool.empty(config, rows, device, backend.state_dtype)
-
-
-def _must_prove(name: str, device: str) -> bool:
+def _must_prove(name: str, device: torch.device) -> bool:
     """Whether a backend is tried out: our compiled library and torch on a CPU are the same on every machine."""
-    return device == "cuda" or name in TRITON
+    return device.type == "cuda" or name in TRITON
 
 
 def _free_memory(device: torch.device) -> int:
@@ -157,14 +170,16 @@ def _free_memory(device: torch.device) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
+    """torch has a class for its own allocator on a GPU only, not for the driver's or the one of a CPU."""
+    found = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return found or "out of memory" in str(error) or "can't allocate memory" in str(error)
 
 
-def _no_room(slots: int, config: ModelConfig, chosen: Precision, free: int, device: str) -> str:
-    each = chosen.state_bytes(config) + 2 * config.bytes  # the state, the image and its mask
+def _no_room(rows: int, model: Transformer, chosen: Precision, free: int) -> str:
+    each = chosen.state_bytes(model.config) + 2 * model.config.bytes  # the state, the image and its mask
     return (
-        f"{slots:,} slots of {each:,} bytes, and what a step and a prefill need beside them, do not fit into the"
-        f" {free:,} bytes that are free on the {device}; at most about {int(0.8 * free / each):,} slots do"
+        f"{rows:,} slots of {each:,} bytes, and what a step and a prefill need beside them, do not fit into the"
+        f" {free:,} bytes that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"
     )
 
 

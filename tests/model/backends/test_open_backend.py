@@ -10,8 +10,9 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model import backends
-from scanline.model.backends import open_backend
+from scanline.model.backends import NoRoomError, open_backend
 from scanline.model.backends.backend import Backend
+from scanline.model.backends.cuda import CudaBackend
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
@@ -142,6 +143,19 @@ def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model: Transformer,
     sentence = r"^1,000,000,000,000 slots of \d+ bytes, and .* do not fit into the [\d,]+ bytes that are free on the"
     with pytest.raises(ValueError, match=rf"{sentence} (cpu|cuda); at most about [\d,]+ slots do$"):
         open_backend(model, 10**12, backend=f"{backend},eager")
+
+
+def test_a_gpu_without_memory_for_a_prefill_is_the_same_sentence(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(backend: CudaBackend, pool: SlotPool) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(CudaBackend, "warm_up", fail)
+    with pytest.raises(
+        NoRoomError, match=r"^7 slots of \d+ bytes, and what a step and a prefill need beside them, do not"
+    ):
+        open_backend(model, 7, backend=ALL)
 
 
 def test_backends_that_lack_the_precision_are_not_tried(

@@ -22,7 +22,7 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "a broken model": ("sample --model broken", "model.safetensors is missing"),
     "temperature 0": ("sample --temperature 0", "temperature must be above 0 and at most 2, not 0.0"),
     "unknown backend": ("sample --backend gpu", "the backend must be one of auto, cuda, cuda-unchained, eager, cpu,"),
-    "a backend of a GPU, without one": ("sample --backend cuda", "there is no CUDA device on this machine"),
+    "a backend of a GPU, without one": ("sample --backend cuda", "the backend cuda needs a GPU, and there is no CUDA"),
     "a backend of the GPU on the CPU": (
         "evaluate digits --data data --backend cuda --device cpu",
         "--device cuda, not",
