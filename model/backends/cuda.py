@@ -9,7 +9,6 @@ changes a bit. Without a GPU the same launches run one by one in Triton's interp
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ import triton
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda_read import KernelReader
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
-from scanline.model.backends.pending import Pending
+from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
@@ -63,6 +62,7 @@ class CudaBackend:
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
+        processor += ", chained launches" if chained and self.on_gpu else ""
         self.name = f"triton ({processor})"
         self.build = f"triton {triton.__version__}, {processor}"  # Triton's compiler decides the bits of all kernels
         with torch.inference_mode():
@@ -97,7 +97,7 @@ class CudaBackend:
     @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """As Backend.advance: the slots are packed into graphs, whichever their numbers are."""
-        clock = _DeviceClock(self.on_gpu)
+        clock = DeviceClock(self.device)
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
             chosen = slots[first : first + most]
@@ -110,8 +110,7 @@ class CudaBackend:
                 for _ in range(left // in_graph):
                     self._graph(pool, size, in_graph)()
                 left %= in_graph
-        clock.stop()
-        return Pending(clock.seconds)
+        return clock.stop()
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """As Backend.fetch."""
@@ -172,26 +171,3 @@ class CudaBackend:
             for stream, _ in others:
                 trunk.wait_stream(stream)
         return graph.replay
-
-
-class _DeviceClock:
-    """The time that a device takes from here to `stop`; where the caller's thread computes, its own."""
-
-    def __init__(self, on_gpu: bool) -> None:
-        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if on_gpu else []
-        self.times = [perf_counter()]
-        if on_gpu:
-            self.events[0].record()
-
-    def stop(self) -> None:
-        """Mark the end; work that the device is given later does not count."""
-        self.times.append(perf_counter())
-        if self.events:
-            self.events[1].record()
-
-    def seconds(self) -> float:
-        """Wait for the end, and return the time until then."""
-        if not self.events:
-            return self.times[1] - self.times[0]
-        self.events[1].synchronize()
-        return self.events[0].elapsed_time(self.events[1]) / 1000

@@ -7,7 +7,6 @@ neither on the rest of the batch nor on the number of slots or threads.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ import torch
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.pending import Pending
+from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -48,9 +47,9 @@ class EagerBackend:
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """As Backend.advance; tiles without an image to step are skipped."""
-        began = perf_counter()
+        clock = DeviceClock(self.model.device)
         pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
-        return Pending.ended(perf_counter() - began)
+        return clock.stop()
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """See Backend.fetch."""
@@ -59,7 +58,7 @@ class EagerBackend:
     def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
         """As Backend.read, through the parallel view, one image at a time."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
-        with torch.inference_mode(), _one_thread():
+        with torch.inference_mode(), _repeatable():
             for i, stop in enumerate(stops.tolist()):
                 image, start = images[i : i + 1], int(state.position[i])
                 if start < stop:
@@ -72,7 +71,7 @@ class EagerBackend:
 
     def _advance(self, pool: SlotPool, steps: int) -> None:
         busy = (pool.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)
-        with torch.inference_mode(), _one_thread():
+        with torch.inference_mode(), _repeatable():
             for tile in busy.nonzero().flatten().tolist():
                 part = pool.part(tile * self.rows, (tile + 1) * self.rows)
                 for _ in range(steps):
@@ -94,11 +93,13 @@ class EagerBackend:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread for torch's operations inside; the caller's number of threads after it."""
-    before = torch.get_num_threads()
+def _repeatable() -> Iterator[None]:
+    """One thread and no TF32 for torch's operations inside; the caller's settings after it."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("highest")
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)

@@ -72,3 +72,16 @@ def test_an_engine_does_not_continue_without_memory(
     with pytest.raises((MemoryError, RuntimeError)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
     assert unrecoverable(caught.value) == "out of memory"
+
+
+@pytest.mark.parametrize("work", ["start_reading", "read"])
+def test_a_gpu_without_room_for_a_prefix_fails_its_request_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    def full(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    monkeypatch.setattr(engine.generator, work, full)
+    events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
