@@ -181,12 +181,12 @@ def _states(
     state, total = tl.load(states, mask=in_state, other=0.0), tl.load(totals, mask=in_keys, other=0.0)
     segments = tl.cdiv(length, segment)
     for start in range(0, length, chunk):
-        begins = start % segment == 0
+        stored = c < tl.where(start % segment == 0, key_width, 0)
         states, totals = _state_places(
             s_before, z_before, head * segments + start // segment, c, m, key_width, value_width
         )
-        tl.store(states, state, mask=in_state & begins)
-        tl.store(totals, total, mask=in_keys & begins)
+        tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
+        tl.store(totals, total, mask=stored)
         n = start + tl.arange(0, chunk)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
@@ -203,18 +203,17 @@ def _later_states(
     # The sums of phi(q_j) G_j^T and of phi(q_j) h_j after each segment, from the back.
     head = tl.program_id(0).to(tl.int64)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
-    in_keys = c < key_width
-    in_state = in_keys[:, None] & (m[None, :] < value_width)
     later, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
     segments, chunks = tl.cdiv(length, segment), tl.cdiv(length, chunk)
     for i in range(0, chunks):
         start = (chunks - 1 - i) * chunk
         ends = (start + chunk >= length) | ((start + chunk) % segment == 0)
+        stored = c < tl.where(ends, key_width, 0)
         states, totals = _state_places(
             s_after, z_after, head * segments + start // segment, c, m, key_width, value_width
         )
-        tl.store(states, later, mask=in_state & ends)
-        tl.store(totals, total, mask=in_keys & ends)
+        tl.store(states, later, mask=stored[:, None] & (m[None, :] < value_width))
+        tl.store(totals, total, mask=stored)
         n = start + tl.arange(0, chunk)
         queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
         weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
@@ -253,8 +252,9 @@ def _forward(
         state += _dot(tl.trans(keys), values)
         total += tl.sum(keys.to(tl.float32), axis=0)
     states, totals = _state_places(s_last, z_last, head, c, m, key_width, value_width)
-    tl.store(states, state, mask=in_state & (end == length))
-    tl.store(totals, total, mask=in_keys & (end == length))
+    stored = c < tl.where(end == length, key_width, 0)
+    tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
+    tl.store(totals, total, mask=stored)
 
 
 @triton.jit(do_not_specialize=["length", "segment"])
