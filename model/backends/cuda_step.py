@@ -63,7 +63,7 @@ class Buffers:
         )
         numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
         moments = torch.zeros(batch, blocks(width), 2, device=device)
-        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths), moments)
+        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths), moments=moments)
 
     def part(self, first: int, stop: int) -> "Buffers":
         """Returns a view of rows first..stop-1."""
