@@ -4,6 +4,7 @@ It exits when it runs out of memory and when its parent is gone. Only the child 
 the parent's memory.
 """
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -116,6 +117,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         state_bytes = precision(options.precision).state_bytes(model.config)
         backend = generator.backend.name
         device, digest = model.device.type, generator.digest
+        gc.freeze()  # a collection then looks at requests, not at all that torch has imported
         connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
         run(Engine(generator), connection)
     except ValueError as error:
