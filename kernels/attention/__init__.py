@@ -57,9 +57,10 @@ def _best_on_gpu(
     if (reason := gpu.missing(device)) is None:
         # Only running the kernels answers whether they compile and fit the GPU's shared memory.
         try:
+            from scanline.kernels.attention.triton import LONG
             from scanline.kernels.attention.triton import causal_linear_attention as attention
 
-            _try(attention, device, dtype, key_width, value_width, gradients)
+            _try(attention, LONG + 32, device, dtype, key_width, value_width, gradients)
         except Exception as error:  # of the compiler, the assembler, the driver or torch
             reason = gpu.summary(error)
             log.debug("the kernels of causal attention failed", exc_info=error)
@@ -71,12 +72,18 @@ def _best_on_gpu(
 
 
 def _try(
-    attention: Attention, device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
+    attention: Attention,
+    length: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    key_width: int,
+    value_width: int,
+    gradients: bool,
 ) -> None:
-    """Runs it once on two short heads, as calls with these widths run it."""
+    """Runs it once on two heads; `length` is one for which every kernel is launched."""
     with torch.inference_mode(False), torch.set_grad_enabled(gradients):
-        keys = torch.ones(1, 2, 32, key_width, device=device, dtype=dtype, requires_grad=gradients)
-        values = torch.ones(1, 2, 32, value_width, device=device, dtype=dtype, requires_grad=gradients)
+        keys = torch.ones(1, 2, length, key_width, device=device, dtype=dtype, requires_grad=gradients)
+        values = torch.ones(1, 2, length, value_width, device=device, dtype=dtype, requires_grad=gradients)
         y = attention(keys, keys, values)[0]
         if gradients:
             y.sum().backward()

@@ -19,6 +19,8 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A GPU that lacks nothing, so far as it is asked; without one, the interpreter."""
     attention._best_on_gpu.cache_clear()
     monkeypatch.setattr(gpu, "missing", lambda device: None)
+    for name in ("LONG", "SEGMENT"):  # few positions, for the interpreter, and still all kernels
+        monkeypatch.setattr(kernels, name, 16)
     yield monkeypatch
     attention._best_on_gpu.cache_clear()
 
@@ -30,7 +32,7 @@ def test_kernels_that_run_are_used(card: pytest.MonkeyPatch, gradients: bool) ->
     assert found is kernels.causal_linear_attention
 
 
-@pytest.mark.parametrize("kernel", ["_forward", "_backward_queries"])
+@pytest.mark.parametrize("kernel", ["walk_states", "walk_later_states"])
 def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(
     card: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kernel: str
 ) -> None:
@@ -43,11 +45,11 @@ def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(
 
     card.setattr(kernels, kernel, TooLarge())
     with caplog.at_level(logging.WARNING):
-        found = attention._best_on_gpu(PLACE, torch.float32, 128, 128, True)
+        found = attention._best_on_gpu(PLACE, torch.float32, 8, 6, True)
     assert found is chunked.causal_linear_attention
     (line,) = (record.message for record in caplog.records)
     assert line == (
-        "causal attention of 128 x 128, torch.float32, with gradients: by torch, which is slower (RuntimeError: out of"
+        "causal attention of 8 x 6, torch.float32, with gradients: by torch, which is slower (RuntimeError: out of"
         " resource: shared memory, Required: 196608, Hardware limit: 101376.)"
     )
 
