@@ -15,12 +15,24 @@ import triton.language as tl
 
 def options(chained: bool) -> dict[str, Any]:
     """The keyword arguments of a launch. Triton's interpreter does not know `launch_pdl`: there, nothing is chained."""
-    return {"chained": True, "launch_pdl": True} if chained else {"chained": False}
+    # Without contraction to fused multiply-adds, elementwise arithmetic is rounded as it is written, whatever the shape
+    # of the program and the version of Triton (whose default changes in 3.10).
+    fixed = {"enable_fp_fusion": False}
+    return {"chained": True, "launch_pdl": True, **fixed} if chained else {"chained": False, **fixed}
 
 
 @triton.jit
 def wait(chained: tl.constexpr):
-    """Waits until all launches before this one have ended, then lets the next one start."""
+    """Waits until all launches before this one have ended, then lets the next one start.
+
+    In PTX, because Triton's own functions for it (tl.extra.cuda.gdc_wait) do not compile in Triton 3.4. An instruction
+    of an inline assembly has a result, which is not used; the compiler moves no memory access across it.
+    """
     if chained:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+        _run("griddepcontrol.wait; mov.b32 $0, 0;")
+        _run("griddepcontrol.launch_dependents; mov.b32 $0, 0;")
+
+
+@triton.jit
+def _run(ptx: tl.constexpr):
+    tl.inline_asm_elementwise(ptx, "=r,~{memory}", [], dtype=tl.int32, is_pure=False, pack=1)

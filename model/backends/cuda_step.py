@@ -2,6 +2,7 @@
 buffers between them, and the order of the launches. A run allocates nothing and never waits for the device.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,7 @@ from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
+from scanline.kernels.triton.moments import blocks, row_moments
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
@@ -44,6 +46,7 @@ class Buffers:
     attended: torch.Tensor  # [B, D]
     hidden: torch.Tensor  # [B, feed-forward]
     parameters: torch.Tensor  # [B, P], as the head returns them, without the base
+    moments: torch.Tensor  # [B, blocks(D), 2] of x: the launch that writes x writes them, for the norm after it
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
@@ -58,8 +61,10 @@ class Buffers:
             config.feed_forward,
             distribution(config).width,
         )
-        numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
-        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
+        tensors = [torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2)]
+        tensors += [torch.zeros(batch, width, device=device) for width in widths]
+        tensors.append(torch.zeros(batch, blocks(width), 2, device=device))
+        return cls(*tensors)
 
     def part(self, first: int, stop: int) -> "Buffers":
         """Returns a view of rows first..stop-1."""
@@ -79,22 +84,37 @@ class KernelSequence:
 
     def run(self, slots: SlotPool, buffers: Buffers) -> None:
         """Paints the next step of the images in `buffers.slots` that are not done."""
-        self.input.run(slots, buffers)
+
+        def recur(i: int) -> None:
+            fused_recurrent_step(
+                buffers.projected, slots.state.s[i], slots.state.z[i], buffers.active, self.config.feature_map,
+                buffers.attended, self.chained,
+            )  # fmt: skip
+
+        self.input.run(slots.images, slots.state.position, buffers)
+        self.predict(buffers, recur)
+        self.sample(slots, buffers)
+
+    def predict(self, buffers: Buffers, recur: Callable[[int], None]) -> None:
+        """Writes buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
+        buffers.attended."""
         for block in self.blocks:
             block.run(buffers)
         for i, layer in enumerate(self.layers):
-            layer.run(buffers, slots.state.s[i], slots.state.z[i])
-        self.head(buffers.x, buffers.parameters, norm=self.norm)
-        self._sample(slots, buffers)
+            layer.run(buffers, i, recur)
+        if self.config.norm == "post":
+            row_moments(buffers.x, buffers.moments, self.chained)
+        self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
-    def _sample(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paints the bytes of the step, adds their cost and moves the positions of the active slots."""
+    def sample(self, slots: SlotPool, buffers: Buffers, costs: torch.Tensor | None = None) -> None:
+        """Paints the bytes of the step, adds their cost and moves the positions of the active slots; writes the cost of
+        each byte of pixel logistics to `costs` [B, C] float64 where it is given."""
         arrays = (
             buffers.active, slots.images, slots.known, slots.bits, slots.temperature, slots.seed, slots.index,
             slots.state.position,
         )  # fmt: skip
         if isinstance(self.distribution, PixelLogistics):
-            sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, self.chained)
+            sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained)
         elif self.config.predicts == "categorical":
             sample_categorical(buffers.parameters, *arrays, self.chained)
         else:
@@ -118,8 +138,13 @@ class _Product:
         norm: Norm | None = None,
         activation: str = "none",
         residual: torch.Tensor | None = None,
+        moments: torch.Tensor | None = None,
+        out_moments: torch.Tensor | None = None,
     ) -> None:
-        linear(x, self.weight, self.bias, out, norm, activation, residual, chained=self.chained)
+        linear(
+            x, self.weight, self.bias, out, norm, activation, residual, chained=self.chained, moments=moments,
+            out_moments=out_moments,
+        )  # fmt: skip
 
 
 class _ByteInput:
@@ -130,10 +155,11 @@ class _ByteInput:
         self.values = model.embedding.value
         self.places = model.embedding.place(torch.arange(model.config.first, model.config.bytes, device=model.device))
 
-    def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Writes buffers.active and buffers.x."""
-        position = slots.state.position
-        embed(buffers.slots, slots.images, position, self.values, self.places, buffers.x, buffers.active)
+    def run(
+        self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
+    ) -> None:
+        """Writes buffers.active, x and its moments, of the position [S] of each image [S, N], or of `at` [B]."""
+        embed(buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments)
 
 
 class _WindowInput:
@@ -156,13 +182,16 @@ class _WindowInput:
                 weight[:, -self.window.channels :] += torch.eye(self.window.channels, device=model.device)
             self.skip = _Product(self._pad(weight), model.skip.bias, chained)
 
-    def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Writes buffers.active, inputs, x and base."""
+    def run(
+        self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
+    ) -> None:
+        """Writes buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N], or of
+        `at` [B]."""
         read_window(
-            self.window, buffers.slots, slots.images, slots.state.position, self.table, self.places, buffers.inputs,
-            buffers.x, buffers.active,
+            self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
+            buffers.active, at,
         )  # fmt: skip
-        self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x)
+        self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x, out_moments=buffers.moments)
         if self.skip is not None:
             self.skip(buffers.inputs, buffers.base)
 
@@ -181,9 +210,9 @@ class _Block:
         self.contract = _Product.of(block.contract, chained)
 
     def run(self, buffers: Buffers) -> None:
-        """Updates buffers.x IN PLACE."""
-        self.expand(buffers.x, buffers.expanded, self.norm, self.activation)
-        self.contract(buffers.expanded, buffers.x, residual=buffers.x)
+        """Updates buffers.x and its moments IN PLACE."""
+        self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments)
+        self.contract(buffers.expanded, buffers.x, residual=buffers.x, out_moments=buffers.moments)
 
 
 class _Layer:
@@ -198,16 +227,15 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, buffers: Buffers, s: torch.Tensor, z: torch.Tensor) -> None:
-        """Updates buffers.x, and s [S, H, C, M] and z [S, H, C] of the active slots, IN PLACE."""
-        self.query_key_value(buffers.x, buffers.projected, self.before[0])
-        fused_recurrent_step(
-            buffers.projected, s, z, buffers.active, self.config.feature_map, buffers.attended, self.chained
-        )
-        self.attention_out(buffers.attended, buffers.x, residual=buffers.x)
+    def run(self, buffers: Buffers, i: int, recur: Callable[[int], None]) -> None:
+        """Updates buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
+        moments = buffers.moments if self.config.norm == "pre" else None
+        self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
+        recur(i)
+        self.attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[0])
-        self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation)
-        self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x)
+        self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments)
+        self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[1])
 
     def _normalise(self, x: torch.Tensor, norm: Norm | None) -> None:

@@ -60,7 +60,7 @@ def test_streams_get_whole_pixels_that_concatenate_to_the_images(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 3)
-    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 0.0)
+    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
     assert finished(events) == expected(8, seed=3)
     streamed = dict.fromkeys(range(8), b"")
@@ -117,7 +117,7 @@ def test_snapshots_are_the_state_after_whole_pixels(engine: Engine, monkeypatch:
     for snapshot in found:
         assert snapshot.position % 3 == 0
         alone.advance((snapshot.position - int(alone.positions()[0])) // 3)
-        s, z = alone.state(0, 1, 0)
+        s, z = alone.state(0, 1, 0).wait()
         assert (s.tobytes(), z.tobytes()) == (snapshot.s, snapshot.z)
     alone.close()
 
