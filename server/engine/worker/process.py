@@ -117,7 +117,6 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         state_bytes = precision(options.precision).state_bytes(model.config)
         backend = generator.backend.name
         device, digest = model.device.type, generator.digest
-        gc.freeze()  # a collection then looks at requests, not at all that torch has imported
         connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
         run(Engine(generator), connection)
     except ValueError as error:
@@ -138,6 +137,7 @@ def run(engine: "Engine", connection: Connection) -> None:
     Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
     the ticks.
     """
+    gc.freeze()  # a collection then looks at requests, not at all that torch has imported
     while True:
         while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])
