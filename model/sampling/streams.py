@@ -1,0 +1,77 @@
+"""What streams get in a tick: first and last bytes of an image at once, others as often as there is time for.
+
+A browser that draws the frames of many images shares our cores, and each frame costs the API's side.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.launch import Piece, Snapshot
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.scheduler import SlotAssignment
+
+FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
+REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request
+
+
+@dataclass
+class Stream:
+    """A request whose images are sent while they are painted, or image 0's state."""
+
+    sends_pixels: bool
+    snapshot: tuple[int, int] | None  # layer and head
+    frames_at: float = 0.0  # when its next frames are due, if others have left time for them
+
+
+class Streams:
+    """The requests that are streamed, and when frames were sent last."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+        self.requests: dict[int, Stream] = {}
+        self.frames_at = 0.0  # when streams get their next frames
+
+    def add(self, request: GenerateRequest) -> None:
+        """Note a request, if it is to be streamed."""
+        if request.stream or request.snapshot is not None:
+            self.requests[request.id] = Stream(request.stream, request.snapshot)
+
+    def drop(self, request: int) -> None:
+        """Forget a request, if it is there."""
+        self.requests.pop(request, None)
+
+    def due(self, assigned: Mapping[int, SlotAssignment], positions: np.ndarray) -> tuple[list[Piece], list[Snapshot]]:
+        """What is sent of the images in slots, which are painted up to positions[slot] once the started steps end."""
+        pieces: list[Piece] = []
+        snapshots: list[Snapshot] = []
+        if not self.requests:
+            return pieces, snapshots
+        images = [(one, self.requests[one.request]) for one in assigned.values() if one.request in self.requests]
+        due = self._due(Counter(one.request for one, stream in images if stream.sends_pixels), time.monotonic())
+        for one, stream in images:
+            stop = int(positions[one.slot])
+            is_last = stop == self.generator.config.bytes
+            if stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
+                pieces.append(Piece(one, one.sent, stop))
+                one.sent = stop
+            if stream.snapshot is not None and one.index == 0:
+                snapshots.append(Snapshot(one.request, stop, self.generator.state(one.slot, *stream.snapshot)))
+        return pieces, snapshots
+
+    def _due(self, images: Mapping[int, int], now: float) -> Container[int]:
+        """The requests whose streams get frames in this tick, of those with so many images in slots.
+
+        64 images of one request get them ten times a second.
+        """
+        if now < self.frames_at:
+            return ()
+        self.frames_at = now + FRAME_SECONDS * sum(images.values())
+        due = {request for request in images if now >= self.requests[request].frames_at}
+        for request in due:
+            self.requests[request].frames_at = now + REQUEST_PACE * FRAME_SECONDS * images[request]
+        return due
