@@ -8,7 +8,7 @@ import pytest
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import NOT_A_NUMBER, Engine
+from scanline.model.sampling.engine import NOT_FINITE, Engine
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
 from scanline.model.sampling.offline import paint
 from tests.support.engine_ticks import run_until_idle
@@ -93,6 +93,6 @@ def test_an_image_whose_numbers_overflow_fails_its_request_alone(engine: Engine)
     slot = next(slot for slot, one in engine.scheduler.assigned.items() if one.request == 0)
     engine.generator.pool.bits[slot] = float("nan")
     events = run_until_idle(engine)
-    assert [event.message for event in events if isinstance(event, Failed)] == [NOT_A_NUMBER]
+    assert [event.message for event in events if isinstance(event, Failed)] == [NOT_FINITE]
     assert [event.request for event in events if isinstance(event, Finished)].count(1) == 2
     assert engine.idle
