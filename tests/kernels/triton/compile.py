@@ -97,9 +97,9 @@ def quick(capability: int) -> None:
 
 
 def known(kernel: Compiled) -> bool:
-    """Whether the only fault is four registers of attention's gradients in float32 on a B200."""
-    only_spills = len(kernel.faults) == 1 and 0 < kernel.spilled <= 16
-    return only_spills and kernel.capability == 100 and kernel.name in ("walk_queries", "walk_keys_values")
+    """Whether the only fault is a few registers that ptxas spills of attention on a B200, some with others unused."""
+    only_spills = len(kernel.faults) == 1 and 0 < kernel.spilled <= 48
+    return only_spills and kernel.capability == 100 and kernel.name.startswith("walk_")
 
 
 def compile_all(capability: int, only: list[str]) -> list[Compiled]:
