@@ -1,0 +1,82 @@
+"""Painting: images/s with 1 to 10,000 in flight, one image from the call to its last byte, and the authors' library."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from benchmarks.gpu.ceilings import copy_rate
+from benchmarks.gpu.results import Finding
+from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config, model
+from benchmarks.gpu.timing import reason, started, step_seconds
+from scanline.model.bench.baselines import FastTransformers, missing_library
+from scanline.model.sampling.messages import ImageSpec
+
+AUTHORS_IN_FLIGHT = (1, 256, 4096)
+ONE_IMAGE_CALLS = 7
+MODELS = (PAPER[0], *SHIPPED, PAPER[1])
+
+
+def rates(sizes: Sizes) -> Iterator[Finding]:
+    """Rates of every model, number of images and type of states; what does not fit is a finding, too."""
+    copy = 1e12 * copy_rate(sizes.copied, sizes)
+    for name in MODELS[: 2 if sizes.dry else None]:
+        for dtype in (torch.float32, torch.float16):
+            for count in sizes.in_flight:
+                what = f"rates/{name}/{str(dtype).removeprefix('torch.')}/{count}"
+                try:
+                    yield from _rate(what, name, dtype, count, copy, sizes)
+                except (RuntimeError, torch.OutOfMemoryError) as error:
+                    if isinstance(error, torch.AcceleratorError):
+                        raise  # the device itself: nothing that follows in this process could be trusted
+                    yield Finding(f"{what}/images_per_second", None, note=reason(error))
+
+
+def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, sizes: Sizes) -> Iterator[Finding]:
+    generator = started(model(name, sizes), count, dtype)
+    try:
+        times = step_seconds(generator, sizes)
+    finally:
+        generator.close()
+    seconds, worst = float(np.median(times)), max(times)
+    pool = generator.pool
+    moved = 2 * (pool.state.s.nbytes + pool.state.z.nbytes)
+    yield Finding(f"{what}/step", 1e6 * seconds, "us", f"median of {len(times)} calls; the longest {1e6 * worst:,.0f}")
+    yield Finding(f"{what}/images_per_second", count / (generator.config.steps * seconds), "images/s")
+    yield Finding(f"{what}/of_copy", moved / seconds / copy, "", "traffic of states alone, over the copy bandwidth")
+
+
+def one_image(sizes: Sizes) -> Iterator[Finding]:
+    """Milliseconds of an image alone: placed, painted, fetched, in a generator that is ready."""
+    for name in MODELS[: 2 if sizes.dry else None]:
+        generator = started(model(name, sizes), 1)
+        times = []
+        for _ in range(1 if sizes.dry else ONE_IMAGE_CALLS):
+            began = time.perf_counter()
+            generator.place(0, ImageSpec(seed=1, index=0))
+            while generator.positions()[0] < generator.config.bytes:
+                generator.advance(4 * sizes.steps)
+            generator.image(0)
+            times.append(1e3 * (time.perf_counter() - began))
+        generator.close()
+        median, steps = float(np.median(times)), generator.config.steps
+        yield Finding(f"one_image/{name}", median, "ms", f"of {len(times)}: {min(times):.1f} to {max(times):.1f}")
+        yield Finding(f"one_image/{name}/step", 1e3 * median / steps, "us")
+
+
+def authors(sizes: Sizes) -> Iterator[Finding]:
+    """The authors' library (the extra `benchmarks`) on the same device, where it is installed."""
+    if missing := missing_library():
+        yield Finding("authors", None, note=missing)
+        return
+    for name in PAPER[: 1 if sizes.dry else None]:
+        for count in AUTHORS_IN_FLIGHT if not sizes.dry else (1,):
+            what = f"authors/{name}/{count}/images_per_second"
+            try:
+                program = FastTransformers(config(name, sizes), count, sizes.device)
+                program.measure(sizes.seconds)
+                yield Finding(what, program.rate().images_per_second, "images/s")
+                program.close()
+            except torch.OutOfMemoryError as error:
+                yield Finding(what, None, note=reason(error))
