@@ -12,7 +12,7 @@ import triton.language as tl
 from scanline.kernels.categorical.reference import VALUES
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.triton.pdl import options, wait
-from scanline.kernels.triton.sampling import check, finish, log_sum_exp, pick, put, slot_uniforms
+from scanline.kernels.triton.sampling import check, finish, in_bits, log_sum_exp, pick, put, slot_uniforms, wrong
 
 IMAGES = 4  # of a program, one for each of its warps
 
@@ -30,7 +30,7 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and 1 to `position`, all IN PLACE."""
+    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter is not finite, bits are not either."""
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
@@ -73,4 +73,5 @@ def _sample(
 
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
     own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
-    finish(bits, position, slot, place, log_sum_exp(logits) - own, 1, ln2, live)
+    total = tl.load(bits + slot, mask=live, other=0.0) + in_bits(log_sum_exp(logits) - own, wrong(logits), ln2)
+    finish(bits, position, slot, place, total, 1, live)

@@ -15,11 +15,13 @@ from scanline.kernels.triton.sampling import (
     check,
     draw_logistic,
     finish,
+    in_bits,
     log_bin,
     log_sum_exp,
     pick,
     put,
     slot_uniforms,
+    wrong,
 )
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
@@ -40,7 +42,7 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and 1 to `position`, all IN PLACE."""
+    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter is not finite, bits are not either."""
     if scale not in SCALES:
         raise ValueError(f"unknown scale parametrisation {scale!r}; known: {', '.join(SCALES)}")
     components = parameters.shape[1] // 3
@@ -101,4 +103,7 @@ def _sample(
 
     # The cost of the byte at temperature 1.
     each = logits + log_bin(byte, means, scales)
-    finish(bits, position, slot, place, log_sum_exp(logits) - log_sum_exp(each), 1, ln2, live)
+    unusable = inside & (wrong(logits) | wrong(means) | wrong(raw))
+    total = tl.load(bits + slot, mask=live, other=0.0)
+    total += in_bits(log_sum_exp(logits) - log_sum_exp(each), unusable, ln2)
+    finish(bits, position, slot, place, total, 1, live)

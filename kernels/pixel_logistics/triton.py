@@ -16,11 +16,13 @@ from scanline.kernels.triton.sampling import (
     check,
     draw_logistic,
     finish,
+    in_bits,
     log_bin,
     log_sum_exp,
     pick,
     put,
     slot_uniforms,
+    wrong,
 )
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
@@ -38,17 +40,19 @@ def sample(
     index: torch.Tensor,  # [S] int64
     position: torch.Tensor,  # [S] int64, changed in place
     distribution: PixelLogistics,
+    costs: torch.Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the C bytes of `images` from `position` on of the chosen slots, but for those that are known, adds their
-    cost at temperature 1 to `bits`, and C to `position`, all IN PLACE."""
+    cost at temperature 1 to `bits`, and C to `position`, all IN PLACE. Where a parameter is not finite, bits are not
+    either."""
     check(parameters, distribution.width, slots, images, known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, base, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
-        images.shape[1], distribution.components, distribution.channels, distribution.width,
+        parameters, base, slots, images, known.view(torch.uint8), bits, costs, temperature, seed, index, position,
+        len(slots), images.shape[1], distribution.components, distribution.channels, distribution.width,
         triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels), LN2, IMAGES,
         num_warps=1, **options(chained),
     )  # fmt: skip
@@ -70,6 +74,7 @@ def _sample(
     images,
     known,
     bits,
+    costs,
     temperature,
     seed,
     index,
@@ -102,8 +107,11 @@ def _sample(
     logits = tl.where(there, tl.load(first + k, mask=inside, other=0.0), -float("inf"))
 
     # The log-weight of each component, times what it gave to the earlier bytes: at the image's temperature, from which
-    # later bytes draw theirs, and at 1, for the cost.
+    # later bytes draw theirs, and at 1, for the cost. What a byte adds to the latter's sum is its cost.
     weights, each = logits / image_temperature, logits
+    given = log_sum_exp(each)
+    total = tl.load(bits + slot, mask=live, other=0.0)
+    unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
         raw = tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
@@ -112,11 +120,14 @@ def _sample(
         # The mean moves with the errors of the earlier channels. Registers cannot be indexed: a channel of `seen` is
         # read by a masked sum, as the chosen component is below.
         means = _means(first, own_base, k, channel, components, channels, inside, live)
+        unusable |= inside & (wrong(raw) | wrong(means))
         for earlier in tl.static_range(channel):
             error = tl.sum(tl.where(c == earlier, seen, 0.0), axis=1)[:, None]
             error -= _means(first, own_base, k, earlier, components, channels, inside, live)
             which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
-            means += tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0) * error
+            coefficients = tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0)
+            means += coefficients * error
+            unusable |= inside & wrong(coefficients)
 
         # Draw a component from its weight given the earlier bytes, then a value from its logistic.
         u, w = slot_uniforms(seed, index, slot, place + channel, live)
@@ -128,4 +139,11 @@ def _sample(
         weights += log_bin(byte, means, scales * image_temperature)
         each += log_bin(byte, means, scales)
         seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
-    finish(bits, position, slot, place, log_sum_exp(logits) - log_sum_exp(each), channels, ln2, live)
+
+        now = log_sum_exp(each)
+        cost = in_bits(given - now, unusable, ln2)
+        if costs is not None:
+            tl.store(costs + b * channels + channel, cost, mask=live)
+        total += cost
+        given = now
+    finish(bits, position, slot, place, total, channels, live)

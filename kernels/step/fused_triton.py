@@ -38,10 +38,8 @@ def fused_recurrent_step(
     assert s.is_contiguous()
     assert z.is_contiguous()
     y = projected.new_zeros(len(slots), heads * value_width) if y is None else y
-    c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
-    h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
+    h, c, m, warps = tile(heads, key_width, value_width)
     grid = (len(slots), triton.cdiv(heads, h))
-    warps = WARPS * max(1, min(4, c * m // ELEMENTS))
     _step[grid](
         projected, s, z, slots, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=warps,
         **options(chained),
@@ -49,11 +47,39 @@ def fused_recurrent_step(
     return y
 
 
+def tile(heads: int, key_width: int, value_width: int) -> tuple[int, int, int, int]:
+    """Returns how many heads, keys and values a program has, padded, and its warps."""
+    c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
+    h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
+    return h, c, m, WARPS * max(1, min(4, c * m // ELEMENTS))
+
+
 @triton.jit
 def phi(x, name: tl.constexpr):
     """The feature map of that name, as in kernels/feature_maps.py."""
     tl.static_assert(name == "elu", "unknown feature map")
     return tl.where(x > 0, x + 1, tl.exp(x))
+
+
+@triton.jit
+def inputs(first, keys, values, in_keys, in_values, width):
+    """Loads queries and keys [h, C], before the feature map, and values [h, M] of the projection at `first`, whose
+    queries are `width` numbers."""
+    q = tl.load(first + keys, mask=in_keys, other=0.0)
+    k = tl.load(first + width + keys, mask=in_keys, other=0.0)
+    return q, k, tl.load(first + 2 * width + values, mask=in_values, other=0.0)
+
+
+@triton.jit
+def step(state, total, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
+    """Returns s [h, C, M] and z [h, C] after a position (eq. 18, 19), and what its query reads of them [h, M]."""
+    k = phi(k, feature_map)
+    q = tl.where(in_keys, phi(q, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
+    state += k[:, :, None] * v[:, None, :]
+    total += k
+    numerator = tl.sum(q[:, :, None] * state, axis=1)
+    normaliser = tl.sum(q * total, axis=1)
+    return state, total, numerator / (normaliser[:, None] + epsilon)
 
 
 @triton.jit
@@ -95,15 +121,8 @@ def _step(
     if slot < 0:
         return
     first = projected + image * heads * (2 * key_width + value_width)
-    q = phi(tl.load(first + keys, mask=in_keys, other=0.0), feature_map)
-    k = phi(tl.load(first + heads * key_width + keys, mask=in_keys, other=0.0), feature_map)
-    v = tl.load(first + 2 * heads * key_width + values, mask=in_values, other=0.0)
-    q = tl.where(in_keys, q, 0.0)  # phi(0) is 1: masked loads must not count
-
-    state += k[:, :, None] * v[:, None, :]
-    total += k
+    q, k, v = inputs(first, keys, values, in_keys, in_values, heads * key_width)
+    state, total, read = step(state, total, q, k, v, in_keys, epsilon, feature_map)
     tl.store(states, state.to(s.dtype.element_ty), mask=in_state)
     tl.store(sums, total, mask=in_keys)
-    numerator = tl.sum(q[:, :, None] * state, axis=1)
-    normaliser = tl.sum(q * total, axis=1)
-    tl.store(y + image * heads * value_width + values, numerator / (normaliser[:, None] + epsilon), mask=in_values)
+    tl.store(y + image * heads * value_width + values, read, mask=in_values)

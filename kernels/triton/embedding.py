@@ -18,13 +18,14 @@ def embed(
     places: torch.Tensor,  # [N - first, W] float32: of the positions from `first` on
     x: torch.Tensor,  # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
     active: torch.Tensor,  # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
+    at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
 ) -> None:
     """Writes x and active; x is zero where active is -1."""
     width, length = values.shape[1], images.shape[1]
     if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
         raise ValueError(f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
     _embed[(len(slots),)](
-        slots, images, position, values, places, x, active, length, length - len(places), len(values) - 1, width,
+        slots, images, position, values, places, x, active, at, length, length - len(places), len(values) - 1, width,
         x.shape[1] > width, triton.next_power_of_2(width), num_warps=2,
     )  # fmt: skip
 
@@ -38,6 +39,7 @@ def _embed(
     places,
     x,
     active,
+    at,
     length,
     first,
     start,
@@ -47,7 +49,8 @@ def _embed(
 ):
     image = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + image)
-    place = tl.load(position + slot, mask=slot >= 0, other=length)
+    own = position + slot if at is None else at + image
+    place = tl.load(own, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + image, tl.where(live, slot, -1))
     d = tl.arange(0, block)

@@ -93,7 +93,7 @@ def linear(
 @triton.jit
 def _activated(x, activation: tl.constexpr):
     if activation == "relu":
-        x = tl.maximum(x, 0.0)
+        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)  # as torch does
     elif activation == "gelu":
         x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
     return x

@@ -103,8 +103,20 @@ def put(images, known, at, drawn, live):
 
 
 @triton.jit
-def finish(bits, position, slot, place, cost, step_bytes, ln2, live):
-    """Adds a step's cost, in nats, to the bits of each slot, and moves its position."""
-    total = tl.load(bits + slot, mask=live, other=0.0) + cost.to(tl.float64) / ln2
+def wrong(x):
+    """Where x is not a finite number."""
+    return ~(tl.abs(x) < float("inf"))
+
+
+@triton.jit
+def in_bits(nats, wrong_parameters, ln2):
+    """Returns costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which are `wrong`, is."""
+    failed = tl.max(wrong_parameters.to(tl.int32), axis=1) > 0
+    return tl.where(failed, float("nan"), nats).to(tl.float64) / ln2
+
+
+@triton.jit
+def finish(bits, position, slot, place, total, step_bytes, live):
+    """Stores the bits [b] of each slot, and moves its position."""
     tl.store(bits + slot, total, mask=live)
     tl.store(position + slot, place + step_bytes, mask=live)

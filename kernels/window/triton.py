@@ -21,6 +21,7 @@ def read_window(
     inputs: torch.Tensor,  # [B, at least window.inputs] float32, a result; columns beyond the inputs are not written
     x: torch.Tensor,  # [B, D], a result: the row of `places`
     active: torch.Tensor,  # [B] int64, a result: slots, but -1 where the image is done (its position is N)
+    at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
 ) -> None:
     """Writes inputs, x and active; the first two are zero where active is -1."""
     length, columns = window.height * window.width * window.channels, inputs.shape[1]
@@ -33,7 +34,7 @@ def read_window(
     values, waves = len(window.pixels) * window.channels, window.inputs - window.linear_inputs
     blocks = (triton.next_power_of_2(max(1, count)) for count in (values, window.channels, waves, x.shape[1]))
     _read_window[(len(slots),)](
-        slots, images, position, table, places, inputs, x, active, length, columns, window.width, window.channels,
+        slots, images, position, table, places, inputs, x, active, at, length, columns, window.width, window.channels,
         window.rows, window.columns, window.waves, window.wave_rows, window.wave_columns, window.outside,
         window.centred, values, waves, x.shape[1], *blocks, num_warps=4,
     )  # fmt: skip
@@ -75,6 +76,7 @@ def _read_window(
     inputs,
     x,
     active,
+    at,
     length,
     stride,
     width: tl.constexpr,
@@ -96,7 +98,8 @@ def _read_window(
 ):
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + row)
-    place = tl.load(position + slot, mask=slot >= 0, other=length)
+    own = position + slot if at is None else at + row
+    place = tl.load(own, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + row, tl.where(live, slot, -1))
     pixel, image, out = place // channels, images + slot * length, inputs + row * stride

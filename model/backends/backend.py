@@ -2,32 +2,51 @@
 
 from typing import Protocol
 
+import numpy as np
 import torch
 
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.state import State
 
 
 class Backend(Protocol):
-    """One network made ready for one device. An image's arithmetic never depends on what else is in the batch."""
+    """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
+
+    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance` and `fetch`
+    return before it has done so, and the engine gives it the next steps before the last ones have ended.
+    """
 
     name: str  # for people: what computes, and how
     build: str  # whatever its results' bits depend on beside the model and the precision: equal builds, equal bits
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
+    is_asynchronous: bool
     reads_at_once: int  # images that `read` computes side by side; more take their time one after the other
     reads_in_pieces: bool  # whether `read` gives the same bits however its bytes are divided into calls
 
-    def warm_up(self, slots: SlotPool) -> None:
+    def warm_up(self, pool: SlotPool) -> None:
         """Prepares all that a call with these slots may need; changes no image."""
 
-    def advance(self, slots: SlotPool, steps: int) -> None:
-        """Paints up to `steps` steps of every image that is not done, IN PLACE."""
+    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
+        """Starts images in their slots, whatever these held: everything in one copy to the device."""
 
-    def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
-        """Runs known bytes of images [B, N] uint8, from the state's position (the same for all) to stop - 1.
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        """Paints up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
 
-        Returns the cost of each of them, bits [B, n] float64; `state` is moved to `stop` IN PLACE.
+        The result is the time in seconds that the device itself took for them.
+        """
+
+    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
+        """Copies images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
+
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+        """Runs known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
+
+        `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
+        are the same. Returns bits [B, max(stops)] float64: at the place of each byte that was run its cost, elsewhere
+        0. `state` is moved to `stops` IN PLACE.
         """
 
     def close(self) -> None:

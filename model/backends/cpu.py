@@ -1,11 +1,16 @@
 """The network on a CPU, run by the compiled kernel: one call runs several steps of every image."""
 
+from time import perf_counter
+
+import numpy as np
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.window import wave_table
 from scanline.model import resources
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
@@ -18,6 +23,7 @@ class CpuBackend:
 
     rows = 1
     state_dtype = torch.float32
+    is_asynchronous = False
     reads_in_pieces = True
     build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
 
@@ -43,16 +49,41 @@ class CpuBackend:
         self.network = cpu_kernels.Network(_shape(model.config), _tensors(model), weights, threads, isa)
         self.name = f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
 
-    def warm_up(self, slots: SlotPool) -> None:
+    def warm_up(self, pool: SlotPool) -> None:
         """Do nothing: the kernel was compiled at install."""
 
-    def advance(self, slots: SlotPool, steps: int) -> None:
-        """See Backend.advance."""
-        self.network.advance(_arrays(slots), steps)
+    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
+        """See Backend.place."""
+        pool.place(arrivals)
 
-    def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
-        """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time."""
-        return self._read(images, state, stop, None)
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        """See Backend.advance."""
+        began = perf_counter()
+        pool.advance_only(slots, lambda chosen: self.network.advance(_arrays(chosen), steps))
+        return Pending.ended(perf_counter() - began)
+
+    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
+        """See Backend.fetch."""
+        return pool.fetch(slots)
+
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+        """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
+        the same byte are read side by side."""
+        bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64)
+        starts = state.position.numpy()
+        if bad := stops[stops < starts].tolist():
+            raise ValueError(f"cannot run bytes {starts.max()} to {bad[0]} of images of {images.shape[1]} bytes")
+        for stop in np.unique(stops[starts < stops]):
+            rows = np.flatnonzero((stops == stop) & (starts < stop))
+            start = int(starts[rows[0]])
+            if len(rows) == len(images):
+                bits[:, start:] = self._read(images, state, int(stop), None)
+                break
+            chosen = torch.from_numpy(rows)
+            part = State(state.s[:, chosen], state.z[:, chosen], state.position[chosen])
+            bits[chosen, start:stop] = self._read(images[chosen], part, int(stop), None)
+            state.s[:, chosen], state.z[:, chosen], state.position[chosen] = part.s, part.z, part.position
+        return bits
 
     def read_parameters(self, images: torch.Tensor, state: State, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return bits [B, stop - start] as `read` does, and the distributions' parameters [B, n, P] of the n steps."""

@@ -1,125 +1,163 @@
 """The network on a GPU: a step of many images is some forty launches of our own kernels and nothing else, recorded
-once into a CUDA graph for each of a few sizes and replayed for every step.
+once into CUDA graphs of several sizes and replayed for every step. Known bytes are read by the same kernels.
 
-Positions, draws and known bytes stay on the device. The host reads the positions once per call of `advance`, to find
-the slots in flight, and hands their numbers to the graph. Every kernel runs programs of one shape, and computes an
-image from that image alone, so neither the size of the graph nor the place in it changes a bit. Without a GPU the same
-launches run one by one in Triton's interpreter, for tests.
+Positions, draws and known bytes stay on the device; the host hands the numbers of the slots to step to a graph. Every
+kernel computes an image from that image alone, in one order, so neither the size of the graph nor the place in it
+changes a bit. Without a GPU the same launches run one by one in Triton's interpreter, for tests.
 """
 
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 import triton
 
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.cuda_read import KernelReader
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.pending import DeviceClock, Pending
+from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 
-SIZES = (1, 8, 64, 128, 256, 512, 1024, 2048, 4096)  # images of a graph; the activations of 4,096 stay in the L2
-BRANCHES = 2  # parallel streams in a graph, so that one multiplies while the other waits for its states
-BRANCH = 1024  # images that are worth a branch
+log = logging.getLogger("scanline.model")
+
+Launch = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class CudaOptions:
+    """How the work is cut into graphs and launches: speed only, no byte depends on it. `benchmarks/gpu.py` sweeps it;
+    what only a measurement can judge is off."""
+
+    # Images of a graph: in small steps, because a graph computes all of its rows. The activations of 4,096 fit the L2.
+    sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
+    branches: int = 1  # parallel streams in a graph, so that one multiplies while another waits for its states
+    branch_images: int = 1024  # that are worth a branch
+    steps: int = 8  # in one graph of few images, whose steps are short beside the launch of a graph
+    few: int = 256  # images
+    reads: int = 64  # images that are read side by side
+    read_rows: int = 4096  # positions of all of them together that are read in one pass
 
 
 class CudaBackend:
     """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between steps."""
 
     rows = 1
-    reads_at_once = 1
-    reads_in_pieces = False  # a product of another shape may round differently
+    is_asynchronous = True
+    reads_in_pieces = True
 
     def __init__(
         self,
         model: Transformer,
         state_dtype: torch.dtype = torch.float32,
-        sizes: tuple[int, ...] = SIZES,
-        branches: int = BRANCHES,
         chained: bool = True,
+        options: CudaOptions = CudaOptions(),
     ) -> None:
-        self.model, self.config, self.state_dtype = model, model.config, state_dtype
-        self.sizes, self.branches = sizes, branches
+        self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
+        self.reads_at_once = options.reads
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
         self.name = f"triton ({processor})"
-        # Triton's compiler decides the bits of a step; known bytes are read by torch.
-        self.build = f"triton {triton.__version__}, torch {torch.__version__}, {processor}"
+        self.build = f"triton {triton.__version__}, {processor}"  # Triton's compiler decides the bits of all kernels
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable)
-            self.buffers = Buffers.of(self.config, sizes[-1], device)
-        self.slots: SlotPool | None = None  # the pool that the graphs were recorded for
-        self.graphs: dict[int, Callable[[], None]] = {}
+            self.buffers = Buffers.of(self.config, max(options.sizes[-1], options.read_rows, options.reads), device)
+            self.reader = KernelReader(self.kernels, self.buffers, options.reads)
+        self.pool: SlotPool | None = None  # that the graphs were recorded for
+        self.graphs: dict[tuple[int, int], Launch] = {}  # by size and number of steps
 
     @torch.inference_mode()
-    def warm_up(self, slots: SlotPool) -> None:
-        """Records a graph of every size that the slots may fill, and reads an image once."""
-        count = len(slots.images)
-        self.slots, self.graphs = slots, {}
-        for size in self.sizes:
-            self.graphs[size] = self._graph(slots, size)
-            if size >= count:
+    def warm_up(self, pool: SlotPool) -> None:
+        """Records a graph of every size that the slots may fill; reads as many images as may ever be read at once, so
+        that no later read compiles anything or finds too little memory."""
+        for size in self.options.sizes:
+            for steps in self._graph_steps(size):
+                self._graph(pool, size, steps)
+            if size >= len(pool.images):
                 break
-        state = State.zeros(self.config, 1, self.device, self.state_dtype)
-        self.read(torch.zeros(1, self.config.bytes, dtype=torch.uint8, device=self.device), state, self.config.bytes)
+        self.reader.in_one_launch = self.reader.one_launch_is_exact(self.state_dtype)
+        if not self.reader.in_one_launch:
+            log.warning("known bytes are read with a launch for each: one for all rounds differently here")
+        count, stop = self.options.reads, self.config.first + self.config.step_bytes
+        state = State.zeros(self.config, count, self.device, self.state_dtype)
+        images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
+        self.read(images, state, np.full(count, stop))
+
+    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
+        """As Backend.place."""
+        pool.place(arrivals)
 
     @torch.inference_mode()
-    def advance(self, slots: SlotPool, steps: int) -> None:
-        """As Backend.advance: the slots in flight are packed into graphs, whichever their numbers are."""
-        # The only wait for the device: which slots are in flight, and how far the last of them has to go.
-        position = slots.state.position.cpu()
-        busy = (position < self.config.bytes).nonzero().flatten()
-        if not len(busy):
-            return
-        left = self.config.bytes - int(position[busy].min())
-        steps = min(steps, left // self.config.step_bytes)
-        # Graphs hold addresses: another pool needs its own.
-        if slots is not self.slots:
-            self.slots, self.graphs = slots, {}
-        for chosen in busy.split(self.sizes[-1]):
-            size = next(size for size in self.sizes if size >= len(chosen))
-            if size not in self.graphs:
-                self.graphs[size] = self._graph(slots, size)
-            self.buffers.slots[:size] = -1
-            self.buffers.slots[: len(chosen)] = chosen.to(self.device)
-            for _ in range(steps):
-                self.graphs[size]()
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        """As Backend.advance: the slots are packed into graphs, whichever their numbers are."""
+        clock = DeviceClock(self.device)
+        most = self.options.sizes[-1]
+        for first in range(0, len(slots), most):
+            chosen = slots[first : first + most]
+            size = next(size for size in self.options.sizes if size >= len(chosen))
+            numbers = torch.full((size,), -1, pin_memory=self.on_gpu)
+            numbers[: len(chosen)] = torch.from_numpy(chosen)
+            self.buffers.slots[:size].copy_(numbers, non_blocking=True)
+            left = steps
+            for in_graph in self._graph_steps(size):
+                for _ in range(left // in_graph):
+                    self._graph(pool, size, in_graph)()
+                left %= in_graph
+        return clock.stop()
 
-    def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
-        """As Backend.read, through the parallel view, one image at a time."""
-        start = int(state.position[0])
-        with torch.inference_mode():
-            found = []
-            for i in range(len(images)):
-                image = images[i : i + 1]
-                parameters = self.model.parallel(image, state.part(i, i + 1), stop)
-                found.append(self.model.bits(parameters, image, start, stop))
-            return torch.cat(found)
+    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
+        """As Backend.fetch."""
+        return pool.fetch(slots)
+
+    @torch.inference_mode()
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+        """As Backend.read, with the bits of `advance`."""
+        return self.reader.read(images, state, stops)
 
     def close(self) -> None:
-        self.slots, self.graphs = None, {}
+        self.pool, self.graphs = None, {}
 
-    def _graph(self, slots: SlotPool, size: int) -> Callable[[], None]:
-        """Returns a function that paints one step of the images in the first `size` of the buffers' slots."""
-        branches = max(1, min(self.branches, size // BRANCH))
+    def _graph_steps(self, size: int) -> tuple[int, ...]:
+        """Returns how many steps the graphs of a size have, the most first; the last is 1."""
+        return (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
+
+    def _graph(self, pool: SlotPool, size: int, steps: int) -> Launch:
+        """Returns a function that paints so many steps of the images in the first `size` of the buffers' slots."""
+        # Graphs hold addresses: another pool needs its own.
+        if pool is not self.pool:
+            self.pool, self.graphs = pool, {}
+        if (size, steps) not in self.graphs:
+            self.graphs[size, steps] = self._recorded(pool, size, steps)
+        return self.graphs[size, steps]
+
+    def _recorded(self, pool: SlotPool, size: int, steps: int) -> Launch:
+        """Returns the replay of a graph, whose branches have a stream each; without a GPU, its launches one by one."""
+        branches = max(1, min(self.options.branches, size // self.options.branch_images))
         parts = [self.buffers.part(i * size // branches, (i + 1) * size // branches) for i in range(branches)]
+
+        def run(part: Buffers) -> None:
+            for _ in range(steps):
+                self.kernels.run(pool, part)
 
         def one_by_one() -> None:
             for part in parts:
-                self.kernels.run(slots, part)
+                run(part)
 
         if not self.on_gpu:
             return one_by_one
         # Kernels must be compiled before they are recorded; with no slot chosen, this run changes no image.
+        chosen = self.buffers.slots[:size].clone()
         self.buffers.slots[:size] = -1
         one_by_one()
+        self.buffers.slots[:size] = chosen
         torch.cuda.synchronize(self.device)
-        return self._record(slots, parts)
 
-    def _record(self, slots: SlotPool, parts: list[Buffers]) -> Callable[[], None]:
-        """Returns the replay of a graph of all parts, each on a stream of its own."""
         graph = torch.cuda.CUDAGraph()
         others = [(torch.cuda.Stream(self.device), part) for part in parts[1:]]
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
@@ -127,8 +165,8 @@ class CudaBackend:
             for stream, part in others:
                 stream.wait_stream(trunk)
                 with torch.cuda.stream(stream):
-                    self.kernels.run(slots, part)
-            self.kernels.run(slots, parts[0])
+                    run(part)
+            run(parts[0])
             for stream, _ in others:
                 trunk.wait_stream(stream)
         return graph.replay

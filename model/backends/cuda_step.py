@@ -2,6 +2,7 @@
 buffers between them, and the order of the launches. A run allocates nothing and never waits for the device.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -79,22 +80,35 @@ class KernelSequence:
 
     def run(self, slots: SlotPool, buffers: Buffers) -> None:
         """Paints the next step of the images in `buffers.slots` that are not done."""
-        self.input.run(slots, buffers)
+
+        def recur(i: int) -> None:
+            fused_recurrent_step(
+                buffers.projected, slots.state.s[i], slots.state.z[i], buffers.active, self.config.feature_map,
+                buffers.attended, self.chained,
+            )  # fmt: skip
+
+        self.input.run(slots.images, slots.state.position, buffers)
+        self.predict(buffers, recur)
+        self.sample(slots, buffers)
+
+    def predict(self, buffers: Buffers, recur: Callable[[int], None]) -> None:
+        """Writes buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
+        buffers.attended."""
         for block in self.blocks:
             block.run(buffers)
         for i, layer in enumerate(self.layers):
-            layer.run(buffers, slots.state.s[i], slots.state.z[i])
+            layer.run(buffers, i, recur)
         self.head(buffers.x, buffers.parameters, norm=self.norm)
-        self._sample(slots, buffers)
 
-    def _sample(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paints the bytes of the step, adds their cost and moves the positions of the active slots."""
+    def sample(self, slots: SlotPool, buffers: Buffers, costs: torch.Tensor | None = None) -> None:
+        """Paints the bytes of the step, adds their cost and moves the positions of the active slots; writes the cost of
+        each byte of pixel logistics to `costs` [B, C] float64 where it is given."""
         arrays = (
             buffers.active, slots.images, slots.known, slots.bits, slots.temperature, slots.seed, slots.index,
             slots.state.position,
         )  # fmt: skip
         if isinstance(self.distribution, PixelLogistics):
-            sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, self.chained)
+            sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained)
         elif self.config.predicts == "categorical":
             sample_categorical(buffers.parameters, *arrays, self.chained)
         else:
@@ -130,10 +144,11 @@ class _ByteInput:
         self.values = model.embedding.value
         self.places = model.embedding.place(torch.arange(model.config.first, model.config.bytes, device=model.device))
 
-    def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Writes buffers.active and buffers.x."""
-        position = slots.state.position
-        embed(buffers.slots, slots.images, position, self.values, self.places, buffers.x, buffers.active)
+    def run(
+        self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
+    ) -> None:
+        """Writes buffers.active and buffers.x, of the position [S] of each image [S, N], or of `at` [B]."""
+        embed(buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at)
 
 
 class _WindowInput:
@@ -156,11 +171,13 @@ class _WindowInput:
                 weight[:, -self.window.channels :] += torch.eye(self.window.channels, device=model.device)
             self.skip = _Product(self._pad(weight), model.skip.bias, chained)
 
-    def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Writes buffers.active, inputs, x and base."""
+    def run(
+        self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
+    ) -> None:
+        """Writes buffers.active, inputs, x and base, of the position [S] of each image [S, N], or of `at` [B]."""
         read_window(
-            self.window, buffers.slots, slots.images, slots.state.position, self.table, self.places, buffers.inputs,
-            buffers.x, buffers.active,
+            self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
+            buffers.active, at,
         )  # fmt: skip
         self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x)
         if self.skip is not None:
@@ -198,12 +215,10 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, buffers: Buffers, s: torch.Tensor, z: torch.Tensor) -> None:
-        """Updates buffers.x, and s [S, H, C, M] and z [S, H, C] of the active slots, IN PLACE."""
+    def run(self, buffers: Buffers, i: int, recur: Callable[[int], None]) -> None:
+        """Updates buffers.x IN PLACE; this is layer i."""
         self.query_key_value(buffers.x, buffers.projected, self.before[0])
-        fused_recurrent_step(
-            buffers.projected, s, z, buffers.active, self.config.feature_map, buffers.attended, self.chained
-        )
+        recur(i)
         self.attention_out(buffers.attended, buffers.x, residual=buffers.x)
         self._normalise(buffers.x, self.after[0])
         self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation)

@@ -8,11 +8,14 @@ neither on the rest of the batch nor on the number of slots or threads.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.pending import DeviceClock, Pending
+from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 
@@ -23,6 +26,7 @@ class EagerBackend:
     """Runs `Transformer.step` on tiles of slots, one tile after the other."""
 
     state_dtype = torch.float32
+    is_asynchronous = False
     reads_at_once = 1
     reads_in_pieces = False  # a product of another shape may round differently
 
@@ -34,31 +38,44 @@ class EagerBackend:
         processor = torch.cuda.get_device_name(model.device) if on_gpu else torch.backends.cpu.get_cpu_capability()
         self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
 
-    def warm_up(self, slots: SlotPool) -> None:
+    def warm_up(self, pool: SlotPool) -> None:
         """Nothing: torch needs no preparation."""
 
-    def advance(self, slots: SlotPool, steps: int) -> None:
-        """As Backend.advance; tiles without an image in flight are skipped."""
-        busy = (slots.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)
-        with torch.inference_mode(), _one_thread():
-            for tile in busy.nonzero().flatten().tolist():
-                part = slots.part(tile * self.rows, (tile + 1) * self.rows)
-                for _ in range(steps):
-                    self._step(part)
+    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
+        """See Backend.place."""
+        pool.place(arrivals)
 
-    def read(self, images: torch.Tensor, state: State, stop: int) -> torch.Tensor:
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        """As Backend.advance; tiles without an image to step are skipped."""
+        clock = DeviceClock(self.model.device)
+        pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
+        return clock.stop()
+
+    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
+        """See Backend.fetch."""
+        return pool.fetch(slots)
+
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
         """As Backend.read, through the parallel view, one image at a time."""
-        start = int(state.position[0])
-        found = []
-        with torch.inference_mode(), _one_thread():
-            for i in range(len(images)):
-                image = images[i : i + 1]
-                parameters = self.model.parallel(image, state.part(i, i + 1), stop)
-                found.append(self.model.bits(parameters, image, start, stop))
-        return torch.cat(found)
+        bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
+        with torch.inference_mode(), _repeatable():
+            for i, stop in enumerate(stops.tolist()):
+                image, start = images[i : i + 1], int(state.position[i])
+                if start < stop:
+                    parameters = self.model.parallel(image, state.part(i, i + 1), stop)
+                    bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
+        return bits
 
     def close(self) -> None:
         """Nothing: there are no threads."""
+
+    def _advance(self, pool: SlotPool, steps: int) -> None:
+        busy = (pool.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)
+        with torch.inference_mode(), _repeatable():
+            for tile in busy.nonzero().flatten().tolist():
+                part = pool.part(tile * self.rows, (tile + 1) * self.rows)
+                for _ in range(steps):
+                    self._step(part)
 
     def _step(self, tile: SlotPool) -> None:
         """Paints the next step of every image in a tile, IN PLACE. Finished images are computed too, without effect."""
@@ -76,11 +93,13 @@ class EagerBackend:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread for torch's operations inside; the caller's number of threads after it."""
-    before = torch.get_num_threads()
+def _repeatable() -> Iterator[None]:
+    """One thread and no TF32 for torch's operations inside; the caller's settings after it."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("highest")
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)

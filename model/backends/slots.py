@@ -1,11 +1,29 @@
-"""The slots of a generator: what every image in flight is, in arrays of one row a slot. Owns no arithmetic."""
+"""The slots of a generator: what every image in flight is, in arrays of one row a slot. Owns no arithmetic.
 
-from dataclasses import dataclass
+Images join and leave in batches, so that the host does little for each: all that starts in a tick is one block of
+memory that a device gets in one copy, and all that is fetched comes back in one.
+"""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
 import torch
 
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.pending import Pending
 from scanline.model.config import ModelConfig
 from scanline.model.state import State
+
+NUMBERS_AND_BYTES = ("images", "known", "bits", "seed", "index", "temperature")  # of an image, beside its state
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What some slots hold, on the host."""
+
+    images: np.ndarray  # [n, N] uint8
+    bits: np.ndarray  # [n] float64: the cost of the bytes before the position
 
 
 @dataclass
@@ -45,3 +63,101 @@ class SlotPool:
         """Returns a view of slots first..stop-1."""
         arrays = (self.images, self.known, self.bits, self.seed, self.index, self.temperature)
         return SlotPool(self.state.part(first, stop), *(tensor[first:stop] for tensor in arrays))
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the pool is in the processor's memory, where numpy works on it: torch would wake threads of its own,
+        and these spin beside the step's for milliseconds."""
+        return self.images.device.type == "cpu"
+
+    def place(self, arrivals: Arrivals) -> None:
+        """Starts images in their slots, IN PLACE, whatever these held; on a GPU without waiting for it."""
+        if self.on_host:
+            self._place_by_numpy(arrivals)
+        else:
+            self._place_by_torch(arrivals.to(self.images.device))
+
+    def fetch(self, slots: np.ndarray) -> Pending[Fetched]:
+        """Returns copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
+        if self.on_host:
+            return Pending.ended(Fetched(self.images.numpy()[slots], self.bits.numpy()[slots]))
+        copied = _to_host(self._gathered(self._rows(slots)))
+        return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
+
+    def snapshot(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
+        """Returns copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without waiting for it."""
+        s, z = self.state.s[layer, slot, head], self.state.z[layer, slot, head]
+        if self.on_host:
+            return Pending.ended((s.float().numpy().copy(), z.numpy().copy()))
+        copied = _to_host(torch.cat((s.float(), z.unsqueeze(1)), dim=1))
+        return Pending(lambda: (copied.wait()[:, :-1].numpy(), copied.wait()[:, -1].numpy()))
+
+    def in_flight(self) -> np.ndarray:
+        """Returns the slots [n] int64 whose images are not done, ascending; waits for the device."""
+        slots: np.ndarray = (self.state.position < self.images.shape[1]).nonzero().flatten().cpu().numpy()
+        return slots
+
+    def empty_slots(self, slots: np.ndarray) -> None:
+        """Frees `slots` [n] int64, IN PLACE, whatever they hold."""
+        self.state.position[self._rows(slots)] = self.images.shape[1]
+
+    def advance_only(self, slots: np.ndarray, advance: Callable[["SlotPool"], None]) -> None:
+        """Calls `advance` with this pool, IN PLACE, in which all slots but `slots` [n] int64 count as done."""
+        position, rows = self.state.position, self._rows(slots)
+        chosen = torch.full_like(position, self.images.shape[1])
+        chosen[rows] = position[rows]
+        advance(replace(self, state=replace(self.state, position=chosen)))
+        position[rows] = chosen[rows]
+
+    def _rows(self, slots: np.ndarray) -> torch.Tensor:
+        rows = torch.from_numpy(slots)
+        return rows if self.on_host else rows.pin_memory().to(self.images.device, non_blocking=True)
+
+    def _place_by_numpy(self, arrivals: Arrivals) -> None:
+        slots, first = arrivals.slots.numpy(), arrivals.without_prefix
+        for name in NUMBERS_AND_BYTES:
+            getattr(self, name).numpy()[slots] = getattr(arrivals, name).numpy()
+        self.state.position.numpy()[slots] = arrivals.position.numpy()
+        for name in ("s", "z"):
+            array = getattr(self.state, name).numpy()
+            array[:, slots[:first]] = 0
+            for row, slot in zip(arrivals.prefix, slots[first:], strict=True):
+                array[:, slot] = getattr(arrivals.prefixes[row], name)[:, 0].numpy()
+
+    def _place_by_torch(self, arrivals: Arrivals) -> None:
+        slots, first = arrivals.slots, arrivals.without_prefix
+        for name in NUMBERS_AND_BYTES:
+            array = getattr(self, name)
+            array.index_copy_(0, slots, getattr(arrivals, name).to(array.dtype))
+        self.state.position.index_copy_(0, slots, arrivals.position)
+        which = self._rows(np.array(arrivals.prefix, np.int64))
+        for name in ("s", "z"):
+            array = getattr(self.state, name)
+            array.index_fill_(1, slots[:first], 0)
+            if arrivals.prefixes:
+                prefixes = torch.cat([getattr(state, name) for state in arrivals.prefixes], dim=1)
+                array.index_copy_(1, slots[first:], prefixes.index_select(1, which))
+
+    def _gathered(self, rows: torch.Tensor) -> torch.Tensor:
+        """Returns bits and images of some slots as one block of bytes, for one copy."""
+        return torch.cat((self.bits[rows].view(torch.uint8), self.images[rows].flatten()))
+
+
+def _taken_apart(block: torch.Tensor, count: int) -> Fetched:
+    """Returns what SlotPool._gathered of `count` slots holds, on the host."""
+    bits, images = block[: 8 * count].view(torch.float64), block[8 * count :].view(count, -1)
+    return Fetched(images.numpy(), bits.numpy())
+
+
+def _to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:
+    """Starts to copy a GPU's tensor into pinned memory."""
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    host.copy_(tensor, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def arrived() -> torch.Tensor:
+        copied.synchronize()
+        return host
+
+    return Pending(arrived)

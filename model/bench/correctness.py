@@ -59,8 +59,7 @@ def make_reference(model: Transformer, batches: Sequence[int], precision: str = 
     indices = sorted({0, 1, *(batch - 1 for batch in batches)})
     generator = Generator(model, len(indices), precision=precision)
     try:
-        for slot, index in enumerate(indices):
-            generator.place(slot, ImageSpec(SEED, index))
+        generator.place_many(range(len(indices)), [ImageSpec(SEED, index) for index in indices])
         while generator.positions().min() < model.config.bytes:
             generator.advance(STEPS)
         images = np.stack([generator.image(slot) for slot in range(len(indices))])
@@ -95,8 +94,7 @@ def _check_batch(reference: Reference, model: Transformer, batch: int, precision
     """Compares the bytes of the first steps with `batch` images in flight with the reference."""
     generator = Generator(model, batch, precision=precision)
     try:
-        for slot in range(batch):
-            generator.place(slot, ImageSpec(SEED, slot))
+        generator.place_many(range(batch), [ImageSpec(SEED, slot) for slot in range(batch)])
         generator.advance(CHECKED_STEPS)
         reference.check(generator)
     finally:

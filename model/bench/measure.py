@@ -228,8 +228,7 @@ class Scanline:
 
 def place_all(generator: Generator) -> None:
     """Starts image i of SEED in slot i, for every slot."""
-    for slot in range(generator.slots):
-        generator.place(slot, ImageSpec(SEED, slot))
+    generator.place_many(range(generator.slots), [ImageSpec(SEED, slot) for slot in range(generator.slots)])
 
 
 def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:

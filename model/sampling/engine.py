@@ -184,9 +184,8 @@ class Engine:
         left = (self.length - int(still.min())) // self.generator.config.step_bytes
         streamed = any(one.request.stream or one.request.snapshot for one in self.requests.values())
         steps = self.tick_length.steps(images, left, streamed=streamed)
-        began = self.clock()
-        self.generator.advance(steps, paused)
-        seconds = self.clock() - began
+        slots = np.array(sorted(set(self.scheduler.assigned) - set(paused)), np.int64)
+        seconds = self.generator.start(slots, steps).wait()
         self.time_shares.spent(seconds, {client: self.scheduler.held[client] for client in clients})
         self.tick_length.took(seconds, steps, images)
         self.recorder.stepped(steps, seconds / steps, images)
@@ -210,7 +209,7 @@ class Engine:
         due = self._due(streams, now)
         fresh = [one for one in fresh if one.request in due or not one.sent or positions[one.slot] == self.length]
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
-        for one, image in zip(fresh, self.generator.images([one.slot for one in fresh]), strict=True):
+        for one, image in zip(fresh, self.generator.fetch([one.slot for one in fresh]).wait().images, strict=True):
             stop = positions[one.slot]
             painted.setdefault(one.request, []).append((one.index, one.sent, image[one.sent : stop].tobytes()))
             one.sent = stop
@@ -232,7 +231,7 @@ class Engine:
         for one in self.scheduler.assigned.values():
             layer_and_head = watched[one.request]
             if layer_and_head is not None and one.index == 0:
-                s, z = self.generator.state(one.slot, *layer_and_head)
+                s, z = self.generator.state(one.slot, *layer_and_head).wait()
                 events.append(StateSnapshot(one.request, int(self.positions[one.slot]), s.tobytes(), z.tobytes()))
 
     def _retire(self, events: list[Event]) -> None:
@@ -257,7 +256,7 @@ class Engine:
             if reading is None:
                 self._fail(request, events)
             elif done.read.is_score:
-                events.append(Scored(request, done.read.index, reading.bits[done.row].tobytes()))
+                events.append(Scored(request, done.read.index, reading.bits_of(done.row).tobytes()))
             else:
                 self.prefixes.put(request, reading.prefix(done.row))
                 self.scheduler.resume(request)
@@ -279,7 +278,7 @@ class Engine:
     def _drop(self, request: int) -> None:
         """Remove a request wherever it is and free its slots; an unknown one has ended already."""
         for slot in self.scheduler.cancel(request):
-            self.generator.clear(slot)
+            self.generator.clear([slot])
             self.positions[slot] = self.length
         self.requests.pop(request, None)
         self.refused = [event for event in self.refused if event.request != request]

@@ -1,7 +1,8 @@
 """Paints many images at once: a fixed pool of slots, each with the state, bytes and position of one image.
 
-Images join (`place`) and leave (`clear`) between any two calls of `advance`; an image's bytes never depend on what else
-is in the pool. Owns weights and states; the scheduler decides which image gets which slot.
+Images join (`place_many`), are fetched (`fetch`) and leave (`clear`) between any two calls of `start`; an image's bytes
+never depend on what else is in the pool. None of these waits for a GPU, which does them in their order. Owns weights
+and states; the scheduler decides which image gets which slot.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ import torch
 
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import choose
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.digest import model_digest
@@ -23,26 +26,30 @@ from scanline.model.state import State
 
 @dataclass
 class Reading:
-    """Images whose known bytes before `stop` are being run through the network, all of them at one position."""
+    """Images whose known bytes are being run through the network, each up to its stop and all at one position."""
 
     images: torch.Tensor  # [B, N] uint8
     state: State  # of B images
-    bits: np.ndarray  # [B, stop] float64, of the bytes before the position
+    bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
     first: int  # byte, before which nothing is run
-    position: int
-    stop: int
+    position: int  # or an image's stop, where that is before it
+    stops: np.ndarray  # [B] int64
     step_bytes: int
 
     @property
     def done(self) -> bool:
-        return self.position >= self.stop
+        return self.position >= int(self.stops.max())
+
+    def bits_of(self, row: int) -> np.ndarray:
+        """Bits [stop] float64 of the bytes of one image."""
+        return self.bits[row, : self.stops[row]]
 
     def prefix(self, row: int) -> "Prefix":
         """A copy of the state of one image after its known bytes."""
         state = self.state.part(row, row + 1)
         copy = State(state.s.clone(), state.z.clone(), state.position.clone())
-        bits = float(self.bits[row, : self.first].sum()) + torch.tensor(self.bits[row, self.first :]).sum().item()
-        return Prefix(copy, bits)
+        sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
+        return Prefix(copy, int(self.stops[row]), float(sums[-1]) if len(sums) else 0.0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class Prefix:
     """The state after the known bytes at the front of an image; any number of slots may start from it."""
 
     state: State  # of one image
+    position: int  # the first byte after it
     bits: float  # of the prefix, under the model
 
 
@@ -84,15 +92,17 @@ class Generator:
         return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
-    def start_reading(self, images: np.ndarray, stop: int) -> Reading:
-        """Prepare to run the bytes before `stop` of images [B, N] uint8 through the network, without using a slot."""
-        given = torch.tensor(images, device=self.model.device)
-        state = State.zeros(self.config, len(given), self.model.device, self.backend.state_dtype)
-        bits = np.empty((len(given), stop))
-        if self.config.first and stop:
-            bits[:, 0] = first_byte_bits(self.config, given[:, 0]).cpu().numpy()
+    def start_reading(self, images: np.ndarray, stops: Sequence[int]) -> Reading:
+        """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot."""
         first = self.config.first
-        return Reading(given, state, bits, first, first, stop, self.config.step_bytes)
+        ends = np.array(stops, np.int64)
+        state = State.zeros(self.config, len(images), self.model.device, self.backend.state_dtype)
+        bits = np.zeros((len(images), int(ends.max())))
+        if first:
+            read = ends > 0
+            bits[read, :1] = first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
+        given = torch.tensor(images, device=self.model.device)
+        return Reading(given, state, bits, first, first, ends, self.config.step_bytes)
 
     @torch.inference_mode()
     def read(self, reading: Reading, steps: int | None = None) -> None:
@@ -100,60 +110,98 @@ class Generator:
         differently in pieces."""
         if reading.done:
             return
-        start, stop = reading.position, reading.stop
+        stop = int(reading.stops.max())
         if steps is not None and self.backend.reads_in_pieces:
-            stop = min(stop, start + steps * self.config.step_bytes)
-        reading.bits[:, start:stop] = self.backend.read(reading.images, reading.state, stop).cpu().numpy()
+            stop = min(stop, reading.position + steps * self.config.step_bytes)
+        stops = np.minimum(reading.stops, stop)
+        reading.bits[:, :stop] += self.backend.read(reading.images, reading.state, stops).cpu().numpy()
         reading.position = stop
 
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known bytes at the front of an image through the network at once, on their own."""
         assert spec.known is not None
-        reading = self.start_reading(spec.known[None], self.prefix(spec))
+        reading = self.start_reading(spec.known[None], [self.prefix(spec)])
         self.read(reading)
         return reading.prefix(0)
 
     def score(self, images: np.ndarray) -> np.ndarray:
         """Bits [B, N] float64 of every byte of images [B, N] uint8, without using a slot."""
-        reading = self.start_reading(images, self.config.bytes)
+        reading = self.start_reading(images, [self.config.bytes] * len(images))
         self.read(reading)
         return reading.bits
 
     @torch.inference_mode()
-    def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:
-        """Start an image in a slot, whatever the slot held; from `prefix` where its front has been prefilled."""
-        first, pool = self.config.first, self.pool
-        if spec.mask is None or spec.known is None:
-            pool.known[slot] = False
-            pool.images[slot] = 0
-        else:
-            pool.known[slot] = torch.tensor(spec.mask)
-            pool.images[slot] = torch.tensor(spec.known)
-        pool.seed[slot], pool.index[slot], pool.temperature[slot] = spec.seed, spec.index, spec.temperature
-        pool.bits[slot] = 0
-        if prefix is not None:
-            pool.state.put(slot, prefix.state)
-            pool.bits[slot] = prefix.bits
-            return
-        pool.state.clear(slot, first)
+    def place_many(
+        self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+    ) -> None:
+        """Start images in different slots, whatever these held; from a prefix where the front has been prefilled."""
+        held = prefixes or [None] * len(specs)
+        order = sorted(range(len(specs)), key=lambda i: held[i] is not None)  # stable: those without a prefix first
+        different = {id(prefix): prefix for prefix in held if prefix is not None}
+        numbers = {key: number for number, key in enumerate(different)}
+        arrivals = Arrivals.empty(
+            len(specs),
+            self.config.bytes,
+            prefixes=[prefix.state for prefix in different.values()],
+            prefix=[numbers[id(held[i])] for i in order if held[i] is not None],
+            pinned=self.model.device.type == "cuda",
+        )
+        self._describe(arrivals, [slots[i] for i in order], [specs[i] for i in order], [held[i] for i in order])
+        self.backend.place(self.pool, arrivals)
+
+    def _describe(
+        self, arrivals: Arrivals, slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]
+    ) -> None:
+        """Write what images are and where they start."""
+        first = self.config.first
+        arrivals.slots.numpy()[:] = slots
+        arrivals.seed.numpy()[:] = [spec.seed for spec in specs]
+        arrivals.index.numpy()[:] = [spec.index for spec in specs]
+        arrivals.temperature.numpy()[:] = [spec.temperature for spec in specs]
+        images, known = arrivals.images.numpy(), arrivals.known.numpy()
+        for row, spec in enumerate(specs):
+            if spec.known is not None and spec.mask is not None:
+                images[row], known[row] = spec.known, spec.mask
         if first:
-            self._first_byte(slot)
+            self._draw_first_bytes(arrivals)
+        arrivals.position.numpy()[:] = [first if prefix is None else prefix.position for prefix in prefixes]
+        started = arrivals.without_prefix
+        arrivals.bits.numpy()[started:] = [prefix.bits for prefix in prefixes[started:] if prefix is not None]
+
+    def _draw_first_bytes(self, arrivals: Arrivals) -> None:
+        """Draw byte 0 of each image from the histogram of a model without a start token, unless it is known."""
+        histogram = torch.tensor(self.config.first_byte_histogram, dtype=torch.float64)
+        values, unknown = arrivals.images[:, 0], ~arrivals.known[:, 0]
+        for temperature in arrivals.temperature.float().unique().double().tolist():
+            rows = unknown & (arrivals.temperature.float() == temperature)
+            seed, index = arrivals.seed[rows], arrivals.index[rows]
+            draw = uniforms(seed, index, torch.zeros_like(seed))[:, 0].double()
+            cumulative = histogram.pow(1 / torch.tensor([temperature], dtype=torch.float64)).cumsum(0)
+            values[rows] = torch.searchsorted(cumulative, draw * cumulative[-1], right=True).to(torch.uint8)
+        arrivals.bits.copy_(first_byte_bits(self.config, values))
+
+    def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:
+        """Start one image in a slot, as place_many does."""
+        self.place_many([slot], [spec], [prefix])
 
     @torch.inference_mode()
-    def clear(self, slot: int) -> None:
-        """Empty a slot whose image was cancelled."""
-        self.pool.state.position[slot] = self.config.bytes
+    def clear(self, slots: Sequence[int]) -> None:
+        """Empty slots whose images were cancelled."""
+        self.pool.empty_slots(np.array(slots, np.int64))
 
     @torch.inference_mode()
-    def advance(self, steps: int, paused: Sequence[int] = ()) -> None:
-        """Paint up to `steps` steps of every image that is not done, but for those in the slots `paused`."""
-        position = self.pool.state.position
-        if paused:
-            kept, rows = position.clone(), torch.tensor(paused, device=position.device)
-            position[rows] = self.config.bytes
-        self.backend.advance(self.pool, steps)
-        if paused:
-            position[rows] = kept[rows]
+    def start(self, slots: np.ndarray, steps: int) -> Pending[float]:
+        """Start up to `steps` steps of the images in `slots` [n] int64, ascending; returns the device's seconds."""
+        return self.backend.advance(self.pool, slots, steps)
+
+    def advance(self, steps: int) -> None:
+        """Paint up to `steps` steps of every image that is not done."""
+        self.start(self.pool.in_flight(), steps).wait()
+
+    @torch.inference_mode()
+    def fetch(self, slots: Sequence[int]) -> Pending[Fetched]:
+        """Copies of the bytes and bits of `slots` [n], as they are after the steps that were started before."""
+        return self.backend.fetch(self.pool, np.array(slots, np.int64))
 
     def positions(self) -> np.ndarray:
         """Position [slots] of every slot: the bytes before it are painted; N where an image is done."""
@@ -162,22 +210,13 @@ class Generator:
 
     def image(self, slot: int) -> np.ndarray:
         """A copy of the bytes [N] uint8 of a slot."""
-        image: np.ndarray = self.pool.images[slot].cpu().numpy().copy()
+        image: np.ndarray = self.fetch([slot]).wait().images[0]
         return image
 
-    def images(self, slots: list[int]) -> np.ndarray:
-        """Copies of the bytes [n, N] uint8 of slots, fetched at once."""
-        if self.pool.images.device.type == "cpu":
-            # not by torch, which would wake threads of its own, and these spin beside the step's for milliseconds
-            copies: np.ndarray = self.pool.images.numpy()[slots]
-            return copies
-        images: np.ndarray = self.pool.images[slots].cpu().numpy()
-        return images
-
-    def state(self, slot: int, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of s [C, M] and z [C] float32 of a slot, after the bytes before its position."""
-        state = self.pool.state
-        return state.s[layer, slot, head].float().cpu().numpy().copy(), state.z[layer, slot, head].cpu().numpy().copy()
+    @torch.inference_mode()
+    def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
+        """Copies of s [C, M] and z [C] float32 of a slot, as they are after the steps that were started before."""
+        return self.pool.snapshot(slot, layer, head)
 
     def bits_per_dim(self, slot: int) -> float:
         """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
@@ -185,15 +224,3 @@ class Generator:
 
     def close(self) -> None:
         self.backend.close()
-
-    def _first_byte(self, slot: int) -> None:
-        """Draw byte 0 from the histogram of a model without a start token, unless it is known."""
-        pool, rows = self.pool, slice(slot, slot + 1)
-        histogram = torch.tensor(self.config.first_byte_histogram, dtype=torch.float64, device=self.model.device)
-        if not pool.known[slot, 0]:
-            tempered = histogram.pow(1 / pool.temperature[rows].double())
-            draw = uniforms(pool.seed[rows], pool.index[rows], torch.zeros_like(pool.seed[rows]))[:, 0].double()
-            cumulative = tempered.cumsum(0)
-            value = torch.searchsorted(cumulative, draw * cumulative[-1], right=True)
-            pool.images[rows, 0] = value.to(torch.uint8)
-        pool.bits[rows] = first_byte_bits(self.config, pool.images[rows, 0])

@@ -126,7 +126,7 @@ class Reads:
             if self.reading is None:
                 self.batch = self._next_batch()
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
-                self.reading = self.generator.start_reading(images, self.batch[0].stop)
+                self.reading = self.generator.start_reading(images, [read.stop for read in self.batch])
             reading, before = self.reading, self.reading.position
             steps = int(PASS_SECONDS / self.step_seconds)
             began = self.clock()
@@ -142,14 +142,12 @@ class Reads:
         return self._ended(reading)
 
     def _next_batch(self) -> list[Read]:
-        """Take reads in turn, as many as the backend reads at once, while they have the same length."""
+        """Take reads in turn, as many as the backend reads at once."""
         if self.alone:
             return [self.alone.popleft()]
         batch: list[Read] = []
         while len(batch) < self.generator.backend.reads_at_once and (request := self.turns.next()) is not None:
             waiting = self.waiting[request]
-            if batch and waiting[0].stop != batch[0].stop:
-                break
             batch.append(waiting.popleft())
             self.begun.add(request)
             self.turns.end_turn(request)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from scanline.model.backends.pending import Pending
 from scanline.model.sampling.generator import Generator, Prefix, Reading
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
 from scanline.server.engine.client.engine_client import EngineClient
@@ -81,14 +82,14 @@ class FaultyOptions(EngineOptions):
     """An engine that dies of images of some seeds, and of a signal on request.
 
     Where `signal_file` holds a signal's number, the engine sends itself that signal once, at its third call of
-    `advance` or `read`.
+    `start` or `read`.
     """
 
     signal_file: Path = Path("none")
 
     def generator(self) -> Generator:
         generator = super().generator()
-        place, advance, read = generator.place, generator.advance, generator.read
+        place, start, read = generator.place_many, generator.start, generator.read
         calls = itertools.count(1)
 
         def send_signal_if_due() -> None:
@@ -97,20 +98,23 @@ class FaultyOptions(EngineOptions):
                 self.signal_file.unlink()
                 os.kill(os.getpid(), number)
 
-        def faulty_place(slot: int, canvas: ImageSpec, prefix: Prefix | None = None) -> None:
-            if canvas.seed == CRASHING_SEED:
+        def faulty_place(
+            slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+        ) -> None:
+            seeds = {spec.seed for spec in specs}
+            if CRASHING_SEED in seeds:
                 os.kill(os.getpid(), signal.SIGSEGV)
-            elif canvas.seed == OUT_OF_MEMORY_SEED:
+            elif OUT_OF_MEMORY_SEED in seeds:
                 np.empty(1 << 50, np.uint8)
-            place(slot, canvas, prefix)
+            place(slots, specs, prefixes)
 
-        def faulty_advance(steps: int, paused: Sequence[int]) -> None:
+        def faulty_start(slots: np.ndarray, steps: int) -> Pending[float]:
             send_signal_if_due()
-            advance(steps, paused)
+            return start(slots, steps)
 
         def faulty_read(reading: Reading, steps: int | None = None) -> None:
             send_signal_if_due()
             read(reading, steps)
 
-        generator.place, generator.advance, generator.read = faulty_place, faulty_advance, faulty_read  # type: ignore[method-assign]
+        generator.place_many, generator.start, generator.read = faulty_place, faulty_start, faulty_read  # type: ignore[method-assign]
         return generator

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -96,7 +97,7 @@ def test_prefilled_bytes_leave_the_state_of_forced_ones_bit_for_bit(variant: str
     image_spec = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=mask)
     generator = Generator(small_models.model(config), 2, precision=precision)
     generator.place(0, image_spec, generator.prefill(image_spec))
-    generator.clear(0)
+    generator.clear([0])
     generator.place(1, image_spec)
     generator.advance((prefix - config.first) // config.step_bytes)
     state = generator.pool.state
@@ -139,13 +140,13 @@ def test_it_draws_what_torch_draws(variant: str) -> None:
     assert (native[:, : first + 4] == eager[:, : first + 4]).mean() > 0.99
 
 
-@pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 6), (20, 5)])
+@pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 5)])
 def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
     backend, config = CpuBackend(small_models.model(small_models.config())), small_models.config()
     state = State.zeros(config, 1)
     state.position.fill_(6)
     with pytest.raises(ValueError, match="cannot run bytes 6 to"):
-        backend.read(torch.zeros(1, length, dtype=torch.uint8), state, stop)
+        backend.read(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop]))
 
 
 @pytest.mark.parametrize(("start", "stop"), [(6, 10), (7, 12)])
@@ -154,7 +155,7 @@ def test_reading_a_part_of_a_step_is_refused(start: int, stop: int) -> None:
     backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
     state.position.fill_(start)
     with pytest.raises(ValueError, match=f"cannot run bytes {start} to {stop}"):
-        backend.read(torch.zeros(1, config.bytes, dtype=torch.uint8), state, stop)
+        backend.read(torch.zeros(1, config.bytes, dtype=torch.uint8), state, np.array([stop]))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the CPU kernel paints follows the network's probabilities, known bytes are kept, and bits are their cost."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,7 +37,7 @@ def painted_last_step(
     config = model.config
     image = torch.from_numpy(small_models.images(config, 1))
     backend, state, prefix = CpuBackend(model, 1), State.zeros(config, 1), config.bytes - config.step_bytes
-    backend.read(image, state, prefix)
+    backend.read(image, state, np.array([prefix]))
     slots = SlotPool.empty(config, count)
     slots.state.s.copy_(state.s.expand_as(slots.state.s))
     slots.state.z.copy_(state.z.expand_as(slots.state.z))
@@ -46,7 +47,7 @@ def painted_last_step(
     slots.index.copy_(torch.arange(count))
     slots.temperature.fill_(temperature)
     _, parameters = backend.read_parameters(image, state, config.bytes)
-    backend.advance(slots, 1)
+    backend.advance(slots, slots.in_flight(), 1)
     backend.close()
     assert slots.state.position.tolist() == [config.bytes] * count
     assert torch.equal(slots.images[:, : prefix + known], image[:, : prefix + known].expand(count, -1))
@@ -101,13 +102,13 @@ def test_an_image_is_the_same_alone_and_among_others_at_any_position(variant: st
     for slot in range(count):  # each joins a step after the one before
         together.state.clear(slot, config.first)
         together.index[slot] = slot
-        backend.advance(together, 1)
-    backend.advance(together, config.bytes)
+        backend.advance(together, together.in_flight(), 1)
+    backend.advance(together, together.in_flight(), config.bytes)
     for slot in (0, 7, 49):
         alone = SlotPool.empty(config, 1)
         alone.state.clear(0, config.first)
         alone.index[0], alone.temperature[0] = slot, together.temperature[slot]
-        backend.advance(alone, config.bytes)
+        backend.advance(alone, alone.in_flight(), config.bytes)
         assert torch.equal(alone.images[0], together.images[slot])
         assert torch.equal(alone.bits[0], together.bits[slot])
         assert torch.equal(alone.state.s[:, 0], together.state.s[:, slot])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, ON_GPU, there  # isort: skip
+from tests.support.gpu import DEVICE, ON_GPU  # isort: skip
 
-from scanline.model.backends.cuda import CudaBackend
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -16,6 +16,11 @@ from tests.support.close import assert_close
 SMALL = {"height": 2, "width": 3, "layers": 1}
 TINY = small_models.config(**SMALL)
 Finished = tuple[list[int], float]  # bytes, and bits, which show a difference in any last bit
+
+
+def small(sizes: tuple[int, ...]) -> CudaOptions:
+    """Options for few images: two steps in a graph of one image, and few rows to read at a time."""
+    return CudaOptions(sizes=sizes, steps=2, few=1, reads=2, read_rows=6)
 
 
 def model_of(variant: str, **changes: int) -> Transformer:
@@ -40,17 +45,24 @@ def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
         slots.known[slot, 1::2] = True
 
 
+def advance(backend: CudaBackend, slots: SlotPool, steps: int) -> None:
+    """Paints up to `steps` steps of all images that are not done."""
+    left = (slots.images.shape[1] - int(slots.state.position.min())) // backend.config.step_bytes
+    if chosen := slots.in_flight().tolist():
+        backend.advance(slots, np.array(chosen), min(steps, left)).wait()
+
+
 @pytest.mark.parametrize("variant", small_models.VARIANTS)
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     model = model_of(variant)
     config, chosen = model.config, [0, 2, 3]
-    backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(config, 5, DEVICE)
+    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE)
     for slot in chosen:
         place(slots, slot, config.first, slot)
     state = State.zeros(config, len(chosen), DEVICE)
     for _ in range(3):
         expected = model.step(slots.images[chosen], state)
-        backend.advance(slots, 1)
+        advance(backend, slots, 1)
         found = backend.buffers.part(0, len(chosen))
         assert_close("parameters", expected, with_base(model, found.parameters, found.base))
     assert_close("s", state.s, slots.state.s[:, chosen])
@@ -64,52 +76,39 @@ def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[i
     chosen = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
     for slot, index in zip(chosen, indices, strict=True):
         place(slots, slot, 0, index)
-    backend.advance(slots, 2)
-    backend.advance(slots, length)
+    advance(backend, slots, 2)
+    advance(backend, slots, length)
     return {
         index: (slots.images[slot].tolist(), slots.bits[slot].item())
         for slot, index in zip(chosen, indices, strict=True)
     }
 
 
-@pytest.mark.parametrize(
-    ("variant", "count", "sizes"),
-    [("plain", 33, (1, 8, 16)), ("strokes", 4, (1, 4)), ("waves of pixels", 4, (1, 4))],
-)
-def test_bytes_do_not_depend_on_the_batch(variant: str, count: int, sizes: tuple[int, ...]) -> None:
-    model = model_of(variant, **SMALL)
-    backend = CudaBackend(model, sizes=sizes)
-    everyone = painted(model, backend, 40, list(range(count)))
-    for batch in (1, 2, 7) if count > 7 else (1, 2):
-        indices = list(range(count - batch, count))
-        assert painted(model, backend, 9, indices) == {index: everyone[index] for index in indices}
-
-
 def test_arrivals_and_departures_change_nothing() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, sizes=(1, 4)), SlotPool.empty(TINY, 3, DEVICE)
+    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(TINY, 3, DEVICE)
     alone = painted(model, backend, 1, [5])[5]
     place(slots, 1, 0, 8)
-    backend.advance(slots, 2)
+    advance(backend, slots, 2)
     place(slots, 2, 0, 5)
-    backend.advance(slots, 1)
+    advance(backend, slots, 1)
     slots.state.position[1] = TINY.bytes
     place(slots, 0, 0, 9)
-    backend.advance(slots, TINY.bytes)
+    advance(backend, slots, TINY.bytes)
     assert (slots.images[2].tolist(), slots.bits[2].item()) == alone
 
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, sizes=(4,)), SlotPool.empty(TINY, 3, DEVICE)
+    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE)
     place(slots, 0, 0, 1)
     place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
     slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
-    backend.advance(slots, 1)
+    advance(backend, slots, 1)
     ended = [tensor.clone() for tensor in (slots.images, slots.bits)]
     state = [tensor.clone() for tensor in (slots.state.s, slots.state.z)]
-    backend.advance(slots, TINY.bytes)
+    advance(backend, slots, TINY.bytes)
     done = [0, 2]
     for before, after in zip(ended, (slots.images, slots.bits), strict=True):
         assert torch.equal(before[done], after[done])
@@ -125,26 +124,9 @@ def test_states_may_be_stored_in_16_bits() -> None:
     for slots in (wide, narrow):
         place(slots, 0, 0, 0)
         slots.known[:] = True
-        CudaBackend(model, state_dtype=slots.state.s.dtype, sizes=(1,)).advance(slots, TINY.bytes)
+        advance(CudaBackend(model, slots.state.s.dtype, options=small((1,))), slots, TINY.bytes)
     assert narrow.state.s.dtype == torch.float16
     assert_close("bits", wide.bits, narrow.bits, 1e-2)
-
-
-@pytest.mark.parametrize("variant", ["plain", "colour", "categorical", "strokes", "grey pixels", "pixels"])
-def test_reading_is_painting_what_is_known(variant: str) -> None:
-    model = model_of(variant, **SMALL)
-    config = model.config
-    backend, slots = CudaBackend(model, sizes=(1,)), SlotPool.empty(config, 1, DEVICE)
-    place(slots, 0, 0, 0)
-    slots.known[:] = True
-    (images,) = there(torch.from_numpy(small_models.images(config, 1)))
-    slots.images.copy_(images)
-    backend.advance(slots, config.bytes)
-    state = State.zeros(config, 1, DEVICE)
-    bits = backend.read(images, state, config.bytes)
-    assert bits.shape == (1, config.bytes)
-    assert_close("bits", bits.sum(dim=1), slots.bits)
-    assert_close("s", state.s, slots.state.s)
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
@@ -152,26 +134,27 @@ def test_warming_up_prepares_every_size_that_the_slots_can_fill_and_changes_no_b
     slots: int, sizes: list[int]
 ) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    cold, warm = (CudaBackend(model, sizes=(1, 4, 8)) for _ in range(2))
+    cold, warm = (CudaBackend(model, options=small((1, 4, 8))) for _ in range(2))
     pools = [SlotPool.empty(TINY, slots, DEVICE) for _ in range(2)]
     warm.warm_up(pools[1])
-    assert sorted(warm.graphs) == sizes
+    assert sorted({size for size, _ in warm.graphs}) == sizes
+    assert [steps for size, steps in warm.graphs if size == 1] == [2, 1]
     for backend, pool in zip((cold, warm), pools, strict=True):
         for slot in range(slots):
             place(pool, slot, 0, slot)
-        backend.advance(pool, TINY.bytes)
+        advance(backend, pool, TINY.bytes)
     assert torch.equal(pools[0].images, pools[1].images)
 
 
 @pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")
 def test_a_graph_is_recorded_once_for_each_size() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend = CudaBackend(model, sizes=(1, 8))
+    backend = CudaBackend(model, options=small((1, 8)))
     slots = SlotPool.empty(TINY, 9, DEVICE)
     for slot in range(9):
         place(slots, slot, 0, slot)
-    backend.advance(slots, 2)
+    advance(backend, slots, 3)
     recorded = dict(backend.graphs)
-    assert sorted(recorded) == [1, 8]
-    backend.advance(slots, 2)
+    assert sorted(recorded) == [(1, 1), (1, 2), (8, 1)]
+    advance(backend, slots, 3)
     assert backend.graphs == recorded

@@ -114,7 +114,7 @@ def in_a_batch(generator: Generator, canvases: list[ImageSpec]) -> list[Finished
             if done and not stranger:
                 result[canvas.seed, canvas.index] = finished(generator, slot)
             if stranger and rng.random() < 0.1:
-                generator.clear(slot)
+                generator.clear([slot])
                 done = True
             if done:
                 del running[slot]

@@ -40,7 +40,7 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) ->
     canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
     generator = Generator(small_models.model(config), 2)
     generator.place(0, canvas, generator.prefill(canvas))
-    generator.clear(0)
+    generator.clear([0])
     generator.place(1, canvas)
     generator.advance((prefix - config.first) // config.step_bytes)
     generator.place(0, canvas, generator.prefill(canvas))

@@ -48,7 +48,7 @@ def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
     engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(engine.generator, "advance", broken)
+        patch.setattr(engine.generator, "start", broken)
         events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
     (finished,) = run_until_idle(engine, GenerateRequest(2, 1, seed=1))
@@ -63,7 +63,7 @@ def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine
     assert events[0].message == "The engine failed while it worked on this request; its log says why."
 
 
-@pytest.mark.parametrize("work", ["start_reading", "read", "place", "advance"])
+@pytest.mark.parametrize("work", ["start_reading", "read", "place", "start"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
@@ -72,3 +72,16 @@ def test_an_engine_does_not_continue_without_memory(
     with pytest.raises((MemoryError, RuntimeError)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
     assert unrecoverable(caught.value) == "out of memory"
+
+
+@pytest.mark.parametrize("work", ["start_reading", "read"])
+def test_a_gpu_without_room_for_a_prefix_fails_its_request_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    def full(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    monkeypatch.setattr(engine.generator, work, full)
+    events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4

@@ -117,7 +117,7 @@ def test_snapshots_are_the_state_after_whole_pixels(engine: Engine, monkeypatch:
     for snapshot in found:
         assert snapshot.position % 3 == 0
         alone.advance((snapshot.position - int(alone.positions()[0])) // 3)
-        s, z = alone.state(0, 1, 0)
+        s, z = alone.state(0, 1, 0).wait()
         assert (s.tobytes(), z.tobytes()) == (snapshot.s, snapshot.z)
     alone.close()
 

@@ -36,7 +36,7 @@ def test_images_in_a_poisoned_slot_and_beside_it_are_those_of_a_fresh_pool(varia
     length = model.config.bytes
     used.place(0, ImageSpec(9, 9, 0.3, np.zeros(length, np.uint8), np.ones(length, bool)))
     used.advance(5)
-    used.clear(0)
+    used.clear([0])
     poison(used, 0)
     for slot in (1, 0):
         spec = SPECS[kind](length)
@@ -51,7 +51,7 @@ def test_a_cleared_slot_is_at_its_end_and_stays_there() -> None:
     generator.place(0, ImageSpec(1, 1))
     generator.advance(4)
     assert generator.positions().tolist() == [4, 20]
-    generator.clear(0)
+    generator.clear([0])
     generator.advance(4)
     assert generator.positions().tolist() == [20, 20]
     generator.close()

@@ -47,10 +47,10 @@ def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine)
 
 
 def test_a_failed_tick_leaves_nothing_running(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(steps: int) -> None:
+    def broken(slots: object, steps: int) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(engine.generator, "advance", broken)
+    monkeypatch.setattr(engine.generator, "start", broken)
     run_until_idle(engine, GenerateRequest(0, 12, seed=0))
     assert work(engine.stats()) == (0, 0, 0, 0)
     assert sum(engine.stats().first_pixel.counts) == 0

@@ -1,0 +1,140 @@
+"""Known bytes of many images through the kernels of a step, several positions of each at a time: the products take a
+row for each position, the recurrence walks through them in order.
+
+The arithmetic is the step's: no row of a product depends on the others, and the recurrence adds position by position.
+So a prefilled front, a scored image and a painted one have the same bits, whatever is read together or in pieces. An
+image's rows beyond its own end are masked as empty slots are.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
+from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.slots import SlotPool
+from scanline.model.state import State
+
+
+class KernelReader:
+    """Reads known bytes with the kernels and in the buffers of a step; what it needs beside them is allocated here.
+
+    `images` of them are read side by side, and as many positions of each as the buffers have rows for.
+    """
+
+    def __init__(self, kernels: KernelSequence, buffers: Buffers, images: int) -> None:
+        self.kernels, self.buffers, self.config, self.images = kernels, buffers, kernels.config, images
+        self.device = buffers.slots.device
+        rows, size = len(buffers.slots), self.config.step_bytes
+        assert images <= rows
+        # The sampling kernel gives the cost of known bytes. To it, each row is an image of one step.
+        self.steps = _known_steps(rows, size, self.device)
+        self.row = torch.arange(rows, device=self.device)
+        self.costs = torch.zeros(rows, size, dtype=torch.float64, device=self.device)
+        self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
+
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+        """As Backend.read."""
+        count, size = len(images), self.config.step_bytes
+        until = torch.from_numpy(stops).to(self.device)
+        positions, end = state.position.cpu().numpy(), int(stops.max())
+        start = int(min(positions[positions < stops], default=end))
+        whole = size == 1 or not (start % size or (stops % size).any())
+        if images.shape[1] != self.config.bytes or end > images.shape[1] or not whole:
+            raise ValueError(f"cannot run bytes {start} to {end} of images of {images.shape[1]} bytes")
+        bits = torch.zeros(count, end, dtype=torch.float64, device=self.device)
+        for first in range(0, count, self.images):
+            some = slice(first, min(count, first + self.images))
+            part = state.part(some.start, some.stop)
+            own = State(part.s.contiguous(), part.z.contiguous(), part.position)  # copies, if there are more images
+            reach = size * (len(self.row) // len(part.position))
+            for begin in range(start, end, reach):
+                self._read_piece(images[some].contiguous(), own, until[some], begin, bits[some, begin : begin + reach])
+            if count > self.images:
+                part.s.copy_(own.s)
+                part.z.copy_(own.z)
+        state.position.copy_(torch.maximum(state.position, until))
+        return bits
+
+    def one_launch_is_exact(self, state_dtype: torch.dtype) -> bool:
+        """Whether the recurrence of many positions in one launch has the bits of a launch for each, on this device:
+        both are compiled from the same functions, each on its own."""
+        config, device, random = self.config, self.device, torch.Generator().manual_seed(0)
+        batch, steps, sizes = 2, 8, (config.heads, config.key_width, config.value_width)
+        width = config.heads * (2 * config.key_width + config.value_width)
+        projected = torch.randn(steps * batch, width, generator=random).to(device)
+        s = torch.randn(batch, *sizes, generator=random).to(device, state_dtype)
+        z = torch.rand(batch, *sizes[:2], generator=random).to(device)
+        first, last = (torch.full((batch,), step, device=device) for step in (0, steps))
+        own_s, own_z, images = s.clone(), z.clone(), torch.arange(batch, device=device)
+        y = fused_recurrent_sequence(projected, s, z, first, last, config.feature_map)
+        parts = projected.split(batch)
+        each = [fused_recurrent_step(part, own_s, own_z, images, config.feature_map) for part in parts]
+        return torch.equal(torch.cat(each), y) and torch.equal(own_s, s) and torch.equal(own_z, z)
+
+    def _read_piece(
+        self, images: torch.Tensor, state: State, until: torch.Tensor, begin: int, bits: torch.Tensor
+    ) -> None:
+        """Runs the bytes from `begin` on whose costs fit into bits [B, n], of each image from its position to
+        until [B] - 1; row i B + b is step i of image b."""
+        batch, size = len(images), self.config.step_bytes
+        steps = bits.shape[1] // size
+        buffers, row = self.buffers.part(0, batch * steps), self.row[: batch * steps]
+
+        # Rows before an image's position or beyond its end are as slots that are done.
+        image, at = row % batch, begin + size * (row // batch)
+        live = (at >= state.position[image]) & (at < until[image])
+        buffers.slots.copy_(torch.where(live, image, -1))
+        self.kernels.input.run(images, state.position, buffers, at)
+        first, last = (((byte - begin) // size).clamp(0, steps) for byte in (state.position, until))
+        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last))
+
+        # From here on, a row is an image of its own.
+        known = self.steps.part(0, batch * steps)
+        known.bits.zero_()
+        known.state.position.zero_()
+        read = images[:, begin : begin + bits.shape[1]]
+        known.images.copy_(read.view(batch, steps, size).transpose(0, 1).flatten(0, 1))
+        buffers.active.copy_(torch.where(live, row, -1))
+        costs = self.costs[: batch * steps].zero_()
+        by_byte = isinstance(self.kernels.distribution, PixelLogistics)
+        self.kernels.sample(known, buffers, costs if by_byte else None)
+        costs = costs if by_byte else known.bits
+        bits.copy_(costs.view(steps, batch, size).transpose(0, 1).flatten(1))
+
+    def _recurrence(
+        self, state: State, buffers: Buffers, first: torch.Tensor, last: torch.Tensor
+    ) -> Callable[[int], None]:
+        """Returns what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`."""
+        batch, feature_map = len(first), self.config.feature_map
+
+        def sequence(i: int) -> None:
+            s, z = state.s[i], state.z[i]
+            fused_recurrent_sequence(buffers.projected, s, z, first, last, feature_map, buffers.attended)
+
+        def steps(i: int) -> None:
+            for begin in range(0, len(buffers.slots), batch):
+                part = buffers.part(begin, begin + batch)
+                # Not chained: a chained launch loads its states while the one before may still write them.
+                fused_recurrent_step(
+                    part.projected, state.s[i], state.z[i], part.active, feature_map, part.attended, chained=False
+                )
+
+        return sequence if self.in_one_launch else steps
+
+
+def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
+    """Returns slots whose images are one step of known bytes, without states."""
+    numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
+    return SlotPool(
+        State(torch.zeros(0, count, device=device), torch.zeros(0, count, device=device), numbers[0]),
+        images=torch.zeros(count, size, dtype=torch.uint8, device=device),
+        known=torch.ones(count, size, dtype=torch.bool, device=device),
+        bits=torch.zeros(count, dtype=torch.float64, device=device),
+        seed=numbers[1],
+        index=numbers[2],
+        temperature=torch.ones(count, device=device),
+    )

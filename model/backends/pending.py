@@ -1,0 +1,54 @@
+"""What a caller holds of work that a device does on its own."""
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Generic, TypeVar
+
+import torch
+
+Result = TypeVar("Result")
+
+
+class Pending(Generic[Result]):
+    """Work that a device has been given. Its result, or its failure, is there once it has ended."""
+
+    def __init__(self, result: Callable[[], Result]) -> None:
+        """`result` waits for the work and returns what came of it; called once at most."""
+        self._result = result
+        self._ended: Result | None = None
+        self._has_ended = False
+
+    @classmethod
+    def ended(cls, result: Result) -> "Pending[Result]":
+        """Return work that was done at once."""
+        return cls(lambda: result)
+
+    def wait(self) -> Result:
+        """Return the result, as often as it is asked for; raises what the work has raised."""
+        if not self._has_ended:
+            self._ended, self._has_ended = self._result(), True
+        return self._ended  # type: ignore[return-value]
+
+
+class DeviceClock:
+    """The time that a device takes for what it is given from here to `stop`; where the caller's thread computes, its
+    own time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._began = perf_counter()
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device.type == "cuda" else []
+        if self._events:
+            self._events[0].record()
+
+    def stop(self) -> Pending[float]:
+        """Return the seconds until here, which are known once the device has come so far."""
+        if not self._events:
+            return Pending.ended(perf_counter() - self._began)
+        first, last = self._events
+        last.record()
+
+        def seconds() -> float:
+            last.synchronize()
+            return float(first.elapsed_time(last)) / 1000
+
+        return Pending(seconds)

@@ -1,0 +1,55 @@
+"""A parameter that is not a finite number shows in the bits of its image, whatever it would do to the cost, and in no
+other image's."""
+
+import pytest
+import torch
+
+from tests.support.gpu import there  # isort: skip
+
+from scanline.kernels.categorical import Categorical
+from scanline.kernels.categorical.triton import sample as sample_categorical
+from scanline.kernels.logistics import Logistics
+from scanline.kernels.logistics.triton import sample as sample_logistics
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
+from scanline.kernels.triton.linear import Halves, linear
+from tests.support.slot_arrays import BATCH, Pool, copy, pool, some_slots
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
+
+Law = Logistics | Categorical | PixelLogistics
+LAWS: list[Law] = [Logistics(3), Categorical(), PixelLogistics(2, 3)]
+
+
+def sample(law: Law, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) -> None:
+    if isinstance(law, PixelLogistics):
+        (base,) = there(torch.zeros(BATCH, law.channels))
+        sample_pixel_logistics(parameters, base, slots, **pool, distribution=law)
+    elif isinstance(law, Logistics):
+        sample_logistics(parameters, slots, **pool, scale=law.scale)
+    else:
+        sample_categorical(parameters, slots, **pool)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_bits_are_not_finite_where_a_parameter_is_not(law: Law, value: float) -> None:
+    (parameters,), slots, before = there(torch.randn(BATCH, law.width)), some_slots(), pool(6, 3)
+    sound, unsound, wrong = copy(before), copy(before), parameters.clone()
+    rows = torch.arange(0, BATCH, 2)
+    wrong[rows, torch.linspace(0, law.width - 1, len(rows)).long()] = value
+    sample(law, parameters, slots, sound)
+    sample(law, wrong, slots, unsound)
+    bad = slots[rows][slots[rows] >= 0]
+    good = torch.ones(len(before["bits"]), dtype=torch.bool, device=slots.device)
+    good[bad] = False
+    assert unsound["bits"][bad].isnan().all()
+    assert all(torch.equal(sound[name][good], unsound[name][good]) for name in before)
+
+
+def test_an_activation_does_not_hide_what_is_not_a_number() -> None:
+    x = torch.rand(3, 16)
+    x[1, 2] = float("nan")
+    x, weight, bias = there(x, torch.rand(5, 16), torch.zeros(5))
+    out = linear(x, Halves.of(weight), bias, torch.empty(3, 5, device=x.device), activation="relu")
+    assert out.isnan().all(dim=1).tolist() == [False, True, False]

@@ -1,0 +1,61 @@
+"""Numbers that are not finite show in an image's bits on every backend, painted or read, and in no other image's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.gpu import DEVICE  # isort: skip
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.backend import Backend
+from scanline.model.backends.cpu import CpuBackend
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.eager import EagerBackend
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+
+SMALL = {"height": 2, "width": 2, "layers": 1, "norm": "post"}
+UNSOUND = 77  # the byte whose embedding is not usable
+BEYOND_FLOAT16 = 1e6
+
+
+def backend_of(name: str, value: float, options: dict[str, Any]) -> Backend:
+    model: Transformer = small_models.model(small_models.config(**SMALL, **options))
+    assert model.embedding.value is not None
+    model.embedding.value[UNSOUND] = value
+    if name == "eager":
+        return EagerBackend(model)
+    if name == "cuda":
+        return CudaBackend(model.to(DEVICE), options=CudaOptions((2,), steps=1, reads=2, read_rows=8))
+    if not cpu_kernels.available():
+        pytest.skip("the cpu kernel was not compiled")
+    return CpuBackend(model, 1)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
+@pytest.mark.parametrize("options", [{}, {"predicts": "categorical"}, {"activation": "relu"}], ids=str)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cpu", np.nan), ("cpu", np.inf), ("eager", np.nan), ("cuda", np.nan), ("cuda", BEYOND_FLOAT16)],
+)
+def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(
+    name: str, value: float, options: dict[str, Any]
+) -> None:
+    backend = backend_of(name, value, options)
+    device = torch.device(DEVICE if name == "cuda" else "cpu")
+    config = small_models.config(**SMALL, **options)
+    images = torch.tensor([[1, UNSOUND, 2, 3], [1, 2, 3, 4]], dtype=torch.uint8, device=device)
+
+    pool = SlotPool.empty(config, backend.rows * 2, device)
+    pool.images[:2], pool.known[:2], pool.state.position[:2] = images, True, 0
+    backend.advance(pool, np.arange(2), config.steps).wait()
+    assert pool.bits[:2].isfinite().tolist() == [False, True]
+
+    bits = backend.read(images, State.zeros(config, 2, device), np.array([4, 4]))
+    assert not bits[0, 2:].isfinite().any()
+    assert bits[1].isfinite().all()
+    backend.close()
