@@ -7,8 +7,8 @@ kernels there instead of compiling them: Triton's keys hold its own files, the k
 of arguments, the GPU's architecture and ptxas's version, and nothing else of the machine; but a cached kernel is found
 by its absolute path. The C module by which Triton launches kernels needs the GPU's driver and is not compiled here.
 
-The launches are those of a generator on the CUDA backend whose tensors are on the CPU: each is compiled, chained to the
-launch before it and not, and none is made.
+The launches are those of the CUDA backend with its tensors on the CPU: each is compiled, chained to the launch before
+it and not, and none is made.
 """
 
 import argparse
@@ -21,11 +21,14 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
 from scanline.model import zoo
 from scanline.model.bench.run import load
+from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.float16)  # of the precisions that a GPU has
@@ -68,22 +71,22 @@ def _run_jobs(options: argparse.Namespace) -> int:
 
 def launch_all(model: Transformer) -> None:
     """Makes every kind of launch that serving a model makes."""
-    from scanline.model.backends.cuda import SIZES
+    from scanline.model.backends.cuda import CudaBackend
     from scanline.model.backends.slots import SlotPool
-    from scanline.model.sampling.generator import Generator
 
     config = model.config
-    generator = Generator(model, SIZES[-1], backend="cuda")
     for state_dtype in STATES:
-        generator.pool = SlotPool.empty(config, SIZES[-1], model.device, state_dtype)
-        position = generator.pool.state.position
-        for size in SIZES:
-            position.fill_(config.bytes)
-            position[:size] = config.first
-            generator.advance(1)
-    image = torch.zeros(1, config.bytes, dtype=torch.uint8).numpy()
-    generator.score(image)
-    generator.close()
+        backend = CudaBackend(model, state_dtype)
+        pool = SlotPool.empty(config, backend.options.sizes[-1], model.device, state_dtype)
+        backend.warm_up(pool)
+        for size in backend.options.sizes:
+            backend.advance(pool, np.arange(size), backend.options.steps)
+        images = torch.zeros(1, config.bytes, dtype=torch.uint8)
+        for in_one_launch in (True, False):
+            backend.reader.in_one_launch = in_one_launch
+            state = State.zeros(config, 1, model.device, state_dtype)
+            backend.read(images, state, np.array([config.bytes]))
+        backend.close()
 
 
 class Compiler:
@@ -103,7 +106,7 @@ class Compiler:
         compile_or_run = JITFunction.run
 
         def only_compile(function: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
-            for variant in _variants(options):
+            for variant in _variants(options, self.capability):
                 if self._is_ours((function.__name__, _kinds(function, args), tuple(variant.items()))):
                     compile_or_run(function, *args, grid=grid, warmup=True, **variant)
                     self.names.append(function.__name__)
@@ -119,14 +122,15 @@ class Compiler:
         return len(self.seen) % self.jobs == self.share
 
 
-def _variants(options: dict[str, Any]) -> list[dict[str, Any]]:
+def _variants(options: dict[str, Any], capability: int) -> list[dict[str, Any]]:
     """The keyword arguments of a launch, chained and not where it can be chained at all."""
     from scanline.kernels.triton.pdl import options as chaining
 
     if "chained" not in options:
         return [options]
     plain = {name: value for name, value in options.items() if name not in chaining(True)}
-    return [{**plain, **chaining(chained)} for chained in (True, False)]
+    ways = (True, False) if divmod(capability, 10) >= HOPPER else (False,)
+    return [{**plain, **chaining(chained)} for chained in ways]
 
 
 def _kinds(function: Any, args: Sequence[Any]) -> tuple[object, ...]:

@@ -59,7 +59,6 @@ def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
     try:
         began = time.perf_counter()
         generator = make_generator(model(name, sizes), sizes.most)
-        generator.warm_up()
         seconds = time.perf_counter() - began
         generator.close()
     finally:

@@ -30,7 +30,6 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
         yield Finding(f"{what}/offline", offline, "images/s", "the generator alone, all images at one position")
 
         generator = make_generator(model(name, sizes), slots)
-        generator.warm_up()
         load = Load(Engine(generator), slots, seconds_of_image=slots / offline)
         served, ticks, first = load.run(WAVES * slots)
         generator.close()

@@ -39,7 +39,6 @@ def paint(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Images [n, N] and their bits/dim [n]; of `known` images, where they are given, by the same steps."""
     generator = make_generator(network, count, dtype)
-    generator.warm_up()
     length = generator.config.bytes
     for index in range(count):
         given = None if known is None else known[index]
@@ -47,7 +46,7 @@ def paint(
         generator.place(index, ImageSpec(seed=1, index=index, known=given, mask=mask))
     while generator.positions().min() < length:
         generator.advance(generator.config.steps)
-    images = generator.images(list(range(count)))
+    images = np.stack([generator.image(slot) for slot in range(count)])
     bits = np.array([generator.bits_per_dim(slot) for slot in range(count)])
     generator.close()
     return images, bits

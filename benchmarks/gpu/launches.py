@@ -1,6 +1,8 @@
 """The one step of many images: how it is launched (a sweep), and what each of its kernels takes (a profile)."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,31 +14,32 @@ from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
 from benchmarks.gpu.timing import reason, started, step_seconds
 
 PROFILED_STEPS = 5
-BRANCHES = (1, 2, 4)
+COPIES = 1000  # of another stream, of about half a millisecond each
 COMPARED = 2048  # images whose bits are compared between two ways of launching: enough for two branches
 
 
 def sweep(sizes: Sizes) -> Iterator[Finding]:
-    """Branches of a graph, chained launches, sizes of graphs: time of a step, and the bits, which must be the same."""
+    """What CudaOptions leaves to a measurement, one after the other: time of a step, and the bits, which must be the
+    same whatever is chosen."""
     name = PAPER[0]
-    for count in (sizes.most, 64, 1) if not sizes.dry else (sizes.most,):
-        for branches in BRANCHES if count >= 2048 else (1,):
-            for chained in (False, True):
-                what = f"sweep/{name}/{count}/{branches}_branches/{'chained' if chained else 'unchained'}"
-                yield from _timed(what, name, count, sizes, branches=branches, chained=chained)
-    yield from graph_sizes(sizes)
+    for count, choices in _choices(sizes).items():
+        for what, options in choices.items():
+            yield from _timed(f"sweep/{name}/{count}/{what}", name, count, sizes, **options)
     yield from ways(sizes)
 
 
-def graph_sizes(sizes: Sizes) -> Iterator[Finding]:
-    """Just above a size of a graph, with the sizes that ship and with a graph of exactly so many images."""
-    name = PAPER[0]
-    for count in (65, 300, 1025, 2049) if not sizes.dry else (2,):
-        yield from _timed(f"sweep/{name}/{count}/sizes_as_shipped", name, count, sizes)
-        yield from _timed(f"sweep/{name}/{count}/size_exact", name, count, sizes, sizes=(count,))
+def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
+    """The options to try, by number of images in flight."""
+    if sizes.dry:
+        return {sizes.most: {"unchained": {"chained": False}, "2_branches": {"branches": 2, "branch_images": 1}}}
+    few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
+    many = {f"{branches}_branches": {"branches": branches, "branch_images": 512} for branches in (1, 2, 4)}
+    unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
+    exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
+    return {sizes.most: {**many, **unchained}, 1024: {**many, **unchained}, 64: few, 1: {**few, **unchained}, **exact}
 
 
-def _timed(what: str, name: str, count: int, of: Sizes, **options: object) -> Iterator[Finding]:
+def _timed(what: str, name: str, count: int, of: Sizes, **options: Any) -> Iterator[Finding]:
     try:
         generator = started(model(name, of), count, **options)
         times = step_seconds(generator, of)
@@ -54,13 +57,27 @@ def ways(sizes: Sizes) -> Iterator[Finding]:
 
     Chained launches read early what the launch before the last one wrote: that is where they could differ.
     """
+    count = min(COMPARED, sizes.most)
     for name in SHIPPED[: 1 if sizes.dry else None]:
         expected: dict[int, Snapshot] = {}
         for branches, chained in ((1, False), (1, True), (2, True), (4, True)):
             what = f"sweep/same_bits/{name}/{branches}_branches/{'chained' if chained else 'unchained'}"
-            count = min(COMPARED, sizes.most)
-            found = painted(model(name, sizes), count, branches=branches, chained=chained)
+            options: dict[str, Any] = {"branches": branches, "branch_images": max(1, count // 4)}
+            with busy_memory(sizes):
+                found = painted(model(name, sizes), count, chained=chained, **options)
             yield from compare(what, found, expected)
+
+
+@contextmanager
+def busy_memory(sizes: Sizes) -> Iterator[None]:
+    """Inside, another stream copies for as long as its queue lasts, so that kernels do not start and end in step."""
+    if not sizes.dry:
+        source = torch.empty(sizes.copied, device=sizes.device)
+        target = torch.empty_like(source)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(COPIES):
+                target.copy_(source)
+    yield
 
 
 def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
@@ -74,7 +91,7 @@ def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
 
 
 def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding]:
-    generator = started(model(name, sizes), count, branches=1, chained=False)
+    generator = started(model(name, sizes), count, chained=False, steps=1)
     steps = min(PROFILED_STEPS, generator.config.steps // 2)
     generator.advance(steps)
     activity = ProfilerActivity.CPU if sizes.dry else ProfilerActivity.CUDA

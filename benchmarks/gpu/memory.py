@@ -25,7 +25,6 @@ def memory(sizes: Sizes) -> Iterator[Finding]:
         state = precision("exact").state_bytes(config)
         yield Finding(f"{what}/state", state, "bytes an image", "as GET /v1/models reports it")
         yield Finding(f"{what}/allocated", pool / sizes.most, "bytes an image", "slots and buffers")
-        generator.warm_up()
         yield Finding(f"{what}/warm_up", (used(sizes) - before - pool) / 1e6, "MB", "graphs, and what a reading keeps")
         place_all(generator)
         for share in (0.1, 0.5, 1.0):

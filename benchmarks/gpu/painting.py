@@ -1,6 +1,5 @@
 """Painting: images/s with 1 to 10,000 in flight, one image from the call to its last byte, and the authors' library."""
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,12 +8,15 @@ import torch
 from benchmarks.gpu.ceilings import copy_rate
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config, model
-from benchmarks.gpu.timing import reason, started, step_seconds
+from benchmarks.gpu.timing import make_generator, reason, started, step_seconds
 from scanline.model.bench.baselines import FastTransformers, missing_library
+from scanline.model.bench.measure import durations
+from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 
 AUTHORS_IN_FLIGHT = (1, 256, 4096)
 ONE_IMAGE_CALLS = 7
+TICK_STEPS = 112  # of an image alone: those of a tick of some 20 ms
 MODELS = (PAPER[0], *SHIPPED, PAPER[1])
 
 
@@ -50,19 +52,24 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
 def one_image(sizes: Sizes) -> Iterator[Finding]:
     """Milliseconds of an image alone: placed, painted, fetched, in a generator that is ready."""
     for name in MODELS[: 2 if sizes.dry else None]:
-        generator = started(model(name, sizes), 1)
-        times = []
-        for _ in range(1 if sizes.dry else ONE_IMAGE_CALLS):
-            began = time.perf_counter()
-            generator.place(0, ImageSpec(seed=1, index=0))
-            while generator.positions()[0] < generator.config.bytes:
-                generator.advance(4 * sizes.steps)
-            generator.image(0)
-            times.append(1e3 * (time.perf_counter() - began))
+        generator = make_generator(model(name, sizes), 1)
+        calls = 1 if sizes.dry else ONE_IMAGE_CALLS
+        times = [1e3 * seconds for seconds in durations(lambda g=generator: paint_one(g), 0.0, minimum_calls=calls)]
         generator.close()
         median, steps = float(np.median(times)), generator.config.steps
         yield Finding(f"one_image/{name}", median, "ms", f"of {len(times)}: {min(times):.1f} to {max(times):.1f}")
         yield Finding(f"one_image/{name}/step", 1e3 * median / steps, "us")
+
+
+def paint_one(generator: Generator) -> None:
+    """One image from its place to its fetched bytes, in ticks as the engine's."""
+    generator.place(0, ImageSpec(seed=1, index=0))
+    left = generator.config.steps
+    while left:
+        steps = min(left, TICK_STEPS)
+        generator.advance(steps)
+        left -= steps
+    generator.image(0)
 
 
 def authors(sizes: Sizes) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ def reading(sizes: Sizes) -> Iterator[Finding]:
     """Prefill, scoring and completions of every kind of model."""
     for name in (PAPER[0], *SHIPPED, PAPER[1]) if not sizes.dry else SHIPPED[:1]:
         generator = make_generator(model(name, sizes), min(1024, sizes.most))
-        generator.warm_up()
         images = np.random.default_rng(0).integers(0, 256, (sizes.read, generator.config.bytes), np.uint8)
         yield from first_calls(f"reading/{name}", generator, images[0])
         yield from rates(f"reading/{name}", generator, images, sizes)

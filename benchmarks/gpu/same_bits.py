@@ -7,6 +7,7 @@ thousands the wide ones.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,10 +74,9 @@ def compare(what: str, found: dict[int, Snapshot], expected: dict[int, Snapshot]
 
 
 @torch.inference_mode()
-def painted(model: Transformer, count: int, **options: object) -> dict[int, Snapshot]:
+def painted(model: Transformer, count: int, **options: Any) -> dict[int, Snapshot]:
     """Snapshots of the first images after some steps and at the end, painted among `count`."""
     generator = make_generator(model, count, **options)
-    generator.warm_up()
     config = generator.config
     order = np.random.default_rng(count).permutation(count)
     for index, slot in enumerate(order.tolist()):

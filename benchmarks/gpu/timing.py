@@ -7,12 +7,13 @@ from unittest import mock
 import torch
 
 from benchmarks.gpu.sizes import Sizes
-from scanline.model.backends.cuda import CudaBackend
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.bench.measure import durations, place_all
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import generator as generator_module
 from scanline.model.sampling.generator import Generator
 
+DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "reads": 2, "read_rows": 8}
 CALLS, REPLAYS = 10, 9  # calls in a recorded graph, and replays of it
 
 
@@ -31,21 +32,31 @@ def microseconds(call: Callable[[], object], sizes: Sizes, calls: int = CALLS) -
 
 
 def make_generator(
-    model: Transformer, slots: int, state_dtype: torch.dtype = torch.float32, **options: Any
+    model: Transformer,
+    slots: int,
+    state_dtype: torch.dtype = torch.float32,
+    *,
+    chained: bool = True,
+    ready: bool = True,
+    **options: Any,
 ) -> Generator:
-    """A generator on the CUDA backend with these arguments; in a dry run too, where no server would choose it."""
+    """A generator on the CUDA backend with these CudaOptions, ready as a server's is; in a dry run too.
 
-    def choose(*_: object, **__: object) -> CudaBackend:
-        return CudaBackend(model, state_dtype, **options)
-
-    with mock.patch.object(generator_module, "choose", choose):
-        return Generator(model, slots)
+    Where it need not be `ready`, each graph is recorded by the first call that needs it.
+    """
+    if model.device.type == "cpu":
+        options = {**DRY_OPTIONS, **options}
+    backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options))
+    with mock.patch.object(generator_module, "choose", return_value=backend):
+        generator = Generator(model, slots)
+    if ready:
+        generator.warm_up()
+    return generator
 
 
 def started(model: Transformer, slots: int, state_dtype: torch.dtype = torch.float32, **options: Any) -> Generator:
-    """The same, ready as a server's is, with image i of one seed in slot i."""
-    generator = make_generator(model, slots, state_dtype, **options)
-    generator.warm_up()
+    """One that paints and reads nothing, with image i of one seed in slot i."""
+    generator = make_generator(model, slots, state_dtype, ready=False, **options)
     place_all(generator)
     return generator
 
