@@ -18,17 +18,23 @@ __all__ = ["Images", "Model", "Step", "load"]
 
 
 def load(
-    name: str | Path | None = None, *, device: str = "auto", precision: str = "exact", threads: int | None = None
+    name: str | Path | None = None,
+    *,
+    device: str = "auto",
+    precision: str = "exact",
+    threads: int | None = None,
+    backend: str = "auto",
 ) -> "Model":
     """Load a model for painting, completing and scoring images.
 
     name: a shipped model's name or a model directory, by default the shipped MNIST model. device: auto, cpu or cuda.
     precision: exact, int8 (CPUs) or float16-state (GPUs). threads: of the CPU, by default all.
-    Raises ValueError with one sentence where the model, the device or the precision is not to be had.
+    backend: auto (the fastest that works), cuda, cuda-unchained, eager or cpu.
+    Raises ValueError with one sentence where the model, the device, the precision or the backend is not to be had.
     """
     from scanline.model.inference import load
 
-    return load(name, device=device, precision=precision, threads=threads)
+    return load(name, device=device, precision=precision, threads=threads, backend=backend)
 
 
 def __getattr__(name: str) -> object:

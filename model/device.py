@@ -1,13 +1,27 @@
-"""Which device a model runs on."""
+"""Which device a model runs on, and which backends are tried there. Imports torch only when a device is resolved."""
 
-import torch
+import logging
+from typing import Literal
 
-HOPPER = (9, 0)  # compute capability of the first GPUs that our kernels are made for, and that can chain launches
+log = logging.getLogger("scanline.model")
+
+HOPPER = (9, 0)  # compute capability of the first GPUs that can chain launches
+
+BackendName = Literal["auto", "cuda", "cuda-unchained", "eager", "cpu"]
+AUTO: BackendName = "auto"
+ON_GPU = ("cuda", "cuda-unchained", "eager")  # fastest first
+ON_CPU = ("cpu", "eager")
+BACKEND_HELP = (
+    "auto, or the only one to use: cuda, cuda-unchained (our GPU kernels, with or without chained launches), eager"
+    " (torch), cpu (our CPU kernel)."
+)
 
 
 def resolve_device(name: str) -> str:
     """Returns "cpu" or "cuda"; auto is cuda where there is a device. ValueError for any other name, and for cuda
     without a device."""
+    import torch
+
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda"):
@@ -15,3 +29,45 @@ def resolve_device(name: str) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device on this machine; use --device cpu")
     return name
+
+
+def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
+    """Returns the device to load a model on, "cpu" or "cuda", and the backends that a Generator is to try: names
+    separated by commas, or None for all, the CPU's included.
+
+    Only where `device` is auto may a model leave a GPU for the CPU. ValueError where the two exclude each other, or
+    this machine does not have what they name.
+    """
+    known = dict.fromkeys((AUTO, *ON_GPU, *ON_CPU))
+    if backend not in known:
+        raise ValueError(f"the backend must be one of {', '.join(known)}, not {backend!r}")
+    needed = "cpu" if backend not in (AUTO, *ON_GPU) else "cuda" if backend not in (AUTO, *ON_CPU) else device
+    if device not in ("auto", needed):
+        raise ValueError(f"the backend {backend} runs on --device {needed}, not on --device {device}")
+    try:
+        resolved = resolve_device(needed)
+    except ValueError:
+        if device == needed:
+            raise
+        raise ValueError(f"the backend {backend} needs a GPU, and there is no CUDA device on this machine") from None
+    if resolved == "cuda" and (reason := _unusable_gpu()):
+        if needed != "auto":
+            raise ValueError(f"the CUDA device does not work: {reason}")
+        log.warning("the CUDA device is not used: %s", reason)
+        resolved = "cpu"
+    if backend == AUTO:
+        return resolved, ",".join(ON_GPU) if needed == "cuda" else None
+    return resolved, backend
+
+
+def _unusable_gpu() -> str | None:
+    """Why not even torch computes on the GPU, as with a torch that was built without this architecture; else None."""
+    import torch
+
+    from scanline.kernels.gpu import summary
+
+    try:
+        torch.ones(1, device="cuda").add_(1).item()
+    except Exception as error:  # of the driver, in many classes
+        return summary(error)
+    return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from scanline.model import pictures, zoo
 from scanline.model.config import ModelConfig
-from scanline.model.device import resolve_device
+from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
 from scanline.model.network.transformer import Transformer
@@ -52,8 +52,9 @@ class Step:
 class Model:
     """A loaded model. Its methods may be called in any order; calls from several threads need a model each."""
 
-    def __init__(self, network: Transformer, name: str, precision: str, threads: int | None) -> None:
+    def __init__(self, network: Transformer, name: str, precision: str, threads: int | None, backend: str) -> None:
         self.network, self.name, self.precision, self.threads = network, name, precision, threads
+        self.backend = backend
 
     @property
     def config(self) -> ModelConfig:
@@ -93,7 +94,7 @@ class Model:
         if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
             expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
             raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
-        generator = Generator(self.network, 1, self.threads, self.precision)
+        generator = Generator(self.network, 1, self.threads, self.precision, self.backend)
         try:
             bits = generator.score(images.reshape(len(images), -1))
         finally:
@@ -117,7 +118,9 @@ class Model:
         given = () if image is None else pictures.read_completion(image, keep_rows, mask, self.config)
         request = self._request(n, seed, temperature, *given, stream=True)
         array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
-        with loaded_engine(self.network, n, threads=self.threads, precision=self.precision) as engine:
+        with loaded_engine(
+            self.network, n, threads=self.threads, precision=self.precision, backend=self.backend
+        ) as engine:
             for events in run(engine, request):
                 pixels = [event for event in events if isinstance(event, Pixels)]
                 for index, first, data in (frame for event in pixels for frame in event.painted):
@@ -136,17 +139,24 @@ class Model:
         return GenerateRequest(0, int(n), checked_seed(seed), temperature, known, masks, stream)
 
     def _paint(self, request: GenerateRequest) -> Images:
-        painted = paint_request(self.network, request, threads=self.threads, precision=self.precision)
+        painted = paint_request(
+            self.network, request, threads=self.threads, precision=self.precision, backend=self.backend
+        )
         return Images(painted.images.reshape(-1, *self.config.image_shape), painted.bits_per_dim, request.seed)
 
 
 def load(
-    name: str | Path | None = None, *, device: str = "auto", precision: str = DEFAULT, threads: int | None = None
+    name: str | Path | None = None,
+    *,
+    device: str = "auto",
+    precision: str = DEFAULT,
+    threads: int | None = None,
+    backend: str = AUTO,
 ) -> Model:
     """See `scanline.load`."""
     precision_named(precision)
     directory = zoo.find(str(name or zoo.DEFAULT))
-    network = load_model(directory, resolve_device(device))
-    model = Model(network, directory.resolve().name, precision, threads)
-    Generator(network, 1, threads, precision).close()  # the precision is possible here
-    return model
+    on, backends = resolve_backend(device, backend)
+    generator = Generator(load_model(directory, on), 1, threads, precision, backends)
+    generator.close()  # the precision is possible here, and its backend works
+    return Model(generator.model, directory.resolve().name, precision, threads, generator.backend_name)

@@ -129,6 +129,7 @@ def engine_options(settings: Settings, directory: Path, threads: int | None, sha
         slots=None if settings.slots == "auto" else settings.slots,
         threads=threads,
         precision=settings.precision,
+        backend=settings.backend,
         share=share,
         log_format=settings.log_format,
         log_level=settings.log_level,

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scanline.model import zoo
+from scanline.model.device import AUTO, BackendName
 from scanline.model.precision import DEFAULT, PrecisionName
 from scanline.server.logs import Format, Level
 
@@ -32,6 +33,7 @@ class Settings(BaseSettings):
     slots: Literal["auto"] | Positive = "auto"
     threads: Literal["auto"] | Positive = "auto"
     precision: PrecisionName = DEFAULT
+    backend: BackendName = AUTO
     engine_timeout: Seconds = 120  # includes compiling the kernels in a GPU's first tick
     load_timeout: Seconds = 600
     max_images_per_request: Positive = 1024

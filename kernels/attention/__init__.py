@@ -1,16 +1,16 @@
 """Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring and prefill.
 
 `reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU; all have one signature. The
-implementation is chosen by the device of the tensors, and logged once.
+implementation is chosen by the device of the tensors and by what that device can run, and logged once.
 """
 
 import logging
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 
+from scanline.kernels import gpu
 from scanline.kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
@@ -38,7 +38,8 @@ def causal_linear_attention(
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
     one_type = q.dtype == k.dtype == v.dtype != torch.float64
     if one_type and max(q.shape[-1], v.shape[-1]) <= WIDEST:
-        return _best_on_gpu()(q, k, v, *state)
+        gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+        return _best_on_gpu(q.device, q.dtype, q.shape[-1], v.shape[-1], gradients)(q, k, v, *state)
     return chunked.causal_linear_attention(q, k, v, *state)
 
 
@@ -48,11 +49,36 @@ if torch.cuda.is_available():
 
 
 @cache
-def _best_on_gpu() -> Attention:
-    if find_spec("triton"):
-        from scanline.kernels.attention.triton import causal_linear_attention as attention
+def _best_on_gpu(
+    device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
+) -> Attention:
+    """Returns the Triton implementation where this GPU can run it at these widths, else the one in torch."""
+    what = f"causal attention of {key_width} x {value_width}, {dtype}{', with gradients' * gradients}"
+    if (reason := gpu.missing(device)) is None:
+        # Only running the kernels answers whether they compile and fit the GPU's shared memory.
+        try:
+            from scanline.kernels.attention.triton import causal_linear_attention as attention
 
-        log.info("causal attention on the GPU by Triton")
-        return attention
-    log.info("causal attention on the GPU by torch: Triton is not installed")
+            _try(attention, device, dtype, key_width, value_width, gradients)
+        except Exception as error:  # of the compiler, the assembler, the driver or torch
+            reason = gpu.summary(error)
+            log.debug("the kernels of causal attention failed", exc_info=error)
+        else:
+            log.info("%s: by Triton", what)
+            return attention
+    log.warning("%s: by torch, which is slower (%s)", what, reason)
     return chunked.causal_linear_attention
+
+
+def _try(
+    attention: Attention, device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
+) -> None:
+    """Runs it once on two short heads, as calls with these widths run it."""
+    with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+        keys = torch.ones(1, 2, 32, key_width, device=device, dtype=dtype, requires_grad=gradients)
+        values = torch.ones(1, 2, 32, value_width, device=device, dtype=dtype, requires_grad=gradients)
+        y = attention(keys, keys, values)[0]
+        if gradients:
+            y.sum().backward()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)

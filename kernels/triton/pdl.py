@@ -20,7 +20,16 @@ def options(chained: bool) -> dict[str, Any]:
 
 @triton.jit
 def wait(chained: tl.constexpr):
-    """Waits until all launches before this one have ended, then lets the next one start."""
+    """Waits until all launches before this one have ended, then lets the next one start.
+
+    In PTX, because Triton's own functions for it (tl.extra.cuda.gdc_wait) do not compile in Triton 3.4. An instruction
+    of an inline assembly has a result, which is not used; the compiler moves no memory access across it.
+    """
     if chained:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+        _run("griddepcontrol.wait; mov.b32 $0, 0;")
+        _run("griddepcontrol.launch_dependents; mov.b32 $0, 0;")
+
+
+@triton.jit
+def _run(ptx: tl.constexpr):
+    tl.inline_asm_elementwise(ptx, "=r,~{memory}", [], dtype=tl.int32, is_pure=False, pack=1)

@@ -1,73 +1,188 @@
 """Backends run a network on a device, one class a file: `cpu` (our C++ library), `cuda` (our Triton kernels), `eager`
 (torch operations, anywhere).
 
-The backend is chosen once, by the device and what is installed, and logged once; a test may force it.
+`open_backend` tries them from the fastest to the slowest and returns the first that works on this machine. On a GPU a
+backend has to compile, launch and pass the self-test (self_test.py) before it is used. Whatever fails on the way is one
+line in the log, and the next backend is tried.
 """
 
+import copy
+import gc
 import logging
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels import gpu
+from scanline.model import resources
 from scanline.model.backends.backend import Backend
-from scanline.model.device import HOPPER
+from scanline.model.backends.self_test import run_self_test
+from scanline.model.backends.slots import SlotPool
+from scanline.model.device import HOPPER, ON_CPU, ON_GPU
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT, precision
+from scanline.model.precision import DEFAULT, Precision, precision
 
 log = logging.getLogger("scanline.model")
 
+TRITON = ("cuda", "cuda-unchained")  # in Triton's interpreter on a CPU, for tests
 
-def choose(
-    model: Transformer, threads: int | None = None, precision_name: str = DEFAULT, backend: str | None = None
-) -> Backend:
-    """Returns the fastest backend for the model's device, or the one named; ValueError where it lacks the precision.
 
-    `threads` are those of the cpu backend, all of torch's by default; the others compute in one.
+class NoRoomError(ValueError):
+    """The slots do not fit into the memory that is free; the message is one sentence with numbers."""
+
+
+@dataclass(frozen=True)
+class OpenBackend:
+    """A backend that is ready to paint, and its slots, which are all free."""
+
+    name: str  # one of ON_GPU or ON_CPU
+    fallbacks: tuple[str, ...]  # for each faster backend that was tried, "name: why it is not used"
+    backend: Backend
+    slots: SlotPool
+    model: Transformer  # that it runs: the caller's, or a copy of it on the CPU
+
+
+def open_backend(
+    model: Transformer,
+    slots: int,
+    threads: int | None = None,
+    precision_name: str = DEFAULT,
+    backend: str | None = None,
+) -> OpenBackend:
+    """Returns the first backend that works, with at least `slots` slots.
+
+    backend: the name of the only one to try, or several names separated by commas; by default all of the model's
+    device, then those of the CPU. threads: of the cpu backend, all of torch's by default; the others compute in one.
+    ValueError with one sentence where none works, where none has the precision, or where the slots need more memory
+    than there is.
     """
     chosen = precision(precision_name)
-    backend = backend or best_backend(model.device.type)
-    if chosen.float16_state and model.device.type == "cpu":
-        raise ValueError(f"precision {precision_name!r} needs a GPU")
-    if chosen.int8_weights and backend != "cpu":
-        raise ValueError(f"precision {precision_name!r} needs the cpu kernel")
-    if chosen.float16_state and backend != "cuda":
-        raise ValueError(f"precision {precision_name!r} needs Triton and an NVIDIA GPU from Hopper on")
-    if backend == "cpu":
+    candidates = _candidates(model.device.type, backend, precision_name)
+    on_cpu = model if model.device.type == "cpu" else copy.deepcopy(model).cpu()  # now: a GPU may fail for good
+    fallbacks: list[str] = []
+    for name, device in candidates:
+        network = on_cpu if device == "cpu" else model
+        reason = _missing(name, network.device)
+        if reason is None:
+            try:
+                found, pool = _tried(name, network, slots, threads, chosen, on_cpu)
+            except NoRoomError:
+                raise
+            except Exception as error:  # of compilers, drivers and torch, in classes of their own
+                if not _must_prove(name, network.device):
+                    raise
+                reason = gpu.summary(error)
+                log.debug("the backend %s failed", name, exc_info=error)
+            else:
+                _log_once(logging.INFO, f"steps are run by {found.name}")
+                return OpenBackend(name, tuple(fallbacks), found, pool, network)
+        fallbacks.append(f"{name}: {reason}")
+        if len(candidates) > 1:
+            _log_once(logging.WARNING, f"the backend {name} is not used: {reason}")
+        gc.collect()  # the memory of what failed is needed by the next one
+        with suppress(RuntimeError):  # some failures end all use of the GPU by this process
+            torch.cuda.empty_cache()
+    if len(candidates) == 1:
+        raise ValueError(f"the backend {fallbacks[0]}")
+    raise ValueError(f"no backend works here: {'; '.join(fallbacks)}")
+
+
+def _candidates(device: str, backend: str | None, precision_name: str) -> list[tuple[str, str]]:
+    """The backends to try, each with its device; ValueError where none of them has the precision."""
+    if backend is not None:
+        candidates = [(name, "cpu" if name == "cpu" else device) for name in backend.split(",")]
+    else:
+        candidates = [(name, device) for name in (ON_GPU if device == "cuda" else ON_CPU)]
+    chosen = precision(precision_name)
+    if chosen.float16_state:
+        candidates = [(name, on) for name, on in candidates if name in TRITON and on == "cuda"]
+        if not candidates:
+            needed = "needs a GPU" if device == "cpu" else f"needs one of the backends {' and '.join(TRITON)}"
+            raise ValueError(f"precision {precision_name!r} {needed}")
+    elif chosen.int8_weights:
+        candidates = [(name, on) for name, on in candidates if name == "cpu"]
+        if not candidates:
+            raise ValueError(f"precision {precision_name!r} needs the cpu kernel")
+    elif backend is None and device == "cuda":
+        candidates += [(name, "cpu") for name in ON_CPU]
+    return candidates
+
+
+def _missing(name: str, device: torch.device) -> str | None:
+    """Why a backend cannot work, as far as that can be asked without trying it."""
+    if name == "cpu":
+        return cpu_kernels.unavailable_reason()
+    if name not in TRITON or device.type == "cpu":
+        return None
+    if name == "cuda" and torch.cuda.get_device_capability(device) < HOPPER:
+        return f"{torch.cuda.get_device_name(device)} cannot chain launches"
+    return gpu.missing(device)
+
+
+def _tried(
+    name: str, model: Transformer, slots: int, threads: int | None, chosen: Precision, reference: Transformer
+) -> tuple[Backend, SlotPool]:
+    """A backend that works, and its free slots; NoRoomError where they need too much memory, any other exception where
+    the backend fails. Nothing that it held is left then."""
+    free, rows, found = _free_memory(model.device), slots, None
+    try:
+        found = _made(name, model, threads, chosen)
+        rows = -(-slots // found.rows) * found.rows
+        pool = SlotPool.empty(model.config, rows, model.device, found.state_dtype)
+        found.warm_up(pool)
+        if _must_prove(name, model.device):
+            run_self_test(found, pool, reference)
+    except Exception as error:
+        if found is not None:
+            found.close()
+        if _out_of_memory(error):
+            raise NoRoomError(_no_room(rows, model, chosen, free)) from None
+        raise
+    return found, pool
+
+
+def _made(name: str, model: Transformer, threads: int | None, chosen: Precision) -> Backend:
+    if name == "cpu":
         from scanline.model.backends.cpu import CpuBackend
 
-        return _logged(CpuBackend(model, threads, chosen))
-    if backend == "cuda":
+        return CpuBackend(model, threads, chosen)
+    if name in TRITON:
         from scanline.model.backends.cuda import CudaBackend
 
-        return _logged(CudaBackend(model, chosen.state_dtype))
-    from scanline.model.backends.eager import EagerBackend
+        return CudaBackend(model, chosen.state_dtype, chained=name == "cuda")
+    if name == "eager":
+        from scanline.model.backends.eager import EagerBackend
 
-    return _logged(EagerBackend(model))
+        return EagerBackend(model)
+    raise ValueError(f"there is no backend {name!r}")
+
+
+def _must_prove(name: str, device: torch.device) -> bool:
+    """Whether a backend is tried out: our compiled library and torch on a CPU are the same on every machine."""
+    return device.type == "cuda" or name in TRITON
+
+
+def _free_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else resources.free_memory()
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """torch has a class for its own allocator on a GPU only, not for the driver's or the one of a CPU."""
+    found = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return found or "out of memory" in str(error) or "can't allocate memory" in str(error)
+
+
+def _no_room(rows: int, model: Transformer, chosen: Precision, free: int) -> str:
+    each = chosen.state_bytes(model.config) + 2 * model.config.bytes  # the state, the image and its mask
+    return (
+        f"{rows:,} slots of {each:,} bytes, and what a step and a prefill need beside them, do not fit into the"
+        f" {free:,} bytes that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"
+    )
 
 
 @cache
-def best_backend(device: str) -> str:
-    """Returns "cpu" on a CPU, "cuda" on a GPU; "eager" without the compiled library, without Triton, or on a GPU that
-    the kernels are not made for."""
-    if device == "cpu":
-        if cpu_kernels.available():
-            return "cpu"
-        log.warning("%s: the slower torch backend is used", cpu_kernels.unavailable_reason())
-        return "eager"
-    capability = torch.cuda.get_device_capability()
-    if find_spec("triton") and capability >= HOPPER and torch.version.hip is None:
-        return "cuda"
-    log.warning("the GPU kernels need Triton and an NVIDIA GPU from Hopper on: the slower torch backend is used")
-    return "eager"
-
-
-def _logged(backend: Backend) -> Backend:
-    _log_once(backend.name)
-    return backend
-
-
-@cache
-def _log_once(name: str) -> None:
-    log.info("steps are run by %s", name)
+def _log_once(level: int, line: str) -> None:
+    log.log(level, line)

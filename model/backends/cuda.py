@@ -62,6 +62,7 @@ class CudaBackend:
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
+        processor += ", chained launches" if chained and self.on_gpu else ""
         self.name = f"triton ({processor})"
         self.build = f"triton {triton.__version__}, {processor}"  # Triton's compiler decides the bits of all kernels
         with torch.inference_mode():

@@ -34,7 +34,10 @@ class Reference:
 
     images: dict[int, np.ndarray]  # index -> [N] uint8
     views_differ: float  # largest difference between the recurrent and the parallel view, bits/dim
-    backend: str  # that painted them
+    program: str  # that painted them, for people
+    backend: str  # its name
+    fallbacks: tuple[str, ...]  # for each faster backend, "name: why it is not used"
+    model: Transformer  # that it runs; a copy on the CPU where no backend works on the GPU
 
     def check(self, generator: Generator) -> None:
         """Raises WrongResultError if bytes painted so far differ; `generator` has image i of SEED in slot i."""
@@ -51,13 +54,16 @@ class Reference:
                 )
 
 
-def make_reference(model: Transformer, batches: Sequence[int], precision: str = DEFAULT) -> Reference:
+def make_reference(
+    model: Transformer, batches: Sequence[int], precision: str = DEFAULT, backend: str | None = None
+) -> Reference:
     """Paints the images of the first, second and last slot of every batch size, and checks them.
 
     Raises WrongResultError if the two views differ by more than the bound, or if a batch size changes a byte.
     """
     indices = sorted({0, 1, *(batch - 1 for batch in batches)})
-    generator = Generator(model, len(indices), precision=precision)
+    generator = Generator(model, len(indices), precision=precision, backend=backend)
+    model = generator.model
     try:
         generator.place_many(range(len(indices)), [ImageSpec(SEED, index) for index in indices])
         while generator.positions().min() < model.config.bytes:
@@ -72,9 +78,16 @@ def make_reference(model: Transformer, batches: Sequence[int], precision: str = 
         raise WrongResultError(
             f"recurrent steps and the parallel view differ by {difference:.2g} bits/dim, more than {bound}"
         )
-    reference = Reference(dict(zip(indices, images, strict=True)), difference, generator.backend.name)
+    reference = Reference(
+        dict(zip(indices, images, strict=True)),
+        difference,
+        generator.backend.name,
+        generator.backend_name,
+        generator.fallbacks,
+        model,
+    )
     for batch in batches:
-        _check_batch(reference, model, batch, precision)
+        _check_batch(reference, batch, precision)
     return reference
 
 
@@ -90,9 +103,9 @@ def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[floa
     return largest
 
 
-def _check_batch(reference: Reference, model: Transformer, batch: int, precision: str) -> None:
+def _check_batch(reference: Reference, batch: int, precision: str) -> None:
     """Compares the bytes of the first steps with `batch` images in flight with the reference."""
-    generator = Generator(model, batch, precision=precision)
+    generator = Generator(reference.model, batch, precision=precision, backend=reference.backend)
     try:
         generator.place_many(range(batch), [ImageSpec(SEED, slot) for slot in range(batch)])
         generator.advance(CHECKED_STEPS)

@@ -198,7 +198,7 @@ class Scanline:
     """Scanline's own generator with `batch` images in flight; when they near their end, all start again."""
 
     def __init__(self, model: Transformer, batch: int, reference: Reference, precision: str = DEFAULT) -> None:
-        self.generator = Generator(model, batch, precision=precision)
+        self.generator = Generator(model, batch, precision=precision, backend=reference.backend)
         self.reference = reference
         self.device = model.device.type
         self.steps = min(STEPS, model.config.steps)
@@ -234,7 +234,7 @@ def place_all(generator: Generator) -> None:
 def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:
     """Seconds of one image, alone, from the call to its last byte, in a generator that is ready as a server's is; and
     the milliseconds of a step and of a byte, which are those of the image divided."""
-    generator = Generator(model, 1, precision=precision)
+    generator = Generator(model, 1, precision=precision, backend=reference.backend)
 
     def paint() -> None:
         generator.place(0, ImageSpec(SEED, 0))
@@ -264,7 +264,7 @@ def known_bytes(
     stop = config.first + max(config.steps // 2, 1) * config.step_bytes
     spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)
     images = np.resize(np.stack(list(reference.images.values())), (IMAGES_SCORED[device], config.bytes))
-    generator = Generator(model, 1, precision=precision)
+    generator = Generator(model, 1, precision=precision, backend=reference.backend)
     try:
         prefill_times = durations(lambda: generator.prefill(spec), seconds, device)
         scoring_times = durations(lambda: generator.score(images), seconds, device)

@@ -44,7 +44,7 @@ def sample_scanline(
 
     # What a generator of one image takes is not the images'. Slots are allocated in whole tiles, so count those.
     before = _settled_memory(device)
-    small = Generator(model, 1, precision=precision)
+    small = Generator(model, 1, precision=precision, backend=reference.backend)
     place_all(small)
     small.advance(STEPS)
     shared = (resident_memory(device) or 0) - before
@@ -53,7 +53,7 @@ def sample_scanline(
     del small
 
     before = _settled_memory(device)
-    generator = Generator(model, images, precision=precision)
+    generator = Generator(model, images, precision=precision, backend=reference.backend)
     slots = len(generator.pool.images)
     found = []
     try:

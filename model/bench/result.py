@@ -3,7 +3,8 @@
 A part that was skipped is null; rates are per second; "ours" is Scanline, "authors" is pytorch-fast-transformers.
 
 benchmark, schema, date, machine {cpu, cores, threads, isa, gpu?}, others_share_of_cpu, commit, torch, python
-configuration   {model, precision, device, program, batches, seconds, skip, config: as in config.json}
+configuration   {model, precision, device, program: the backend for people, backend: its name, fallbacks: [for each
+                 faster backend, "name: why it is not used"], batches, seconds, skip, config: as in config.json}
 step            {bytes: that a step paints, of_an_image: number of steps}
 state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
@@ -48,7 +49,9 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
     if configuration["device"] == "cuda":
         where = machine["gpu"]
     yield f"{configuration['model']} on {where}; {result['date']}, torch {result['torch']}, commit {result['commit']}"
-    yield f"backend {configuration['program']}, precision {configuration['precision']}"
+    yield f"backend {configuration['backend']}, {configuration['program']}; precision {configuration['precision']}"
+    for fallback in configuration["fallbacks"]:
+        yield f"not used: {fallback}"
     step = result["step"]
     yield f"a step paints {_painted(step)}, {step['of_an_image']:,} steps an image"
     yield (

@@ -40,6 +40,7 @@ class Plan:
     seconds: float  # for each number of each program
     skip: tuple[str, ...] = ()  # of PARTS
     precision: str = DEFAULT  # of Scanline; the baselines are float32
+    backend: str | None = None  # of Scanline, as of open_backend
 
     def __post_init__(self) -> None:
         if not self.batches or min(self.batches) < 1:
@@ -82,9 +83,10 @@ def load(name: str | None, random: str | None, device: str) -> Transformer:
 
 def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] = lambda stage: None) -> dict[str, Any]:
     """Checks `model`, measures it and returns the JSON object of result.py; `log` gets the name of each stage."""
-    config, device = model.config, model.device.type
     log("checking")
-    reference = make_reference(model, plan.batches, plan.precision)
+    reference = make_reference(model, plan.batches, plan.precision, plan.backend)
+    model = reference.model
+    config, device = model.config, model.device.type
     log("ceilings")
     ceilings = measure_ceilings(config, plan.batches, device, min(0.5, plan.seconds))
     latency: dict[str, Any] | None = None
@@ -112,7 +114,8 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
         log("memory over position")
         over_position = _over_position(model, plan, reference)
     state_bytes = precision(plan.precision).state_bytes(config)
-    configuration = {"model": name, "device": device, "program": reference.backend, **asdict(plan)}
+    configuration = {"model": name, "device": device, "program": reference.program, **asdict(plan)}
+    configuration |= {"backend": reference.backend, "fallbacks": reference.fallbacks}
     return {
         "benchmark": "scanline bench",
         "schema": SCHEMA,

@@ -76,6 +76,7 @@ def compare(
     *,
     seed: int,
     precision: str = DEFAULT,
+    backend: str | None = None,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> Comparison:
     """Paint `samples` images and completions, and measure them and the test images.
@@ -89,13 +90,13 @@ def compare(
     config, pool = model.config, data.training
 
     progress = stage("painting samples", samples * config.bytes, "bytes")
-    painted = paint(model, samples, seed=seed, precision=precision, progress=progress)
+    painted = paint(model, samples, seed=seed, precision=precision, backend=backend, progress=progress)
     known = known_rows(config.height // 2, config)
     progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
     originals = tuple(original.tobytes() for original in data.test[others[:COMPLETED]])
     masks = (known.tobytes(),) * COMPLETED
     request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=masks)
-    completed = paint_request(model, request, precision=precision, progress=progress).images
+    completed = paint_request(model, request, precision=precision, backend=backend, progress=progress).images
 
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from scanline.model import datasets
-from scanline.model.device import resolve_device
+from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
 from scanline.model.evaluation.metrics import quality, standard_error
@@ -28,12 +28,13 @@ def bits_per_dim(
     images: np.ndarray,
     precision: str = DEFAULT,
     progress: Callable[[int], None] = lambda done: None,
+    backend: str | None = None,
 ) -> np.ndarray:
     """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
 
     `progress` gets the number of images done.
     """
-    generator = Generator(model, 1, precision=precision)
+    generator = Generator(model, 1, precision=precision, backend=backend)
     found = []
     try:
         for start in range(0, len(images), BATCH):
@@ -55,6 +56,7 @@ def evaluate(
     cache: Path | None = None,
     seed: int = 0,
     precision: str = DEFAULT,
+    backend: str = AUTO,
     device: torch.device | str = "auto",
     save: bool = False,
     stage: Stage = lambda what, total, unit: lambda done: None,
@@ -66,9 +68,10 @@ def evaluate(
     model directory. stage: called at the start of each stage, returns what is called with its progress. ValueError or
     OSError, before any work, for arguments that cannot be served.
     """
-    model = load_model(directory, resolve_device(str(device)))
-    config = model.config
-    Generator(model, 1, precision=precision).close()  # raises where this machine cannot run the precision
+    on, backends = resolve_backend(str(device), backend)
+    generator = Generator(load_model(directory, on), 1, precision=precision, backend=backends)
+    generator.close()  # it raises where this machine cannot run the precision
+    model, config, chosen = generator.model, generator.config, generator.backend_name
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]
@@ -85,7 +88,7 @@ def evaluate(
         # The classifier comes first: its cache may turn out not to be writable, and scoring takes minutes.
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
 
-    bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"))
+    bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), chosen)
     result = {
         "dataset": dataset,
         "split": "test",
@@ -95,7 +98,9 @@ def evaluate(
         "images": len(bits),
     }
     if labelled is not None:
-        compared = compare(model, classifier, labelled, bits, samples, seed=seed, precision=precision, stage=stage)
+        compared = compare(
+            model, classifier, labelled, bits, samples, seed=seed, precision=precision, backend=chosen, stage=stage
+        )
         result["quality"] = quality(compared)
         save_report(directory.resolve().name, config, result, compared, report)
     if save:

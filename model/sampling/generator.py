@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from scanline.kernels.philox import uniforms
-from scanline.model.backends import choose
+from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.pending import Pending
-from scanline.model.backends.slots import Fetched, SlotPool
+from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.digest import model_digest
@@ -72,20 +72,16 @@ class Generator:
         precision: str = DEFAULT,
         backend: str | None = None,
     ) -> None:
-        self.model, self.config, self.slots = model, model.config, slots
-        self.precision = precision
-        self.backend = choose(model, threads, precision, backend)
-        rows = -(-slots // self.backend.rows) * self.backend.rows
-        self.pool = SlotPool.empty(self.config, rows, model.device, self.backend.state_dtype)
+        """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs."""
+        opened = open_backend(model, slots, threads, precision, backend)
+        self.model, self.backend, self.pool = opened.model, opened.backend, opened.slots
+        self.backend_name, self.fallbacks = opened.name, opened.fallbacks
+        self.config, self.slots, self.precision = model.config, slots, precision
 
     @cached_property
     def digest(self) -> str:
         """Of everything that decides which bytes are painted (digest.py); computed when it is first asked for."""
         return model_digest(self.model, self.backend, self.precision)
-
-    def warm_up(self) -> None:
-        """Do what the first images would otherwise wait for: on a GPU, compile kernels and record graphs."""
-        self.backend.warm_up(self.pool)
 
     def prefix(self, spec: ImageSpec) -> int:
         """How many bytes before the first unknown one can be prefilled: those of whole steps."""

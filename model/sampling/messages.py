@@ -136,6 +136,8 @@ class Ready:
     state_bytes: int  # of an image in flight
     backend: str  # what runs its steps, for people
     digest: str = ""  # of everything that decides which bytes are painted; equal digests paint equal bytes
+    backend_name: str = ""  # as --backend names it
+    fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
 
 
 @dataclass(frozen=True)

@@ -213,9 +213,11 @@ class ModelCard(BaseModel):
     failure: str | None  # the reason, if state is failed
     bits_per_dim: float | None
     precision: str
-    parameters: int | None  # null, as the next three, until the model is loaded
+    parameters: int | None  # null, as the next five, until the model is loaded
     state_bytes_per_image: int | None
     backend: str | None
+    backend_name: str | None  # as --backend names it
+    fallbacks: list[str] | None  # for each faster backend, "name: why it is not used"
     digest: str | None  # of the weights and of all else that decides which bytes are painted
 
 

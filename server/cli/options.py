@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
+from scanline.model.device import BACKEND_HELP
 from scanline.model.inputs import MAX_SEED, MAX_TEMPERATURE
 from scanline.model.precision import PRECISION_HELP
 
@@ -17,6 +18,7 @@ Temperature = Annotated[
     typer.Option(help=f"Sampling temperature, above 0 and at most {MAX_TEMPERATURE:g}; 1 is the model itself."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Backend = Annotated[str, typer.Option(help=BACKEND_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Data = Annotated[Path, typer.Option(help="Directory with the data set's published files.")]

@@ -19,6 +19,7 @@ def paint_with_bar(
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
     precision: str = DEFAULT,
+    backend: str | None = None,
 ) -> Painted:
     """Paint `n` images under a progress bar; known [N] uint8 and mask [N] bool make them completions."""
     with progress_bar() as bar:
@@ -30,6 +31,7 @@ def paint_with_bar(
             known=known,
             mask=mask,
             precision=precision,
+            backend=backend,
             progress=add_stage(bar, "painting", n * network.config.bytes, "bytes"),
         )
 

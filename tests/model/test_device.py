@@ -1,9 +1,12 @@
 """The name of a device: one of three, and of a device that this machine has."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from scanline.model.device import resolve_device
+from scanline.model import device as devices
+from scanline.model.device import resolve_backend, resolve_device
 
 
 def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
@@ -26,3 +29,70 @@ def test_with_a_gpu_auto_and_cuda_are_the_gpu() -> None:
 def test_another_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="the device must be auto, cpu or cuda, not 'tpu'"):
         resolve_device("tpu")
+
+
+@pytest.mark.parametrize(
+    ("backend", "devices"),
+    [("tpu", "auto cpu"), ("cpu", "cuda"), ("cuda", "cpu"), ("cuda-unchained", "cpu"), ("cpu", "tpu")],
+)
+def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(backend: str, devices: str) -> None:
+    for device in devices.split():
+        with pytest.raises(ValueError, match=r"^the backend (must be one of auto, cuda|\S+ runs on --device)"):
+            resolve_backend(device, backend)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "eager"])
+def test_a_backend_of_the_cpu_is_the_only_one_there(backend: str) -> None:
+    assert resolve_backend("cpu", backend) == ("cpu", backend)
+
+
+def test_the_cpu_backend_runs_on_the_cpu_of_any_machine() -> None:
+    assert resolve_backend("auto", "cpu") == ("cpu", "cpu")
+    assert resolve_backend("cpu") == ("cpu", None)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_gpu_its_backends_are_an_error() -> None:
+    assert resolve_backend("auto") == ("cpu", None)
+    for backend in ("cuda", "cuda-unchained"):
+        with pytest.raises(ValueError, match="there is no CUDA device on this machine"):
+            resolve_backend("auto", backend)
+
+
+@pytest.fixture
+def gpu_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """A machine with a GPU that does not work for the reason given, or works."""
+
+    def has(reason: str | None) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(devices, "_unusable_gpu", lambda: reason)
+
+    return has
+
+
+def test_with_a_gpu_all_its_backends_are_tried_and_the_cpu_only_on_device_auto(
+    gpu_of: Callable[[str | None], None],
+) -> None:
+    gpu_of(None)
+    assert resolve_backend("auto") == ("cuda", None)
+    assert resolve_backend("cuda") == ("cuda", "cuda,cuda-unchained,eager")
+    assert resolve_backend("auto", "cuda-unchained") == ("cuda", "cuda-unchained")
+    assert resolve_backend("auto", "eager") == ("cuda", "eager")
+
+
+def test_a_gpu_that_does_not_work_is_an_error_only_where_it_was_asked_for(
+    gpu_of: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    gpu_of("AcceleratorError: CUDA error: no kernel image is available")
+    assert resolve_backend("auto") == ("cpu", None)
+    assert [record.message for record in caplog.records] == [
+        "the CUDA device is not used: AcceleratorError: CUDA error: no kernel image is available"
+    ]
+    for device, backend in (("cuda", "auto"), ("auto", "cuda")):
+        with pytest.raises(ValueError, match=r"^the CUDA device does not work: AcceleratorError: CUDA error"):
+            resolve_backend(device, backend)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_why_a_gpu_does_not_work_is_one_line() -> None:
+    assert "\n" not in (devices._unusable_gpu() or "\n")

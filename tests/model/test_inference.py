@@ -19,12 +19,12 @@ from tests.support import small_models
 
 @pytest.fixture(scope="module")
 def grey_model(grey_directory: Path) -> "scanline.Model":
-    return scanline.load(grey_directory)
+    return scanline.load(grey_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
 def colour_model(colour_directory: Path) -> "scanline.Model":
-    return scanline.load(colour_directory)
+    return scanline.load(colour_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
     """4 x 5 pixels, each of three bytes and painted in one step."""
     directory = tmp_path_factory.mktemp("models") / "pixels"
     save_model(small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"])), directory)
-    return scanline.load(directory)
+    return scanline.load(directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,16 @@ def test_samples_are_those_of_offline_painting_and_a_drawn_seed_gives_them_again
     assert (len(images), images.seed) == (5, 7)
     drawn = grey_model.sample(2)
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
+
+
+def test_the_backend_that_is_asked_for_paints_scores_and_streams(grey_directory: Path, grey: Transformer) -> None:
+    model = scanline.load(grey_directory, device="cpu", backend="eager")
+    assert model.backend == "eager"
+    images = model.sample(2, seed=7)
+    law = paint(grey, 2, seed=7, backend="eager")
+    np.testing.assert_array_equal(images.bits_per_dim, law.bits_per_dim)
+    np.testing.assert_array_equal([*model.stream(2, seed=7)][-1].array, law.images.reshape(2, 7, 5))
+    assert model.score(images.array) == pytest.approx(images.bits_per_dim)
 
 
 def test_numpy_integers_are_integers(grey_model: "scanline.Model") -> None:
@@ -163,7 +173,9 @@ def test_what_is_wrong_is_a_value_error_with_one_sentence(
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize("arguments", [{"name": "white"}, {"device": "tpu"}, {"precision": "float8"}])
+@pytest.mark.parametrize(
+    "arguments", [{"name": "white"}, {"device": "tpu"}, {"precision": "float8"}, {"backend": "gpu"}]
+)
 def test_a_model_that_is_not_to_be_had_is_a_value_error(arguments: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=next(iter(arguments.values()))):
         scanline.load(**arguments)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scanline.model.backends import choose
+from scanline.model.backends import open_backend
 from scanline.model.precision import PRECISIONS, precision
 from scanline.model.state import State
 from tests.support import small_models
@@ -30,4 +30,4 @@ def test_a_precision_that_is_unknown_or_cannot_run_here_is_refused(
     name: str, backend: str | None, sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
-        choose(small_models.model(CONFIG), precision_name=name, backend=backend)
+        open_backend(small_models.model(CONFIG), 1, precision_name=name, backend=backend)

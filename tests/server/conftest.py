@@ -15,6 +15,14 @@ from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, arguments
 from tests.support.websocket_client import WebsocketClient, connected
 
 
+@pytest.fixture(scope="session", autouse=True)
+def engines_on_the_cpu() -> Iterator[None]:
+    """Also on a machine with a GPU: what is tested here is the server, and images are compared with the CPU's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCANLINE_DEVICE", "cpu")
+        yield
+
+
 @pytest.fixture(scope="session")
 def server(grey_directory: Path) -> Iterator[Server]:
     """Default limits, except for many slots and large requests."""

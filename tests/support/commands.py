@@ -1,5 +1,6 @@
-"""The command line, run in this process as the console script runs it, or as a process of its own."""
+"""The command line on a CPU, run in this process as the console script runs it, or as a process of its own."""
 
+import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -8,6 +9,7 @@ from io import StringIO
 from unittest.mock import patch
 
 import pytest
+import torch
 
 from scanline.server.cli import main
 from tests.support.running_server import SCANLINE
@@ -27,6 +29,7 @@ def scanline(*arguments: object) -> Ran:
     out, err = StringIO(), StringIO()
     with (
         patch.object(sys, "argv", ["scanline", *map(str, arguments)]),
+        patch.object(torch.cuda, "is_available", return_value=False),
         redirect_stdout(out),
         redirect_stderr(err),
         pytest.raises(SystemExit) as stop,
@@ -37,7 +40,8 @@ def scanline(*arguments: object) -> Ran:
 
 def in_a_process(*arguments: object) -> Ran:
     """`scanline ARGUMENTS` as a process of its own."""
-    ran = subprocess.run([SCANLINE, *map(str, arguments)], capture_output=True, text=True, check=False)
+    command, environment = [SCANLINE, *map(str, arguments)], {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 

@@ -52,5 +52,7 @@ def _card(model: ServedModel) -> ModelCard:
         parameters=ready.parameters if ready else None,
         state_bytes_per_image=ready.state_bytes if ready else None,
         backend=ready.backend if ready else None,
+        backend_name=ready.backend_name if ready else None,
+        fallbacks=list(ready.fallbacks) if ready else None,
         digest=ready.digest if ready else None,
     )

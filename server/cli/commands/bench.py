@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
+from scanline.model.device import AUTO
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Device, Json, Precision
+from scanline.server.cli.options import Backend, Device, Json, Precision
 
 
 def bench(
@@ -25,6 +26,7 @@ def bench(
     ] = "",
     device: Device = "auto",
     precision: Precision = DEFAULT,
+    backend: Backend = AUTO,
     as_json: Json = False,
 ) -> None:
     """Check that a model computes what it should, then measure latency, throughput, known bytes and memory.
@@ -36,11 +38,12 @@ def bench(
     from scanline.model.bench.result import print_report
     from scanline.model.bench.run import Plan, load
     from scanline.model.bench.run import bench as run
-    from scanline.model.device import resolve_device
+    from scanline.model.device import resolve_backend
     from scanline.server.cli.progress import progress_bar
 
-    plan = Plan(_whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision)
-    network = load(model, random, resolve_device(device))
+    on, backends = resolve_backend(device, backend)
+    plan = Plan(_whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends)
+    network = load(model, random, on)
     name = f"{random}, random weights" if random else model or zoo.DEFAULT
     with progress_bar() as bar:
         task = bar.add_task("measuring", total=plan.stages, note="")

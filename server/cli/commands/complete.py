@@ -7,9 +7,10 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
+from scanline.model.device import AUTO
 from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.options import Backend, Device, Json, Model, Precision, Seed, Temperature
 
 
 def complete(
@@ -27,11 +28,12 @@ def complete(
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     precision: Precision = DEFAULT,
+    backend: Backend = AUTO,
     as_json: Json = False,
 ) -> None:
     """Complete an occluded picture. A sheet shows the occluded picture, the completions and the original."""
     from scanline.model.contact_sheet import UNPAINTED
-    from scanline.model.device import resolve_device
+    from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import SHEETS, check_out, read_completion, save_images
     from scanline.server.cli.sampling import paint_with_bar, print_summary
@@ -41,7 +43,8 @@ def complete(
     check_temperature(temperature)
     check_out(out)
     seed = checked_seed(seed)
-    network = load_model(zoo.find(model), resolve_device(device))
+    on, backends = resolve_backend(device, backend)
+    network = load_model(zoo.find(model), on)
     config = network.config
     try:
         original, known = read_completion(picture, keep_rows, mask, config)
@@ -51,7 +54,7 @@ def complete(
         raise ValueError(
             "give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted"
         ) from None
-    painted = paint_with_bar(network, n, seed, temperature, original, known, precision)
+    painted = paint_with_bar(network, n, seed, temperature, original, known, precision, backends)
     images = painted.images
     if out.suffix.lower() in SHEETS:
         occluded = np.where(known, original, np.uint8(UNPAINTED))

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from scanline.model.device import AUTO
 from scanline.model.inputs import MAX_SEED
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Data, Device, Fetch, Json, ModelArgument, Precision
+from scanline.server.cli.options import Backend, Data, Device, Fetch, Json, ModelArgument, Precision
 from scanline.server.cli.progress import add_stage, progress_bar
 
 
@@ -35,6 +36,7 @@ def evaluate(
     fetch: Fetch = False,
     device: Device = "auto",
     precision: Precision = DEFAULT,
+    backend: Backend = AUTO,
     save: Annotated[bool, typer.Option("--save", help="Save evaluation.json in the model directory.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -61,6 +63,7 @@ def evaluate(
             cache=cache,
             seed=seed,
             precision=precision,
+            backend=backend,
             device=device,
             save=save,
             stage=partial(add_stage, bar),

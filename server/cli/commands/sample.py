@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
+from scanline.model.device import AUTO
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Device, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.options import Backend, Device, Json, Model, Precision, Seed, Temperature
 from scanline.server.cli.progress import add_stage, progress_bar
 
 
@@ -24,6 +25,7 @@ def sample(
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     precision: Precision = DEFAULT,
+    backend: Backend = AUTO,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -34,7 +36,7 @@ def sample(
     as_json: Json = False,
 ) -> None:
     """Paint images and write them to a sheet, an array or a folder."""
-    from scanline.model.device import resolve_device
+    from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import check_out, save_images
     from scanline.server.cli.sampling import paint_with_bar, print_summary
@@ -42,13 +44,16 @@ def sample(
     check_temperature(temperature)
     check_out(out)
     if cluster is not None:
-        if device != "auto" or precision != DEFAULT:
-            raise ValueError("--device and --precision are settings of the service; leave them out with --cluster")
+        if device != "auto" or precision != DEFAULT or backend != AUTO:
+            raise ValueError(
+                "--device, --precision and --backend are settings of the service; leave them out with --cluster"
+            )
         _sample_on_cluster(cluster, model, n, out, seed, temperature, as_json)
         return
     seed = checked_seed(seed)
-    network = load_model(zoo.find(model), resolve_device(device))
-    painted = paint_with_bar(network, n, seed, temperature, precision=precision)
+    on, backends = resolve_backend(device, backend)
+    network = load_model(zoo.find(model), on)
+    painted = paint_with_bar(network, n, seed, temperature, precision=precision, backend=backends)
     save_images(painted.images.reshape(-1, *network.config.image_shape), out)
     print_summary(painted.bits_per_dim, "images", out, seed, as_json)
 

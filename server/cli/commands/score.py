@@ -18,15 +18,16 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Print the bits per dimension of each picture."""
-    from scanline.model.device import resolve_device
+    from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import open_picture, pixels
     from scanline.model.sampling.generator import Generator
 
-    network = load_model(zoo.find(model), resolve_device(device))
+    on, backends = resolve_backend(device)
+    network = load_model(zoo.find(model), on)
     config = network.config
     images = np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
-    generator = Generator(network, 1)
+    generator = Generator(network, 1, backend=backends)
     each = generator.score(images).mean(axis=1).tolist()
     generator.close()
     if as_json:

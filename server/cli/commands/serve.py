@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scanline.model.device import BACKEND_HELP
 from scanline.model.precision import PRECISION_HELP
 from scanline.server.settings import Settings
 
@@ -44,6 +45,7 @@ def serve(
     slots: Annotated[str | None, _option("slots", "Images in flight at once, per model: auto or a number.")] = None,
     threads: Annotated[str | None, _option("threads", "CPU threads per model: auto or a number.")] = None,
     precision: Annotated[str | None, _option("precision", PRECISION_HELP)] = None,
+    backend: Annotated[str | None, _option("backend", BACKEND_HELP)] = None,
     engine_timeout: Annotated[
         float | None, _option("engine_timeout", "Seconds of silence after which an engine is restarted.")
     ] = None,

@@ -105,6 +105,8 @@ class EngineClient(EngineHandle):
 
     def _started_process(self) -> EngineProcess:
         options = replace(self.options, copy=self.copy.directory, is_copied=self.ready is not None)
+        if self.ready is not None:  # another backend would paint other bytes
+            options = replace(options, device=self.ready.device, backend=self.ready.backend_name)
         return EngineProcess(options, self._receive)
 
     def _begin(self, job: PendingJob) -> None:

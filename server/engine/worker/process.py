@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scanline.model.device import AUTO
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.resources import free_memory, limit_torch_threads
 from scanline.model.sampling.messages import CannotLoad, Ready, Stop
@@ -45,6 +46,7 @@ class EngineOptions:
     slots: int | None = None  # None: from free memory
     threads: int | None = None  # None: all cores
     precision: str = DEFAULT
+    backend: str = AUTO  # or the name of the only one to try
     share: float = 1.0  # of the free memory that all engines of a server may give to slots
     log_format: str = "console"
     log_level: str = "info"
@@ -54,20 +56,18 @@ class EngineOptions:
     is_copied: bool = False  # whether the copy has its weights already
 
     def generator(self) -> "Generator":
-        """Load the model and allocate the slots; ValueError where the model is wrong."""
-        from scanline.model.device import resolve_device
+        """Load the model, allocate the slots and try the backend; ValueError where that cannot be done."""
+        from scanline.model.device import resolve_backend
         from scanline.model.formats.checkpoint import load_model
         from scanline.model.sampling.generator import Generator
 
         limit_torch_threads()
-        device = resolve_device(self.device)
+        device, backends = resolve_backend(self.device, self.backend)
         model = load_model(self.directory, device)
         state_bytes = precision(self.precision).state_bytes(model.config)
         slots = self.slots or auto_slots(state_bytes, device, self.share)
         log.info("%s on %s: %s slots of %s bytes", self.directory.name, device, slots, state_bytes)
-        generator = Generator(model, slots, self.threads, self.precision)
-        generator.warm_up()
-        return generator
+        return Generator(model, slots, self.threads, self.precision, backends)
 
 
 def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -112,9 +112,17 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         generator = replace(options, directory=options.copy or options.directory).generator()
         model = generator.model
         state_bytes = precision(options.precision).state_bytes(model.config)
-        backend = generator.backend.name
-        device, digest = model.device.type, generator.digest
-        connection.send([Ready(model.parameter_count, generator.slots, device, state_bytes, backend, digest)])
+        ready = Ready(
+            model.parameter_count,
+            generator.slots,
+            model.device.type,
+            state_bytes,
+            generator.backend.name,
+            generator.digest,
+            generator.backend_name,
+            generator.fallbacks,
+        )
+        connection.send([ready])
         _run(Engine(generator), connection)
     except ValueError as error:
         message = str(error)

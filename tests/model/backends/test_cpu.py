@@ -193,13 +193,12 @@ def test_with_a_stale_library_torch_serves_and_one_line_says_why(
     shutil.copy(bindings.LIBRARY, tmp_path / "_step.abi1.so")
     monkeypatch.setattr(bindings, "LIBRARY", tmp_path / bindings.LIBRARY.name)
     bindings._load.cache_clear()
-    backends.best_backend.cache_clear()
+    backends._log_once.cache_clear()
     with caplog.at_level(logging.WARNING):
-        names = [Generator(small_models.model(small_models.config()), 1).backend.name for _ in range(2)]
+        generators = [Generator(small_models.model(small_models.config()), 1) for _ in range(2)]
     bindings._load.cache_clear()
-    backends.best_backend.cache_clear()
-    assert names == ["torch (cpu)"] * 2
-    assert [record.message for record in caplog.records] == [
-        "the cpu kernel was compiled by another version (_step.abi1.so), install it again: "
-        "the slower torch backend is used"
-    ]
+    backends._log_once.cache_clear()
+    reason = "the cpu kernel was compiled by another version (_step.abi1.so), install it again"
+    assert [generator.backend.name for generator in generators] == ["torch (cpu)"] * 2
+    assert [generator.fallbacks for generator in generators] == [(f"cpu: {reason}",)] * 2
+    assert [record.message for record in caplog.records] == [f"the backend cpu is not used: {reason}"]

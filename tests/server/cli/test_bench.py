@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scanline.kernels import cpu as cpu_kernels
 from scanline.model.bench import correctness, measure, memory_over_position, run
 from scanline.model.bench.baselines import missing_library
 from scanline.model.training import TrainingConfig
@@ -66,6 +67,18 @@ def test_the_json_object_has_every_part(found: dict[str, Any]) -> None:
     scoring = found["scoring"]
     assert scoring["images_per_second"] == pytest.approx(scoring["images"] / scoring["seconds_median"])
     assert found["one_image"]["ours"]["seconds_median"] <= found["one_image"]["ours"]["seconds_p99"]
+
+
+def test_the_backend_is_reported_and_why_it_is_not_a_faster_one(
+    found: dict[str, Any], grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = found["configuration"]
+    assert configuration["backend"] in ("cpu", "eager")
+    assert bool(configuration["fallbacks"]) == (configuration["backend"] != "cpu")
+    short = (*SHORT, "--model", grey_directory, "--batches", 1, "--skip", "latency,bulk,reading,position")
+    assert "backend eager, torch (cpu); precision exact" in done(*short, "--backend", "eager")
+    monkeypatch.setattr(cpu_kernels, "unavailable_reason", lambda: "it was not compiled")
+    assert "not used: cpu: it was not compiled" in done(*short)
 
 
 def test_programs_are_side_by_side_at_every_batch_size(found: dict[str, Any]) -> None:

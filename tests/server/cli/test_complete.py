@@ -63,3 +63,10 @@ def test_json_reports_the_images(tmp_path: Path, complete: tuple[object, ...], p
     result = json.loads(done(*complete, picture, "--keep-rows", 4, "--json"))
     assert (result["out"], result["n"], result["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
     assert len(result["bits_per_dim"]) == 3
+
+
+def test_the_backend_that_is_asked_for_paints(complete: tuple[object, ...], picture: Path, grey: Transformer) -> None:
+    result = json.loads(done(*complete, picture, "--keep-rows", 4, "--backend", "eager", "--json"))
+    kept = np.arange(35) < 20
+    expected = paint(grey, 3, seed=4, known=IMAGE.reshape(-1), mask=kept, backend="eager")
+    assert result["bits_per_dim"] == expected.bits_per_dim.tolist()

@@ -21,6 +21,12 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "no model directory": ("sample --model empty", "empty is not a model directory: config.json is missing"),
     "a broken model": ("sample --model broken", "model.safetensors is missing"),
     "temperature 0": ("sample --temperature 0", "temperature must be above 0 and at most 2, not 0.0"),
+    "unknown backend": ("sample --backend gpu", "the backend must be one of auto, cuda, cuda-unchained, eager, cpu,"),
+    "a backend of a GPU, without one": ("sample --backend cuda", "the backend cuda needs a GPU, and there is no CUDA"),
+    "a backend of the GPU on the CPU": (
+        "evaluate digits --data data --backend cuda --device cpu",
+        "--device cuda, not",
+    ),
     "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
     "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
@@ -74,6 +80,7 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
     "serving on an unknown device": ("serve --model grey --device tpu", "--device"),
+    "serving by an unknown backend": ("serve --model grey --backend gpu", "--backend"),
     "serving in no slots": ("serve --model grey --slots 0", "--slots"),
 }
 

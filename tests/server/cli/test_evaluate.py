@@ -66,6 +66,13 @@ def test_bits_alone(data: Path, directory: Path) -> None:
     assert not (directory / "report.html").exists()
 
 
+def test_the_backend_that_is_asked_for_scores(data: Path, directory: Path) -> None:
+    options = ("--data", data, "--samples", 0, "--images", 2, "--backend", "eager", "--json")
+    result = json.loads(done("evaluate", directory, *options))
+    images = blobs.images(TESTS, seed=1).reshape(TESTS, 784)[:2]
+    assert result["bits_per_dim"] == bits_per_dim(load_model(directory), images, backend="eager").mean()
+
+
 def test_an_evaluation_can_be_saved(data: Path, directory: Path) -> None:
     result = done("evaluate", directory, "--data", data, "--images", 4, "--save", "--samples", 0)
     assert f"{model_directory.tested_bits_per_dim(directory):.4f} +- " in result

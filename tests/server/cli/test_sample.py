@@ -66,3 +66,8 @@ def test_the_temperature_is_applied(tmp_path: Path, sample: tuple[object, ...], 
     done(*sample, tmp_path / "digits.npy", "--temperature", 0.5)
     cold = paint(grey, 5, seed=3, temperature=0.5).images
     np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), cold)
+
+
+def test_the_backend_that_is_asked_for_paints(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
+    shown = json.loads(done(*sample, tmp_path / "digits.npy", "--backend", "eager", "--json"))
+    assert shown["bits_per_dim"] == paint(grey, 5, seed=3, backend="eager").bits_per_dim.tolist()

@@ -74,7 +74,14 @@ def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         (("--out", "sheet.png"), "--out sheet.png: --cluster writes into a folder"),
-        (("--device", "cpu"), "--device and --precision are settings of the service; leave them out with --cluster"),
+        (
+            ("--device", "cpu"),
+            "--device, --precision and --backend are settings of the service; leave them out with --cluster",
+        ),
+        (
+            ("--backend", "cpu"),
+            "--device, --precision and --backend are settings of the service; leave them out with --cluster",
+        ),
     ],
 )
 def test_options_that_exclude_cluster_are_refused(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:

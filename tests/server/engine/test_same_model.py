@@ -77,6 +77,9 @@ def test_files_that_change_change_no_image_and_no_request_to_come(
 
     first, second, engine = runner.run(painted())
     assert engine.restarts == 1
+    assert engine.ready is not None
+    assert engine.process is not None
+    assert (engine.options.backend, engine.process.options.backend) == ("auto", engine.ready.backend_name)
     np.testing.assert_array_equal(first.images, paint(grey, IMAGES, seed=1).images)
     np.testing.assert_array_equal(second.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine

@@ -1,0 +1,37 @@
+"""What a GPU has of what all our Triton kernels need. It is asked of torch and of the device.
+
+What one kernel needs of a GPU is asked by compiling it: Triton compares the shared memory of the compiled kernel with
+the device's limit, and the assembler refuses instructions that the device lacks. Whoever launches a kernel for the
+first time on a device must therefore be prepared for any exception.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+LONGEST = 240  # characters of a summary: what went wrong stands first, advice follows
+
+
+@cache
+def missing(device: torch.device) -> str | None:
+    """Returns why no Triton kernel of ours runs on this GPU, as the end of a sentence; None where they may."""
+    if torch.version.hip is not None:
+        return "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    with torch.cuda.device(device):
+        if not torch.cuda.is_bf16_supported(including_emulation=False):
+            return f"{torch.cuda.get_device_name(device)} has no bfloat16"
+    return None
+
+
+def summary(error: BaseException) -> str:
+    """Returns one line about an exception of a compiler, a driver or torch, whose messages have many lines."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    # Triton's own exceptions quote the source before they say what is wrong with it.
+    text = getattr(error, "error_message", None) or str(error)
+    line = " ".join(text.split())
+    line = line if len(line) <= LONGEST else line[:LONGEST] + " ..."
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__

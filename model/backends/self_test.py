@@ -1,0 +1,157 @@
+"""A backend proves itself on the model that it is to run, on the machine that it is to run on, before it is used.
+
+Images of noise, every other step of which is known, are painted alone and beside more and more others: each image must
+come out the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
+painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `read` likewise. The
+comparison goes along the painted bytes, so that a byte on the border of two values is one difference and not many.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from scanline.kernels.logistics.reference import LN2
+from scanline.kernels.philox import uniforms
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Backend
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+
+IMAGES = 4  # that are compared with the reference
+STEPS = 24  # of each
+SIZES = (1, 64, 600, 4096)  # images in flight at once, as far as there are slots
+SEED = 1
+# Largest difference, relative to the root mean square of the reference. On the models of the zoo, float32 sums in
+# another order are off by 1.7e-5; those of tensor cores are rounded more coarsely, by up to twenty times as much.
+BOUND = 1e-3
+BOUND_16_BITS = 1e-2  # where states are stored in 16 bits
+OTHER_BYTES = 1 / 8  # of the painted bytes may differ from the reference's
+
+
+class WrongResultsError(ArithmeticError):
+    """The backend computes something else than it should; the message says what, without a full stop."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The first images of a run, on the CPU."""
+
+    images: torch.Tensor  # [n, N] uint8
+    bits: torch.Tensor  # [n] float64
+    s: torch.Tensor  # [L, n, H, C, M]
+    z: torch.Tensor  # [L, n, H, C]
+
+    def part(self, images: int) -> dict[str, torch.Tensor]:
+        """The tensors of the first of them, by what they are."""
+        return {
+            "bytes": self.images[:images],
+            "bits": self.bits[:images],
+            "s": self.s[:, :images],
+            "z": self.z[:, :images],
+        }
+
+
+@torch.inference_mode()
+def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> None:
+    """Raises WrongResultsError where the backend paints something else than `reference`, the same model on the CPU.
+
+    All slots are free before and after it.
+    """
+    sizes = sorted({min(size, len(slots.images)) for size in SIZES})
+    test = _Images(reference)
+    outcomes = [test.painted(backend, slots, size) for size in sizes]
+    for size, outcome in zip(sizes, outcomes[:-1], strict=False):
+        beside = outcomes[-1].part(len(outcome.images))
+        for name, found in outcome.part(len(outcome.images)).items():
+            if not torch.equal(found.nan_to_num(), beside[name].nan_to_num()):
+                raise WrongResultsError(f"{name} of an image depend on whether {size} or {sizes[-1]} are in flight")
+    test.compare(outcomes[-1], backend, slots)
+
+
+class _Images:
+    """The images of the self-test of one model."""
+
+    def __init__(self, reference: Transformer) -> None:
+        self.reference, self.config = reference, reference.config
+        self.steps = min(STEPS, self.config.steps)
+        self.stop = self.config.first + self.steps * self.config.step_bytes
+        noise = torch.Generator().manual_seed(SEED)
+        self.given = torch.randint(256, (IMAGES, self.config.bytes), dtype=torch.uint8, generator=noise)
+        step = (torch.arange(self.config.bytes) - self.config.first) // self.config.step_bytes
+        self.known = step % 2 == 1  # [N]
+
+    def painted(self, backend: Backend, slots: SlotPool, size: int) -> Outcome:
+        """Paints images 0 to size - 1 at once. Which slot an image has depends on how many there are."""
+        index = (torch.arange(size) + size // 2) % size
+        arrivals = Arrivals.empty(size, self.config.bytes, pinned=not slots.on_host)
+        arrivals.slots.copy_(torch.arange(size))
+        arrivals.seed.fill_(SEED)
+        arrivals.index.copy_(index)
+        arrivals.position.fill_(self.config.first)
+        arrivals.temperature.copy_(self.temperature(index))
+        arrivals.images.copy_(self.given[index % IMAGES])
+        arrivals.known.copy_(self.known)
+        backend.place(slots, arrivals)
+        numbers = np.arange(size)
+        for steps in (self.steps // 3, self.steps - self.steps // 3):
+            backend.advance(slots, numbers, steps).wait()
+        if not (slots.state.position[:size] == self.stop).all():
+            raise WrongResultsError(f"not all of {size} images have moved by {self.steps} steps")
+        first = index.argsort()[:IMAGES].numpy()
+        fetched = backend.fetch(slots, first).wait()
+        states = (tensor[:, first].cpu() for tensor in (slots.state.s, slots.state.z))
+        slots.empty_slots(numbers)
+        return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), *states)
+
+    def compare(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
+        """Raises WrongResultsError where the reference finds something else along the painted bytes."""
+        count, size = len(outcome.images), self.config.step_bytes
+        state = State.zeros(self.config, count)
+        bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
+        index = torch.arange(count)
+        other = 0
+        for step in range(self.steps):
+            places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]
+            parameters = self.reference.step(outcome.images, state)
+            values = outcome.images.gather(1, places)
+            bits[:, step * size : (step + 1) * size] = -self.reference.distribution.log_prob(parameters, values) / LN2
+            draws = torch.stack(
+                [uniforms(torch.full((count,), SEED), index, place) for place in places.unbind(1)], dim=1
+            )
+            known = self.known.expand(count, -1).gather(1, places)
+            drawn = self.reference.distribution.sample(parameters, draws, self.temperature(index), values, known)
+            other += int((drawn != values).sum())
+
+        given = self.given[index][:, self.known]
+        if not torch.equal(outcome.images[:, self.known], given):
+            raise WrongResultsError("known bytes were painted over")
+        if other > OTHER_BYTES * count * (self.stop - self.config.first):
+            raise WrongResultsError(f"{other} of {bits.numel()} bytes are not those that the reference draws")
+        bound = BOUND if backend.state_dtype == torch.float32 else BOUND_16_BITS
+        expected = {"s": state.s, "z": state.z, "bits": bits.sum(dim=1)}
+        _assert_close(expected, outcome.part(count), bound, "painting")
+
+        device = slots.images.device
+        read = State.zeros(self.config, count, device, backend.state_dtype)
+        stops = np.full(count, self.stop)
+        found = backend.read(outcome.images.to(device), read, stops).cpu()[:, self.config.first :]
+        expected["bits"] = bits
+        _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": found}, bound, "reading")
+
+    def temperature(self, index: torch.Tensor) -> torch.Tensor:
+        """Of images [n]: 0.5, 1, 1.5, 2, 0.5 ... [n] float32."""
+        return 0.5 + 0.5 * (index % 4).float()
+
+
+def _assert_close(expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor], bound: float, what: str) -> None:
+    for name, reference in expected.items():
+        # What the reference itself cannot compute, with the weights of a training that diverges, says nothing.
+        finite = reference.isfinite()
+        if not finite.any():
+            continue
+        right, result = reference[finite].double(), found[name][finite].double()
+        largest, size = (right - result).abs().max().item(), right.square().mean().sqrt().item()
+        if not largest <= bound * size:  # NaN is not
+            raise WrongResultsError(f"{what}: {name} is off by {largest:.2g} where values are about {size:.2g}")

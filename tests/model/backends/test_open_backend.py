@@ -1,0 +1,182 @@
+"""Which backend is used: the first that compiles, starts and passes the self-test; the others say why they are not."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model import backends
+from scanline.model.backends import NoRoomError, open_backend
+from scanline.model.backends.backend import Backend
+from scanline.model.backends.cuda import CudaBackend
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from tests.support import small_models
+from tests.support.gpu import DEVICE
+
+ALL = "cuda,cuda-unchained,eager"
+MODEL = small_models.config(height=1, width=3, layers=1, heads=1)  # the interpreter takes its time
+PLACES = {
+    "construction": "RuntimeError: no kernel image is available",
+    "warm-up": "RuntimeError: out of resource: shared memory",
+    "self-test": "WrongResultsError: painting: bits is off by 1 ",
+}
+
+
+def broken(place: str, names: tuple[str, ...], made: Callable[..., Backend]) -> Callable[..., Backend]:
+    """`made`, but what it makes of these names fails at that place."""
+
+    def fail_to_start(pool: SlotPool) -> None:
+        raise RuntimeError("out of resource: shared memory\nReducing block sizes may help.")
+
+    def make(name: str, *arguments: Any) -> Backend:
+        if name in names and place == "construction":
+            raise RuntimeError("no kernel image is available\nCompile with TORCH_USE_CUDA_DSA.")
+        backend = made(name, *arguments)
+        advance = backend.advance
+
+        def charge_more(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+            pending = advance(pool, slots, steps)
+            pool.bits.add_(0.5)
+            return pending
+
+        if name in names and place == "warm-up":
+            backend.warm_up = fail_to_start  # type: ignore[method-assign]
+        elif name in names and place == "self-test":
+            backend.advance = charge_more  # type: ignore[method-assign]
+        return backend
+
+    return make
+
+
+@pytest.fixture
+def model() -> Transformer:
+    return small_models.model(MODEL).to(DEVICE)
+
+
+@pytest.fixture
+def break_backends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes backends of some names fail at one of PLACES."""
+    made = backends._made
+    backends._log_once.cache_clear()
+    return lambda place, *names: monkeypatch.setattr(backends, "_made", broken(place, names, made))
+
+
+def test_the_first_backend_is_used_where_it_works(model: Transformer) -> None:
+    opened = open_backend(model, 3, backend=ALL)
+    assert (opened.name, opened.fallbacks) == ("cuda", ())
+    assert len(opened.slots.images) == 3
+    assert (opened.slots.state.position == MODEL.bytes).all()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says_why(
+    model: Transformer, break_backends: Callable[..., None], caplog: pytest.LogCaptureFixture, place: str
+) -> None:
+    break_backends(place, "cuda")
+    with caplog.at_level(logging.WARNING):
+        opened = open_backend(model, 3, backend="cuda,eager")
+    assert opened.name == "eager"
+    (fallback,) = opened.fallbacks
+    assert fallback.startswith(f"cuda: {PLACES[place]}")
+    assert "\n" not in fallback
+    assert [record.message for record in caplog.records] == [
+        f"the backend cuda is not used: {fallback.removeprefix('cuda: ')}"
+    ]
+
+
+def test_unchained_launches_are_used_where_chained_ones_fail(
+    model: Transformer, break_backends: Callable[..., None]
+) -> None:
+    break_backends("construction", "cuda")
+    assert open_backend(model, 1, backend=ALL).name == "cuda-unchained"
+
+
+def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Callable[..., None]) -> None:
+    break_backends("warm-up", "cuda", "cuda-unchained")
+    generator = Generator(model, 3, backend=ALL)
+    assert generator.backend_name == "eager"
+    assert [fallback.partition(":")[0] for fallback in generator.fallbacks] == ["cuda", "cuda-unchained"]
+
+
+@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+def test_the_cpu_is_used_where_nothing_works_on_the_gpu(
+    model: Transformer, break_backends: Callable[..., None]
+) -> None:
+    break_backends("construction", "cuda", "cuda-unchained", "eager")
+    opened = open_backend(model, 3, backend=None if DEVICE == "cuda" else "cuda,cuda-unchained,cpu")
+    assert opened.name == "cpu"
+    assert opened.model.device.type == "cpu"
+    assert {fallback.partition(":")[0] for fallback in opened.fallbacks} >= {"cuda", "cuda-unchained"}
+
+
+def test_the_only_backend_that_is_asked_for_is_used_or_an_error(
+    model: Transformer, break_backends: Callable[..., None]
+) -> None:
+    break_backends("warm-up", "cuda-unchained")
+    assert open_backend(model, 1, backend="eager").name == "eager"
+    with pytest.raises(
+        ValueError, match=r"^the backend cuda-unchained: RuntimeError: out of resource: shared memory [^\n]+$"
+    ):
+        open_backend(model, 3, backend="cuda-unchained")
+
+
+def test_where_no_backend_works_one_sentence_names_all_reasons(
+    model: Transformer, break_backends: Callable[..., None]
+) -> None:
+    break_backends("construction", "cuda", "cuda-unchained")
+    with pytest.raises(ValueError, match=r"^no backend works here: cuda: .*; cuda-unchained: [^\n]*$"):
+        open_backend(model, 3, backend="cuda,cuda-unchained")
+
+
+@pytest.mark.parametrize("backend", ["cuda", "eager", "cpu"])
+def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model: Transformer, backend: str) -> None:
+    """And no reason for another backend, on which they would fit no better."""
+    if backend == "cpu" and not cpu_kernels.available():
+        pytest.skip("the cpu kernel was not compiled")
+    sentence = r"^1,000,000,000,000 slots of \d+ bytes, and .* do not fit into the [\d,]+ bytes that are free on the"
+    with pytest.raises(ValueError, match=rf"{sentence} (cpu|cuda); at most about [\d,]+ slots do$"):
+        open_backend(model, 10**12, backend=f"{backend},eager")
+
+
+def test_a_gpu_without_memory_for_a_prefill_is_the_same_sentence(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(backend: CudaBackend, pool: SlotPool) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(CudaBackend, "warm_up", fail)
+    with pytest.raises(
+        NoRoomError, match=r"^7 slots of \d+ bytes, and what a step and a prefill need beside them, do not"
+    ):
+        open_backend(model, 7, backend=ALL)
+
+
+def test_backends_that_lack_the_precision_are_not_tried(
+    model: Transformer, break_backends: Callable[..., None]
+) -> None:
+    break_backends("construction", "eager")
+    if cpu_kernels.available():
+        assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="the reasons of a machine with a GPU are others")
+def test_a_cpu_without_our_library_has_torch_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_kernels, "unavailable_reason", lambda: "it was not compiled")
+    opened = open_backend(small_models.model(MODEL), 1)
+    assert (opened.name, opened.fallbacks) == ("eager", ("cpu: it was not compiled",))
+    with pytest.raises(ValueError, match=r"^the backend cpu: it was not compiled$"):
+        open_backend(small_models.model(MODEL), 1, backend="cpu")
+
+
+def test_opening_a_backend_draws_no_random_numbers(model: Transformer) -> None:
+    """A training evaluates its model between updates, and must draw the same images afterwards."""
+    before = torch.get_rng_state()
+    open_backend(model, 1, backend="eager")
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,133 @@
+"""The self-test passes every backend that computes the model, and no other."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.cpu import CpuBackend
+from scanline.model.backends.eager import EagerBackend
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.self_test import WrongResultsError, run_self_test
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+
+CONFIG = small_models.config(height=6)  # more steps than the self-test takes
+SLOTS = 64
+Fault = Callable[[SlotPool], None]
+
+
+class FaultyBackend(EagerBackend):
+    """A backend with a fault before or after its steps, or in what it reads."""
+
+    def __init__(self, model: Transformer, before: Fault | None = None, after: Fault | None = None) -> None:
+        super().__init__(model)
+        self.before, self.after = before, after
+        self.read_off_by = 0.0
+
+    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        if self.before:
+            self.before(pool)
+        pending = super().advance(pool, slots, steps)
+        if self.after:
+            self.after(pool)
+        return pending
+
+    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+        return super().read(images, state, stops) + self.read_off_by
+
+
+def stop_all(slots: SlotPool) -> None:
+    slots.state.position.fill_(CONFIG.bytes)
+
+
+def draw_for_another_seed(slots: SlotPool) -> None:
+    slots.seed.add_(1)
+
+
+def forget_what_is_known(slots: SlotPool) -> None:
+    slots.known.fill_(False)
+
+
+def scale_states(slots: SlotPool) -> None:
+    slots.state.s.mul_(1.01)
+
+
+def lose_states(slots: SlotPool) -> None:
+    slots.state.z.fill_(float("nan"))
+
+
+def charge_more(slots: SlotPool) -> None:
+    slots.bits.add_(1)
+
+
+def depend_on_the_batch(slots: SlotPool) -> None:
+    in_flight = (slots.state.position < CONFIG.bytes).sum()
+    slots.bits.add_(1e-9 * in_flight)
+
+
+BEFORE: dict[Fault, str] = {
+    stop_all: "not all of 1 images have moved by 24 steps",
+    draw_for_another_seed: "bytes are not those that the reference draws",
+    forget_what_is_known: "known bytes were painted over",
+}
+AFTER: dict[Fault, str] = {
+    scale_states: "painting: s is off by",
+    lose_states: "bytes are not those that the reference draws",
+    charge_more: "painting: bits is off by",
+    depend_on_the_batch: "bits of an image depend on whether 1 or 64 are in flight",
+}
+
+
+def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
+    """The slots after a self-test of the backend."""
+    slots = SlotPool.empty(model.config, SLOTS)
+    run_self_test(backend, slots, model)
+    return slots
+
+
+@pytest.mark.parametrize("variant", small_models.VARIANTS)
+def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(variant: str) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    backends: list[EagerBackend | CpuBackend] = [EagerBackend(model)]
+    backends += [CpuBackend(model, threads=1)] if cpu_kernels.available() else []
+    for backend in backends:
+        assert (proven(backend, model).state.position == model.config.bytes).all()
+        backend.close()
+
+
+@pytest.mark.parametrize("fault", BEFORE, ids=lambda fault: fault.__name__)
+def test_wrong_inputs_of_a_step_are_found(fault: Fault) -> None:
+    model = small_models.model(CONFIG)
+    with pytest.raises(WrongResultsError, match=BEFORE[fault]):
+        proven(FaultyBackend(model, before=fault), model)
+
+
+@pytest.mark.parametrize("fault", AFTER, ids=lambda fault: fault.__name__)
+def test_wrong_results_of_a_step_are_found(fault: Fault) -> None:
+    model = small_models.model(CONFIG)
+    with pytest.raises(WrongResultsError, match=AFTER[fault]):
+        proven(FaultyBackend(model, after=fault), model)
+
+
+def test_wrong_costs_of_known_bytes_are_found() -> None:
+    model = small_models.model(CONFIG)
+    backend = FaultyBackend(model)
+    backend.read_off_by = 0.1
+    with pytest.raises(WrongResultsError, match=r"reading: bits is off by 0\.1"):
+        proven(backend, model)
+
+
+def test_another_model_is_found() -> None:
+    with pytest.raises(WrongResultsError):
+        proven(EagerBackend(small_models.model(CONFIG, seed=1)), small_models.model(CONFIG, seed=2))
+
+
+def test_of_weights_that_have_diverged_nothing_is_asked_that_the_reference_cannot_compute() -> None:
+    model = small_models.model(CONFIG)
+    model.head.bias.fill_(float("nan"))
+    proven(EagerBackend(model), model)
