@@ -15,7 +15,7 @@ from triton import knobs
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import make_generator
+from benchmarks.gpu.timing import make_generator, survived
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.resources import cores
 
@@ -41,7 +41,10 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
     compiled = sum(int(line.split()[0]) for line in result.stdout.splitlines() if "kernels compiled" in line)
     yield Finding("compile/kernels", compiled, "kernels")
     for name in SHIPPED:
-        yield from loading(name, sizes)
+        try:
+            yield from loading(name, sizes)
+        except Exception as error:
+            yield Finding(f"compile/{name}/to_ready", None, note=survived(error))
 
 
 def loading(name: str, sizes: Sizes) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import scanline.kernels.step.fused_triton as step
 from benchmarks.gpu.ceilings import copy_rate
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, Sizes, config
-from benchmarks.gpu.timing import microseconds, reason
+from benchmarks.gpu.timing import microseconds, survived
 from scanline.kernels.triton.linear import Halves, linear
 
 ROWS = (1, 64, 1024, 4096)
@@ -71,10 +71,8 @@ def products(sizes: Sizes) -> Iterator[Finding]:
                 what = f"kernels/product/{batch}/{name}/{who}"
                 try:
                     time = microseconds(call, sizes)
-                except RuntimeError as error:
-                    if isinstance(error, torch.AcceleratorError):
-                        raise
-                    yield Finding(what, None, note=reason(error))
+                except Exception as error:
+                    yield Finding(what, None, note=survived(error))
                     continue
                 yield Finding(what, time, "us", f"{2 * batch * inner * outer / time / 1e6:.1f} TFLOP/s")
 

@@ -20,12 +20,12 @@ def memory(sizes: Sizes) -> Iterator[Finding]:
         before = used(sizes)
         generator = make_generator(network, sizes.most)
         config = generator.config
-        pool = used(sizes) - before
         what = f"memory/{name}/{sizes.most}"
         state = precision("exact").state_bytes(config)
         yield Finding(f"{what}/state", state, "bytes an image", "as GET /v1/models reports it")
-        yield Finding(f"{what}/allocated", pool / sizes.most, "bytes an image", "slots and buffers")
-        yield Finding(f"{what}/warm_up", (used(sizes) - before - pool) / 1e6, "MB", "graphs, and what a reading keeps")
+        slots = sum(tensor.nbytes for tensor in _tensors(generator))
+        yield Finding(f"{what}/slots", slots / sizes.most, "bytes an image", "state, image, mask, numbers")
+        yield Finding(f"{what}/beside", (used(sizes) - before - slots) / 1e6, "MB", "graphs, buffers, reading")
         place_all(generator)
         for share in (0.1, 0.5, 1.0):
             generator.advance(max(1, int(share * config.steps) - int(generator.positions().min()) // config.step_bytes))
@@ -43,6 +43,12 @@ def _reading(what: str, generator: Generator, sizes: Sizes) -> Iterator[Finding]
     generator.score(images)
     most = torch.cuda.max_memory_allocated() if not sizes.dry else used(sizes)
     yield Finding(f"{what}/reading", (most - before) / 1e6, "MB", f"at most, while {sizes.read} images are scored")
+
+
+def _tensors(generator: Generator) -> list[torch.Tensor]:
+    pool = generator.pool
+    numbers = [pool.images, pool.known, pool.bits, pool.seed, pool.index, pool.temperature]
+    return [pool.state.s, pool.state.z, pool.state.position, *numbers]
 
 
 def used(sizes: Sizes) -> int:

@@ -8,7 +8,7 @@ import torch
 from benchmarks.gpu.ceilings import copy_rate
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config, model
-from benchmarks.gpu.timing import make_generator, reason, started, step_seconds
+from benchmarks.gpu.timing import make_generator, started, step_seconds, survived
 from scanline.model.bench.baselines import FastTransformers, missing_library
 from scanline.model.bench.measure import durations
 from scanline.model.sampling.generator import Generator
@@ -29,10 +29,8 @@ def rates(sizes: Sizes) -> Iterator[Finding]:
                 what = f"rates/{name}/{str(dtype).removeprefix('torch.')}/{count}"
                 try:
                     yield from _rate(what, name, dtype, count, copy, sizes)
-                except (RuntimeError, torch.OutOfMemoryError) as error:
-                    if isinstance(error, torch.AcceleratorError):
-                        raise  # the device itself: nothing that follows in this process could be trusted
-                    yield Finding(f"{what}/images_per_second", None, note=reason(error))
+                except Exception as error:
+                    yield Finding(f"{what}/images_per_second", None, note=survived(error))
 
 
 def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, sizes: Sizes) -> Iterator[Finding]:
@@ -85,5 +83,5 @@ def authors(sizes: Sizes) -> Iterator[Finding]:
                 program.measure(sizes.seconds)
                 yield Finding(what, program.rate().images_per_second, "images/s")
                 program.close()
-            except torch.OutOfMemoryError as error:
-                yield Finding(what, None, note=reason(error))
+            except Exception as error:
+                yield Finding(what, None, note=survived(error))

@@ -7,7 +7,10 @@ from unittest import mock
 import torch
 
 from benchmarks.gpu.sizes import Sizes
+from scanline.kernels.gpu import summary
+from scanline.model.backends import OpenBackend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.slots import SlotPool
 from scanline.model.bench.measure import durations, place_all
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import generator as generator_module
@@ -47,11 +50,12 @@ def make_generator(
     if model.device.type == "cpu":
         options = {**DRY_OPTIONS, **options}
     backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options))
-    with mock.patch.object(generator_module, "choose", return_value=backend):
-        generator = Generator(model, slots)
+    pool = SlotPool.empty(model.config, slots, model.device, state_dtype)
     if ready:
-        generator.warm_up()
-    return generator
+        backend.warm_up(pool)
+    opened = OpenBackend("cuda" if chained else "cuda-unchained", (), backend, pool, model)
+    with mock.patch.object(generator_module, "open_backend", return_value=opened):
+        return Generator(model, slots)
 
 
 def started(model: Transformer, slots: int, state_dtype: torch.dtype = torch.float32, **options: Any) -> Generator:
@@ -87,7 +91,9 @@ def step_seconds(generator: Generator, sizes: Sizes) -> list[float]:
     return [seconds / steps for seconds in times]
 
 
-def reason(error: BaseException) -> str:
-    """The first line of an error, with its kind."""
-    text = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {text[0]}"[:300]
+def survived(error: Exception) -> str:
+    """The reason of a failure after which this process can go on; raises one of the device, after which nothing can be
+    trusted."""
+    if isinstance(error, torch.AcceleratorError):
+        raise error
+    return summary(error)

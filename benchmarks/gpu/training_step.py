@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config
-from benchmarks.gpu.timing import reason
+from benchmarks.gpu.timing import survived
 from scanline.model.bench.measure import durations
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.loss import loss_of
@@ -47,10 +47,8 @@ def _updates(name: str, compiled: bool, sizes: Sizes) -> Iterator[Finding]:
         times = durations(
             lambda: updater.update(images, 1000, recipe.learning_rate), sizes.seconds, sizes.device, calls
         )
-    except RuntimeError as error:
-        if isinstance(error, torch.AcceleratorError):
-            raise
-        yield Finding(what, None, note=reason(error))
+    except Exception as error:
+        yield Finding(what, None, note=survived(error))
         return
     seconds = float(np.median(times))
     note = f"{recipe.batch} images, products in {dtype}; the first took {first:.1f} s"

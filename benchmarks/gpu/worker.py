@@ -5,8 +5,11 @@ One process runs part after part; after a failure the next part gets a new one.
 """
 
 import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import torch
@@ -14,7 +17,7 @@ import torch
 from benchmarks.gpu.parts import Part
 from benchmarks.gpu.results import Finding, ResultsFile
 from benchmarks.gpu.sizes import Sizes
-from benchmarks.gpu.timing import reason
+from scanline.kernels.gpu import summary
 
 SLACK = 3.0  # times its expected seconds that a part may take
 LEAST = 60.0  # seconds that any part may take: an unforeseen kernel is compiled
@@ -67,6 +70,8 @@ class Worker:
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, sizes))
         self.process.start()
+        assert self.process.pid
+        self.pid = self.process.pid
         theirs.close()
         self.idle = False  # whether it waits for a part
 
@@ -99,10 +104,13 @@ class Worker:
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
+        with suppress(ProcessLookupError):  # what it has started: tests, compilers
+            os.killpg(self.pid, signal.SIGKILL)
 
 
 def _work(connection: Connection, sizes: Sizes) -> None:
     """Say that this process is there, and run the parts that come in, until the other side closes."""
+    os.setsid()  # so that what it starts can be ended with it
     if sizes.dry:
         torch.set_num_threads(1)
     connection.send("ready")
@@ -119,7 +127,7 @@ def _work(connection: Connection, sizes: Sizes) -> None:
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()
         except Exception as error:
-            failure = reason(error) + _where(error)
+            failure = summary(error) + _where(error)
         connection.send(failure)
 
 
