@@ -48,6 +48,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if "TRITON_INTERPRET" in os.environ:
         parser.error("TRITON_INTERPRET is set: the interpreter compiles nothing")
+    if options.jobs < 1:
+        parser.error(f"--jobs must be at least 1, not {options.jobs}")
+    try:
+        for name in options.models:
+            zoo.find(name)
+    except ValueError as error:
+        parser.error(str(error))
     if options.jobs > 1 and options.share is None:
         return _run_jobs(options)
     compiled = Compiler(options.capability, options.jobs, options.share or 0)
