@@ -48,9 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
         run_parts(left, sizes, results, deadline, least=least)
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
-    compared = compare(results.findings(), results.content["gpu"]["name"])
-    results.conclude(compared)
     if not options.dry_run:
+        compared = compare(results.findings(), results.content["gpu"]["name"])
+        results.conclude(compared)
         Console(width=120).print(table(compared))
     return conclusion(chosen, results)
 

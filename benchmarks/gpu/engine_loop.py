@@ -13,7 +13,7 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
 from benchmarks.gpu.timing import make_generator, started, step_seconds
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, Scheduled
+from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
 
 REQUESTS = 64  # in progress at a time
 WAVES = 2  # images of each slot that are counted, after the first of each
@@ -81,7 +81,6 @@ class Load:
                 if isinstance(event, Finished):
                     finished += 1
                     self._count(event.request)
-                assert isinstance(event, Finished | Scheduled)
         return finished
 
     def _due(self, next_arrival: float) -> bool:

@@ -1,7 +1,6 @@
 """The one step of many images: how it is launched (a sweep), and what each of its kernels takes (a profile)."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
 from benchmarks.gpu.timing import started, step_seconds, survived
 
 PROFILED_STEPS = 5
-COPIES = 1000  # of another stream, of about half a millisecond each
+COPIES, LOADS = 100, 20  # of another stream, of about half a millisecond each, and how often they are repeated
 COMPARED = 2048  # images whose bits are compared between two ways of launching: enough for two branches
 
 
@@ -55,27 +54,42 @@ def ways(sizes: Sizes) -> Iterator[Finding]:
 
     Chained launches read early what the launch before the last one wrote: that is where they could differ.
     """
-    count = min(COMPARED, sizes.most)
+    count, load = min(COMPARED, sizes.most), MemoryLoad(sizes)
     for name in SHIPPED[: 1 if sizes.dry else None]:
         expected: dict[int, Snapshot] = {}
         for branches, chained in ((1, False), (1, True), (2, True), (4, True)):
             what = f"sweep/same_bits/{name}/{branches}_branches/{'chained' if chained else 'unchained'}"
             options: dict[str, Any] = {"branches": branches, "branch_images": max(1, count // 4)}
-            with busy_memory(sizes):
-                found = painted(model(name, sizes), count, chained=chained, **options)
+            found = painted(model(name, sizes), count, load.start, chained=chained, **options)
+            load.end()
             yield from compare(what, found, expected)
 
 
-@contextmanager
-def busy_memory(sizes: Sizes) -> Iterator[None]:
-    """Inside, another stream copies for as long as its queue lasts, so that kernels do not start and end in step."""
-    if not sizes.dry:
-        source = torch.empty(sizes.copied, device=sizes.device)
-        target = torch.empty_like(source)
-        with torch.cuda.stream(torch.cuda.Stream()):
+class MemoryLoad:
+    """Copies on a stream of its own, so that kernels beside them do not begin and end in step with each other."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if sizes.dry:
+            return
+        self.source = torch.empty(sizes.copied, device=sizes.device)
+        self.target = torch.empty_like(self.source)
+        self.stream, self.graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=self.stream):
             for _ in range(COPIES):
-                target.copy_(source)
-    yield
+                self.target.copy_(self.source)
+
+    def start(self) -> None:
+        """Copies for about a second from now on."""
+        if self.graph is not None:
+            with torch.cuda.stream(self.stream):
+                for _ in range(LOADS):
+                    self.graph.replay()
+
+    def end(self) -> None:
+        """Waits for the copies: their memory must not be given to others before."""
+        if self.graph is not None:
+            torch.cuda.synchronize()
 
 
 def kernel_profile(sizes: Sizes) -> Iterator[Finding]:

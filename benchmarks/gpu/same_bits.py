@@ -5,7 +5,7 @@ image is in different rows, programs, graphs and branches each time. Alone it me
 thousands the wide ones.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,18 +74,25 @@ def compare(what: str, found: dict[int, Snapshot], expected: dict[int, Snapshot]
 
 
 @torch.inference_mode()
-def painted(model: Transformer, count: int, **options: Any) -> dict[int, Snapshot]:
-    """Snapshots of the first images after some steps and at the end, painted among `count`."""
-    generator = make_generator(model, count, **options)
+def painted(
+    model: Transformer, count: int, load: Callable[[], object] = lambda: None, **options: Any
+) -> dict[int, Snapshot]:
+    """Snapshots of the first images after some steps and at the end, painted among `count`.
+
+    `load` is called after the first step, for which graphs are recorded and kernels compiled.
+    """
+    generator = make_generator(model, count, ready=False, **options)
     config = generator.config
     order = np.random.default_rng(count).permutation(count)
-    for index, slot in enumerate(order.tolist()):
-        generator.place(slot, ImageSpec(seed=1, index=index))
+    specs = [ImageSpec(seed=1, index=index) for index in range(count)]
+    generator.place_many(order.tolist(), specs, [None] * count)
     slots = torch.from_numpy(order[:KEPT]).to(model.device)
     found: dict[int, Snapshot] = {}
     done = 0
     for steps in (*(steps for steps in CHECKED if steps < config.steps), config.steps):
         generator.advance(steps - done)
+        if not done:
+            load()
         done = steps
         found[steps] = Snapshot.of(generator, slots)
     if not (generator.positions() == config.bytes).all():
