@@ -72,7 +72,7 @@ def test_an_image_for_cpus_compiles_no_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", ["80", "90"])
+@pytest.mark.parametrize("capability", ["90", "80"])
 def test_a_server_finds_every_kernel_that_the_image_was_built_with(capability: str, tmp_path: Path) -> None:
     """The build fills a cache, the entry point brings it back, and Triton finds each launch of a step there."""
     pytest.importorskip("triton", reason="Triton is not installed")

@@ -52,7 +52,7 @@ def main(capability: int, name: str) -> None:
     JITFunction.run = look_up
     knobs.compilation.listener = listener
     model = load_model(zoo.find(name))
-    for chained in (True, False):
+    for chained in (True, False) if capability >= 90 else (False,):
         kernels = KernelSequence(model, chained)
         for dtype in (torch.float32, torch.float16):
             slots = SlotPool.empty(model.config, 3, state_dtype=dtype)
