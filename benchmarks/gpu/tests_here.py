@@ -18,13 +18,13 @@ from benchmarks.gpu.sizes import Sizes
 from scanline.model.resources import cores
 
 ROOT = Path(__file__).parents[2]
-MARK = "tests.support.gpu"  # what a test file imports if and only if its tests run on a GPU where there is one
+MARK = "from tests.support.gpu import "  # of test files that run on a GPU where there is one, and of no others
 DRY = ("tests/kernels/triton/test_layer_norm.py",)
 AT_ONCE = 8
 LIMIT = 150  # seconds of one file; most of them are Triton's compiler's
 
 
-def test_files() -> list[str]:
+def files_of_tests() -> list[str]:
     """The test files that run on a GPU where there is one, the longest first."""
     paths = [path for path in (ROOT / "tests").rglob("test_*.py") if MARK in path.read_text()]
     return [str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda path: -path.stat().st_size)]
@@ -32,7 +32,7 @@ def test_files() -> list[str]:
 
 def run_tests(sizes: Sizes) -> Iterator[Finding]:
     """The number of tests that passed in each file; failed ones by name, with the first line of what they say."""
-    files = DRY if sizes.dry else test_files()
+    files = DRY if sizes.dry else files_of_tests()
     with ThreadPoolExecutor(min(AT_ONCE, cores())) as pool:
         running = {pool.submit(_run, file): file for file in files}
         for done in as_completed(running):

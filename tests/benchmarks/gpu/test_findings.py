@@ -11,6 +11,15 @@ from benchmarks.gpu.predictions import PREDICTIONS, compare
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.same_bits import Snapshot
 from benchmarks.gpu.same_bits import compare as compare_bits
+from benchmarks.gpu.tests_here import files_of_tests
+
+
+def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import() -> None:
+    files = files_of_tests()
+    for kernel in ("attention", "step", "triton"):
+        assert any(file.startswith(f"tests/kernels/{kernel}/test_") for file in files)
+    assert "tests/model/backends/test_cuda.py" in files
+    assert not any(file.startswith("tests/benchmarks") for file in files)
 
 
 def snapshot(images: int) -> Snapshot:
