@@ -106,9 +106,9 @@ def threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
-def processor_seconds(pid: int) -> float:
-    """Processor time of a process without its children; Linux counts it in steps of 10 ms."""
-    fields = _read(pid, "stat").rpartition(")")[2].split()
+def processor_seconds(pid: int, thread: int | None = None) -> float:
+    """Processor time of a process without its children, or of one thread of it; Linux counts in steps of 10 ms."""
+    fields = _read(pid, "stat" if thread is None else f"task/{thread}/stat").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

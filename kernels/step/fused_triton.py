@@ -113,7 +113,8 @@ def _step(
 
     states = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
     sums = z + slot * heads * key_width + keys
-    state = tl.load(states, mask=in_state, other=0.0).to(tl.float32)
+    # States stream through the L2 once a step: they must not evict weights and activations, which are read again.
+    state = tl.load(states, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
     # The projection is the previous kernel's; s and z are read and written by this kernel only, and `slots` was written
     # before the previous kernel began, so the states above may be fetched early.
@@ -123,6 +124,6 @@ def _step(
     first = projected + image * heads * (2 * key_width + value_width)
     q, k, v = inputs(first, keys, values, in_keys, in_values, heads * key_width)
     state, total, read = step(state, total, q, k, v, in_keys, epsilon, feature_map)
-    tl.store(states, state.to(s.dtype.element_ty), mask=in_state)
+    tl.store(states, state.to(s.dtype.element_ty), mask=in_state, eviction_policy="evict_first")
     tl.store(sums, total, mask=in_keys)
     tl.store(y + image * heads * value_width + values, read, mask=in_values)

@@ -40,7 +40,7 @@ def fused_recurrent_sequence(
     h, c, m, warps = tile(heads, key_width, value_width)
     _sequence[(batch, triton.cdiv(heads, h))](
         projected, s, z, begin, end, y, batch, heads, key_width, value_width, EPSILON, feature_map, h, c, m,
-        num_warps=warps,
+        num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return y
 

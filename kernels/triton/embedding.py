@@ -1,4 +1,4 @@
-"""The first launch of a byte's step on a GPU: which images are not done yet, and the input vector of each.
+"""The first launch of a byte's step on a GPU: which images are not done yet, the input vector of each, and its moments.
 Reference: torch's indexing of the tables.
 
 Takes the row of the previous byte's value (the last row, the start token, for the byte before the image), and adds or
@@ -8,6 +8,8 @@ appends the row of the position.
 import torch
 import triton
 import triton.language as tl
+
+from scanline.kernels.triton.moments import BLOCK, blocks, store_moments
 
 
 def embed(
@@ -19,14 +21,16 @@ def embed(
     x: torch.Tensor,  # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
     active: torch.Tensor,  # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
     at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
+    moments: torch.Tensor | None = None,  # [B, blocks of x, 2] float32, another result: see moments.py
 ) -> None:
-    """Writes x and active; x is zero where active is -1."""
+    """Writes x, active and moments; x is zero where active is -1."""
     width, length = values.shape[1], images.shape[1]
     if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
         raise ValueError(f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
+    assert moments is None or moments.shape == (len(x), blocks(x.shape[1]), 2)
     _embed[(len(slots),)](
-        slots, images, position, values, places, x, active, at, length, length - len(places), len(values) - 1, width,
-        x.shape[1] > width, triton.next_power_of_2(width), num_warps=2,
+        slots, images, position, values, places, x, active, at, moments, length, length - len(places), len(values) - 1,
+        width, x.shape[1], max(BLOCK.value, triton.next_power_of_2(x.shape[1])), num_warps=2, enable_fp_fusion=False,
     )  # fmt: skip
 
 
@@ -40,27 +44,30 @@ def _embed(
     x,
     active,
     at,
+    moments,
     length,
     first,
     start,
     width: tl.constexpr,
-    concat: tl.constexpr,
+    columns: tl.constexpr,
     block: tl.constexpr,
 ):
-    image = tl.program_id(0).to(tl.int64)
+    image = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + image)
     own = position + slot if at is None else at + image
     place = tl.load(own, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + image, tl.where(live, slot, -1))
-    d = tl.arange(0, block)
-    inside = d < tl.where(live, width, 0)
     byte = tl.load(images + slot * length + place - 1, mask=live & (place > 0), other=0).to(tl.int64)
     byte = tl.where(place > 0, byte, start)
-    value = tl.load(values + byte * width + d, mask=inside, other=0.0)
-    where = tl.load(places + (place - first) * width + d, mask=inside, other=0.0)
-    if concat:
-        tl.store(x + image * 2 * width + d, value, mask=d < width)
-        tl.store(x + image * 2 * width + width + d, where, mask=d < width)
-    else:
-        tl.store(x + image * width + d, value + where, mask=d < width)
+
+    # The vector of the place begins at the first column where both are added, else after that of the value.
+    d = tl.arange(0, block)[None, :]
+    after: tl.constexpr = columns - width
+    inside = live[:, None] & (d < columns)
+    value = tl.load(values + byte[:, None] * width + d, mask=inside & (d < width), other=0.0)
+    where = tl.load(places + (place - first)[:, None] * width + d - after, mask=inside & (d >= after), other=0.0)
+    vector = value + where
+    tl.store(x + image[:, None] * columns + d, vector, mask=d < columns)
+    if moments is not None:
+        store_moments(moments, vector, image, image >= 0, 0, columns)

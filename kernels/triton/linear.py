@@ -1,14 +1,17 @@
-"""activation(norm(x) W^T + b) + residual in one launch, on tensor cores, as exactly as float32 multiplies.
+"""activation(norm(x) W^T + b) + residual in one launch, on tensor cores, with factors of 22 bits.
 Reference: torch's layer_norm and linear in float64.
 
-A float32 number is a float16 and 2^-11 times another, to 22 bits. Products of float16 numbers are exact in the
-float32 sums of tensor cores, so high x high + 2^-11 (low x high + high x low) is what a float32 product is, up to
-the last bits; weights that are float16 already have no low part and need one product less. |x| must stay below 65,504.
+A float32 number is a float16 and 2^-11 times another, to 22 bits. Products of float16 numbers are exact in a tensor
+core, so high x high + 2^-11 (low x high + high x low) is the product of float32 numbers to about 21 bits; weights that
+are float16 already have no low part and need one product less. A tensor core truncates its float32 sums where a
+processor rounds them: expect an error of some 1e-6 of the sum of |x| |w| at K = 1,024, several times that of a float32
+product. |x| must stay below 65,504.
 
-Every program is SIDE rows by some columns and runs through all of K in the same order, whatever the batch, so the
-sums of a row do not depend on what else is in the batch. How many columns a program has decides no sum; neither does
-how much of K it takes at a time, since a tensor core adds 16 products at a time either way, except for the low parts
-of weights (see `linear`).
+Weights are the M of the products and rows of x their N, so that few rows need no padding to 64 and the weights go from
+memory to the tensor cores without conversion. Every program runs through all of K in the same order, and a norm's mean
+and variance come from `moments.py`, whose sums have one order. So no bit of a row depends on the batch, or on how many
+rows and columns a program has; neither does how much of K it takes at a time, since a tensor core adds 16 products at
+a time either way, except for the low parts of weights (see `linear`).
 """
 
 from dataclasses import dataclass
@@ -18,26 +21,27 @@ import triton
 import triton.language as tl
 
 from scanline.kernels.triton.layer_norm import EPSILON
+from scanline.kernels.triton.moments import blocks, mean_and_rstd, row_moments, store_moments
 from scanline.kernels.triton.pdl import options, wait
 
-SIDE, WARPS = 64, 4
 ENOUGH = 64  # programs that keep a GPU of 132 multiprocessors busy while another branch runs
-MOMENTS = 64  # of K at a time in the mean and variance of a row, in every shape
 LOW = 2048.0
 ACTIVATIONS = ("none", "relu", "gelu")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the programs: WIDE reads x the fewest times, NARROW has more of them and fetches weights early."""
+    """Of the programs: WIDE reads x and weights the fewest times, NARROW has more of them and fetches weights early."""
 
-    columns: int
+    rows: int  # of x
+    columns: int  # of the result: multiples of 64, which a Hopper's warps multiply together
     depth: int  # of K at a time
     stages: int  # fetched ahead
+    warps: int
     early: bool  # whether the first weights are fetched before everything else
 
 
-WIDE, NARROW = Shape(128, 64, 3, False), Shape(32, 256, 2, True)
+WIDE, NARROW = Shape(64, 128, 64, 3, 8, False), Shape(16, 64, 256, 2, 8, True)
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,10 @@ def linear(
     residual: torch.Tensor | None = None,  # [B, O], added at the end; written before the previous kernel began
     shape: Shape | None = None,  # of the programs; chosen by the number of rows if not given
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
+    moments: torch.Tensor | None = None,  # [B, blocks(K), 2] of x, for the norm; computed by a launch if not given
+    out_moments: torch.Tensor | None = None,  # [B, blocks(O), 2]: where to put those of the result
 ) -> torch.Tensor:
-    """Writes `out` and returns it."""
+    """Writes `out`, and `out_moments` if given, and returns `out`."""
     batch, depth = x.shape
     width = len(bias)
     if weight.high.shape != (width, depth) or out.shape != (batch, width):
@@ -76,16 +82,22 @@ def linear(
     assert activation in ACTIVATIONS
     assert x.is_contiguous()
     assert out.is_contiguous()
-    tall = triton.cdiv(batch, SIDE)
-    shape = shape or (WIDE if tall * triton.cdiv(width, WIDE.columns) >= ENOUGH else NARROW)
+    assert moments is None or (moments.shape == (batch, blocks(depth), 2) and moments.is_contiguous())
+    assert out_moments is None or (out_moments.shape == (batch, blocks(width), 2) and out_moments.is_contiguous())
+    if norm is not None and moments is None:
+        moments = row_moments(x, chained=chained)
+    if shape is None:
+        programs = triton.cdiv(batch, WIDE.rows) * triton.cdiv(width, WIDE.columns)
+        shape = WIDE if programs >= ENOUGH else NARROW
     # Low parts of x and of the weight go into one sum, block of K by block of K: with a low weight, the order of that
     # sum depends on the size of the block, so both shapes must use the same.
     step = shape.depth if weight.low is None else WIDE.depth
     norm_weight, norm_bias = norm or (None, None)
-    _linear[(triton.cdiv(width, shape.columns), tall)](
-        x, weight.high, weight.low, bias, out, norm_weight, norm_bias, residual, batch, width, depth, EPSILON,
-        activation, SIDE, shape.columns, min(step, max(16, triton.next_power_of_2(depth))), shape.early, MOMENTS, LOW,
-        num_warps=WARPS, num_stages=shape.stages, **options(chained),
+    _linear[(triton.cdiv(width, shape.columns), triton.cdiv(batch, shape.rows))](
+        x, weight.high, weight.low, bias, out, norm_weight, norm_bias, moments if norm else None, residual, out_moments,
+        batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, shape.rows, shape.columns,
+        min(step, max(16, triton.next_power_of_2(depth))), shape.early, LOW,
+        num_warps=shape.warps, num_stages=shape.stages, **options(chained),
     )  # fmt: skip
     return out
 
@@ -100,35 +112,16 @@ def _activated(x, activation: tl.constexpr):
 
 
 @triton.jit
-def _moments(first, inside, depth: tl.constexpr, epsilon: tl.constexpr, side: tl.constexpr, step: tl.constexpr):
-    """Mean and 1 / deviation of each row, block by block (Chan, Golub, LeVeque 1983), in one pass."""
-    mean = tl.zeros((side,), tl.float32)
-    squares = tl.zeros((side,), tl.float32)  # sum of squares around the mean so far
-    for start in tl.range(0, depth, step, num_stages=4):  # loads several blocks ahead
-        k = start + tl.arange(0, step)
-        count = tl.minimum(depth - start, step).to(tl.float32)
-        x = tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
-        block_mean = tl.sum(x, axis=1) / count
-        centred = tl.where(k[None, :] < depth, x - block_mean[:, None], 0.0)
-        # the two sums of squares are about different means; the last term moves both to the common one
-        difference = block_mean - mean
-        share = count / (start + count)
-        mean += difference * share
-        squares += tl.sum(centred * centred, axis=1) + difference * difference * (start * share)
-    return mean, 1.0 / tl.sqrt(squares / depth + epsilon)
-
-
-@triton.jit
 def _weights(weight, o, k, width, depth: tl.constexpr):
-    """[k, o] of a weight [O, K]."""
-    inside = (o[None, :] < width) & (k[:, None] < depth)
-    return tl.load(weight + o[None, :] * depth + k[:, None], mask=inside, other=0.0)
+    """[o, k] of a weight [O, K]."""
+    inside = (o[:, None] < width) & (k[None, :] < depth)
+    return tl.load(weight + o[:, None] * depth + k[None, :], mask=inside, other=0.0)
 
 
 @triton.jit
 def _values(first, inside, k, depth: tl.constexpr):
-    """[b, k] of x, as it is."""
-    return tl.load(first + k[None, :], mask=inside & (k[None, :] < depth), other=0.0)
+    """[k, b] of x, as it is."""
+    return tl.load(first + k[:, None], mask=inside & (k[:, None] < depth), other=0.0)
 
 
 @triton.jit
@@ -136,15 +129,15 @@ def _add(sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, high, low,
     """The sums and their low parts with one more block of K."""
     if norm_weight is not None:
         factor = tl.load(norm_weight + k, mask=k < depth, other=0.0)
-        value = (value - mean[:, None]) * rstd[:, None] * factor[None, :]
-        value += tl.load(norm_bias + k, mask=k < depth, other=0.0)[None, :]
+        value = (value - mean[None, :]) * rstd[None, :] * factor[:, None]
+        value += tl.load(norm_bias + k, mask=k < depth, other=0.0)[:, None]
     above = value.to(tl.float16)
     below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
-    sums = tl.dot(above, high, sums)
+    sums = tl.dot(high, above, sums)
     # low x low would be 2^-22 of the product, below float32's last bit
-    low_sum = tl.dot(below, high, low_sum)
+    low_sum = tl.dot(high, below, low_sum)
     if low is not None:
-        low_sum = tl.dot(above, low, low_sum)
+        low_sum = tl.dot(low, above, low_sum)
     return sums, low_sum
 
 
@@ -157,27 +150,29 @@ def _linear(
     out,
     norm_weight,
     norm_bias,
+    moments,
     residual,
+    out_moments,
     batch,
-    width,
+    width: tl.constexpr,
     depth: tl.constexpr,
+    padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
     activation: tl.constexpr,
-    side: tl.constexpr,
+    rows: tl.constexpr,
     columns: tl.constexpr,
     step: tl.constexpr,
     early: tl.constexpr,
-    moments: tl.constexpr,
     scale: tl.constexpr,
     chained: tl.constexpr,
 ):
     # Rows beyond the batch are masked, not left out, so that every program runs the same instructions.
-    b = tl.program_id(1) * side + tl.arange(0, side)
+    b = tl.program_id(1) * rows + tl.arange(0, rows)
     o = tl.program_id(0) * columns + tl.arange(0, columns)
-    inside = (b < batch)[:, None]
-    first = x + b[:, None].to(tl.int64) * depth
-    places = b[:, None].to(tl.int64) * width + o[None, :]
-    in_out = inside & (o[None, :] < width)
+    inside = (b < batch)[None, :]
+    first = x + b[None, :].to(tl.int64) * depth
+    places = b[None, :].to(tl.int64) * width + o[:, None]
+    in_out = inside & (o[:, None] < width)
     k = tl.arange(0, step)
 
     # Fetch what the previous kernel does not write (weights, bias, the residual) while that kernel still runs.
@@ -190,16 +185,14 @@ def _linear(
     # x is written by the previous kernel: nothing of it may be read before this line.
     wait(chained)
     if early:
-        value = _values(first, inside, k, depth)  # on its way while the moments are computed
-
-    # The norm needs mean and deviation of the whole row before the first product; x comes from the L2 the second time.
+        value = _values(first, inside, k, depth)
     mean, rstd = None, None
     if norm_weight is not None:
-        mean, rstd = _moments(first, inside, depth, epsilon, side, moments)
+        mean, rstd = mean_and_rstd(moments, b, b < batch, depth, padded_blocks, epsilon)
 
     # All of K in ascending order: the block fetched early first, where there is one.
-    sums = tl.zeros((side, columns), tl.float32)
-    low_sum = tl.zeros((side, columns), tl.float32)
+    sums = tl.zeros((columns, rows), tl.float32)
+    low_sum = tl.zeros((columns, rows), tl.float32)
     if early:
         sums, low_sum = _add(
             sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, first_high, first_low, depth, scale
@@ -215,7 +208,9 @@ def _linear(
     # The low sums were scaled by 2^11 to stay within float16's range; the residual comes after the activation.
     if not early:
         end = tl.load(bias + o, mask=o < width, other=0.0)
-    result = _activated(sums + low_sum * (1.0 / scale) + end[None, :], activation)
+    result = _activated(sums + low_sum * (1.0 / scale) + end[:, None], activation)
     if residual is not None:
         result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
     tl.store(out + places, result, mask=in_out)
+    if out_moments is not None:
+        store_moments(out_moments, tl.trans(result), b, b < batch, tl.program_id(0) * columns, width)

@@ -15,7 +15,10 @@ import triton.language as tl
 
 def options(chained: bool) -> dict[str, Any]:
     """The keyword arguments of a launch. Triton's interpreter does not know `launch_pdl`: there, nothing is chained."""
-    return {"chained": True, "launch_pdl": True} if chained else {"chained": False}
+    # Without contraction to fused multiply-adds, elementwise arithmetic is rounded as it is written, whatever the shape
+    # of the program and the version of Triton (whose default changes in 3.10).
+    fixed = {"enable_fp_fusion": False}
+    return {"chained": True, "launch_pdl": True, **fixed} if chained else {"chained": False, **fixed}
 
 
 @triton.jit

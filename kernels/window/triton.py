@@ -36,7 +36,7 @@ def read_window(
     _read_window[(len(slots),)](
         slots, images, position, table, places, inputs, x, active, at, length, columns, window.width, window.channels,
         window.rows, window.columns, window.waves, window.wave_rows, window.wave_columns, window.outside,
-        window.centred, values, waves, x.shape[1], *blocks, num_warps=4,
+        window.centred, values, waves, x.shape[1], *blocks, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
 
 

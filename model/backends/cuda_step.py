@@ -17,6 +17,7 @@ from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
+from scanline.kernels.triton.moments import blocks, row_moments
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
@@ -45,6 +46,7 @@ class Buffers:
     attended: torch.Tensor  # [B, D]
     hidden: torch.Tensor  # [B, feed-forward]
     parameters: torch.Tensor  # [B, P], as the head returns them, without the base
+    moments: torch.Tensor  # [B, blocks(D), 2] of x: the launch that writes x writes them, for the norm after it
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
@@ -60,7 +62,8 @@ class Buffers:
             distribution(config).width,
         )
         numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
-        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths))
+        moments = torch.zeros(batch, blocks(width), 2, device=device)
+        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths), moments)
 
     def part(self, first: int, stop: int) -> "Buffers":
         """Returns a view of rows first..stop-1."""
@@ -98,7 +101,9 @@ class KernelSequence:
             block.run(buffers)
         for i, layer in enumerate(self.layers):
             layer.run(buffers, i, recur)
-        self.head(buffers.x, buffers.parameters, norm=self.norm)
+        if self.config.norm == "post":
+            row_moments(buffers.x, buffers.moments, self.chained)
+        self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
     def sample(self, slots: SlotPool, buffers: Buffers, costs: torch.Tensor | None = None) -> None:
         """Paints the bytes of the step, adds their cost and moves the positions of the active slots; writes the cost of
@@ -132,8 +137,13 @@ class _Product:
         norm: Norm | None = None,
         activation: str = "none",
         residual: torch.Tensor | None = None,
+        moments: torch.Tensor | None = None,
+        out_moments: torch.Tensor | None = None,
     ) -> None:
-        linear(x, self.weight, self.bias, out, norm, activation, residual, chained=self.chained)
+        linear(
+            x, self.weight, self.bias, out, norm, activation, residual, chained=self.chained, moments=moments,
+            out_moments=out_moments,
+        )  # fmt: skip
 
 
 class _ByteInput:
@@ -147,8 +157,8 @@ class _ByteInput:
     def run(
         self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
     ) -> None:
-        """Writes buffers.active and buffers.x, of the position [S] of each image [S, N], or of `at` [B]."""
-        embed(buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at)
+        """Writes buffers.active, x and its moments, of the position [S] of each image [S, N], or of `at` [B]."""
+        embed(buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments)
 
 
 class _WindowInput:
@@ -174,12 +184,13 @@ class _WindowInput:
     def run(
         self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
     ) -> None:
-        """Writes buffers.active, inputs, x and base, of the position [S] of each image [S, N], or of `at` [B]."""
+        """Writes buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N], or of
+        `at` [B]."""
         read_window(
             self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
             buffers.active, at,
         )  # fmt: skip
-        self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x)
+        self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x, out_moments=buffers.moments)
         if self.skip is not None:
             self.skip(buffers.inputs, buffers.base)
 
@@ -198,9 +209,9 @@ class _Block:
         self.contract = _Product.of(block.contract, chained)
 
     def run(self, buffers: Buffers) -> None:
-        """Updates buffers.x IN PLACE."""
-        self.expand(buffers.x, buffers.expanded, self.norm, self.activation)
-        self.contract(buffers.expanded, buffers.x, residual=buffers.x)
+        """Updates buffers.x and its moments IN PLACE."""
+        self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments)
+        self.contract(buffers.expanded, buffers.x, residual=buffers.x, out_moments=buffers.moments)
 
 
 class _Layer:
@@ -216,13 +227,14 @@ class _Layer:
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
     def run(self, buffers: Buffers, i: int, recur: Callable[[int], None]) -> None:
-        """Updates buffers.x IN PLACE; this is layer i."""
-        self.query_key_value(buffers.x, buffers.projected, self.before[0])
+        """Updates buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
+        moments = buffers.moments if self.config.norm == "pre" else None
+        self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
         recur(i)
-        self.attention_out(buffers.attended, buffers.x, residual=buffers.x)
+        self.attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[0])
-        self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation)
-        self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x)
+        self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments)
+        self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[1])
 
     def _normalise(self, x: torch.Tensor, norm: Norm | None) -> None:

@@ -25,6 +25,10 @@ class Fetched:
     images: np.ndarray  # [n, N] uint8
     bits: np.ndarray  # [n] float64: the cost of the bytes before the position
 
+    @classmethod
+    def nothing(cls) -> "Fetched":
+        return cls(np.empty((0, 0), np.uint8), np.empty(0))
+
 
 @dataclass
 class SlotPool:

@@ -1,56 +1,58 @@
-"""The engine loop: admit, step, deliver, retire; then known bytes are read for a share of the time.
+"""The engine loop: admit, read, step, retire, deliver.
 
 The server's engine process and offline painting (`offline.py`) drive the same loop. It knows the generator and the
 scheduler, not the process or the pipe: commands come in through `accept`, events go out in one list a tick. Memory does
 not depend on how many requests wait, but for the requests themselves.
+
+Nothing that the loop decides depends on what a step computes: an image moves by the same bytes in every step. So where
+a device works on its own, it is given the next tick's steps before the last ones have ended, and the host's work for
+images that come and go is done meanwhile. Its steps are timed by the device.
 """
 
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.generator import Generator, Prefix
+from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import (
     Cancel,
     Event,
     Failed,
-    Finished,
     GenerateRequest,
-    Pixels,
+    ImageSpec,
     Scheduled,
     Scored,
     ScoreRequest,
-    StateSnapshot,
     Stats,
 )
 from scanline.model.sampling.prefixes import Prefixes
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats import StatsRecorder
+from scanline.model.sampling.streams import ActiveRequest, Streams
 from scanline.model.sampling.tick_length import TICK_SECONDS, TickLength
 from scanline.model.sampling.time_shares import TimeShares
 
 log = logging.getLogger("scanline.engine")
 
-FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
-REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request: a browser that draws them shares our cores
 OTHER_MODEL = "The model changed while this request was in progress; send it again."
+FAILED = "The engine failed while it worked on this request; its log says why."
+NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 
 
-@dataclass
-class ActiveRequest:
-    """A GenerateRequest that is waiting or in slots."""
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """An image that is to start in its slot."""
 
-    request: GenerateRequest
-    left: int  # images that are not finished
-    accepted: float = field(default_factory=time.monotonic)
-    is_scheduled: bool = False  # its first image has had a slot
-    frames_at: float = 0.0  # when its streams get their next frames, if others have left time for them
+    assignment: SlotAssignment
+    spec: ImageSpec
+    prefix: Prefix | None
 
 
 class Engine:
@@ -58,7 +60,7 @@ class Engine:
     request with waiting images has turns iff the prefix of the next one is there or not needed."""
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.generator, self.clock = generator, clock
+        self.generator = generator
         self.length = generator.config.bytes
         self.scheduler = Scheduler(generator.slots)
         self.recorder = StatsRecorder()
@@ -66,10 +68,13 @@ class Engine:
         self.prefixes = Prefixes(generator.slots)
         self.reads = Reads(generator, clock)
         self.refused: list[Failed] = []  # requests for another model, reported in the next tick
-        self.positions = np.full(generator.slots, self.length)  # of every slot after the last tick; N: empty
-        self.frames_at = 0.0  # when streams get their next frames
+        self.positions = np.full(generator.slots, self.length)  # of every slot after the steps started; N: empty
+        self.streams = Streams(generator)
         self.time_shares = TimeShares()
         self.tick_length = TickLength()
+        self.launched: Launch | None = None  # in this tick
+        self.under_way: Launch | None = None  # what the device is doing between two ticks
+        self.painted_seconds = 0.0  # that steps have taken since known bytes were last read
 
     @property
     def idle(self) -> bool:
@@ -95,20 +100,20 @@ class Engine:
         """One turn of the loop. A failure fails its requests and the engine goes on; an unrecoverable one is raised."""
         events: list[Event] = [*self.refused]
         self.refused.clear()
-        began = time.perf_counter()
         try:
             self._admit(events)
+            self._read(events)
             self._step()
+            self._retire()
             self._deliver(events)
-            self._retire(events)
         except Exception as error:
             if unrecoverable(error):
                 raise
             log.exception("painting failed; its requests fail with it")
+            self.launched = self.under_way = None
             self.recorder.unpainted.clear()
             for request in list(self.requests):
                 self._fail(request, events)
-        self._read(time.perf_counter() - began if self.recorder.batch else 0.0, events)
         return events
 
     def stats(self) -> Stats:
@@ -126,39 +131,52 @@ class Engine:
 
     def _admit(self, events: list[Event]) -> None:
         """Fill free slots until slots or images run out, then let clients that have too few take slots of others."""
+        placed: dict[int, Placement] = {}  # by slot: an image may lose its slot before it is placed
         while assignment := self.scheduler.admit():
-            self._start(assignment, events)
-        while reclaimed := self.scheduler.reclaim(self.positions):
-            victim, assignment = reclaimed  # in the same slot, which `_start` overwrites
+            placed[assignment.slot] = self._placement(assignment)
+        for victim, assignment in self.scheduler.reclaim(self.positions):
             if self.scheduler.next_index(victim.request) == victim.index:  # its request had no waiting images before
                 self._prepare_next(self.requests[victim.request])
-            self._start(assignment, events)
+            placed[assignment.slot] = self._placement(assignment)
+        if placed:
+            self._place(list(placed.values()), events)
 
-    def _start(self, assignment: SlotAssignment, events: list[Event]) -> None:
-        """Place an image in its slot; its request fails where that fails."""
+    def _placement(self, assignment: SlotAssignment) -> Placement:
+        """Take the prefix that an image starts from, where it has one, and prepare for the next of its request."""
         active = self.requests[assignment.request]
+        spec, source = active.request.image(assignment.index), active.request.source(assignment.index)
+        known = self.generator.prefix(spec)
+        prefix = self.prefixes.start_from(active.request.id, source) if source is not None and known else None
+        self.positions[assignment.slot] = known or self.generator.config.first
+        self._prepare_next(active)
+        return Placement(assignment, spec, prefix)
+
+    def _place(self, placements: list[Placement], events: list[Event]) -> None:
+        """Start images in their slots, all at once; where that fails, request by request, to fail the one at fault."""
         try:
-            self._place(assignment, active)
+            self._start(placements, events)
         except Exception as error:
             if unrecoverable(error):
                 raise
-            log.exception("an image could not be placed; its request fails")
-            self._fail(assignment.request, events)
-            return
-        if not active.is_scheduled:
-            active.is_scheduled = True
-            seconds = self.recorder.scheduled(active.accepted)
-            events.append(Scheduled(assignment.request, seconds))
+            requests = list(dict.fromkeys(one.assignment.request for one in placements))
+            if len(requests) > 1:
+                for request in requests:
+                    self._place([one for one in placements if one.assignment.request == request], events)
+                return
+            log.exception("images could not be placed; their request fails")
+            self._fail(requests[0], events)
 
-    def _place(self, assignment: SlotAssignment, active: ActiveRequest) -> None:
-        """Start an image in its slot, after its prefix where it has one."""
-        image, source = active.request.image(assignment.index), active.request.source(assignment.index)
-        known = self.generator.prefix(image)
-        prefix = self.prefixes.start_from(active.request.id, source) if source is not None and known else None
-        self.generator.place(assignment.slot, image, prefix)
-        self.positions[assignment.slot] = known
-        self.recorder.known_bytes += known
-        self._prepare_next(active)
+    def _start(self, placements: list[Placement], events: list[Event]) -> None:
+        """Start images in their slots, and report the requests of which they are the first."""
+        slots = [one.assignment.slot for one in placements]
+        self.generator.place_many(slots, [one.spec for one in placements], [one.prefix for one in placements])
+        self.recorder.drawn_bytes += sum(self.generator.config.first for one in placements if one.prefix is None)
+        self.recorder.known_bytes += sum(one.prefix.position for one in placements if one.prefix is not None)
+        for request in dict.fromkeys(one.assignment.request for one in placements):
+            active = self.requests[request]
+            if not active.is_scheduled:
+                active.is_scheduled = True
+                events.append(Scheduled(request, self.recorder.scheduled(active.accepted)))
 
     def _prepare_next(self, active: ActiveRequest) -> None:
         """Keep a request's prefix for its next image, or hold the request until the one that it needs is there."""
@@ -170,96 +188,90 @@ class Engine:
             self.scheduler.hold(request.id)
             self.prefixes.want(request.id, request.client)
 
-    def _step(self) -> None:
-        """Paint a tick's steps of all images but those of clients that have used more than their share of the time."""
-        self.recorder.batch = len(self.scheduler.assigned)
-        if not self.recorder.batch:
-            return
-        clients = self.time_shares.next(self.scheduler.held)
-        paused: list[int] = []
-        if len(clients) < len(self.scheduler.held):
-            paused = [one.slot for one in self.scheduler.assigned.values() if one.client not in clients]
-        images = self.recorder.batch - len(paused)
-        still = np.delete(self.positions, paused)
-        left = (self.length - int(still.min())) // self.generator.config.step_bytes
-        streamed = any(one.request.stream or one.request.snapshot for one in self.requests.values())
-        steps = self.tick_length.steps(images, left, streamed=streamed)
-        slots = np.array(sorted(set(self.scheduler.assigned) - set(paused)), np.int64)
-        seconds = self.generator.start(slots, steps).wait()
-        self.time_shares.spent(seconds, {client: self.scheduler.held[client] for client in clients})
-        self.tick_length.took(seconds, steps, images)
-        self.recorder.stepped(steps, seconds / steps, images)
-
-    def _deliver(self, events: list[Event]) -> None:
-        """Send the bytes and states that streams are due."""
-        positions = self.generator.positions()
-        self.recorder.painted(int((positions - self.positions).sum()))
-        self.positions[:] = positions
-        streaming = {number for number, active in self.requests.items() if active.request.stream}
-        if streaming:
-            self._send_pixels([one for one in self.scheduler.assigned.values() if one.request in streaming], events)
-        watched = {number: active.request.snapshot for number, active in self.requests.items()}
-        if any(watched.values()):
-            self._send_snapshots(watched, events)
-
-    def _send_pixels(self, streams: list[SlotAssignment], events: list[Event]) -> None:
-        """First and last bytes of an image are sent at once, others each tick or, with many streams, less often."""
-        positions, now = self.positions.tolist(), time.monotonic()
-        fresh = [one for one in streams if positions[one.slot] > one.sent]
-        due = self._due(streams, now)
-        fresh = [one for one in fresh if one.request in due or not one.sent or positions[one.slot] == self.length]
-        painted: dict[int, list[tuple[int, int, bytes]]] = {}
-        for one, image in zip(fresh, self.generator.fetch([one.slot for one in fresh]).wait().images, strict=True):
-            stop = positions[one.slot]
-            painted.setdefault(one.request, []).append((one.index, one.sent, image[one.sent : stop].tobytes()))
-            one.sent = stop
-        events += [Pixels(request, frames) for request, frames in painted.items()]
-
-    def _due(self, streams: list[SlotAssignment], now: float) -> set[int]:
-        """The requests whose streams get frames in this tick. 64 images of one request get them ten times a second."""
-        if now < self.frames_at:
-            return set()
-        self.frames_at = now + FRAME_SECONDS * len(streams)
-        images = Counter(one.request for one in streams)
-        due = {request for request in images if now >= self.requests[request].frames_at}
-        for request in due:
-            self.requests[request].frames_at = now + REQUEST_PACE * FRAME_SECONDS * images[request]
-        return due
-
-    def _send_snapshots(self, watched: dict[int, tuple[int, int] | None], events: list[Event]) -> None:
-        """The state of one layer and head of image 0, for the requests that asked for it."""
-        for one in self.scheduler.assigned.values():
-            layer_and_head = watched[one.request]
-            if layer_and_head is not None and one.index == 0:
-                s, z = self.generator.state(one.slot, *layer_and_head).wait()
-                events.append(StateSnapshot(one.request, int(self.positions[one.slot]), s.tobytes(), z.tobytes()))
-
-    def _retire(self, events: list[Event]) -> None:
-        """Report the images that are complete and free their slots."""
-        busy = np.fromiter(self.scheduler.assigned, np.int64)
-        for slot in busy[self.positions[busy] == self.length].tolist():
-            one = self.scheduler.assigned[slot]
-            image, bits_per_dim = self.generator.image(slot), self.generator.bits_per_dim(slot)
-            events.append(Finished(one.request, one.index, image.tobytes(), bits_per_dim))
-            self.scheduler.release(slot)
-            active = self.requests[one.request]
-            active.left -= 1
-            if not active.left:
-                del self.requests[one.request]
-
-    def _read(self, painted: float, events: list[Event]) -> None:
-        """Read known bytes: for a share of the `painted` seconds, for a whole tick where nothing was painted."""
+    def _read(self, events: list[Event]) -> None:
+        """Read known bytes: for a share of the time that painting took, for a whole tick where nothing is painted."""
         while (request := self.prefixes.next_wanted()) is not None:
             self._read_prefix(self.requests[request].request)
-        for done in self.reads.run(painted, TICK_SECONDS):
+        painted = self.painted_seconds if self.scheduler.assigned else None
+        self.painted_seconds = 0.0
+        for done in self.reads.run(painted, TICK_SECONDS, self._wait):
             request, reading = done.read.request, done.reading
             if reading is None:
                 self._fail(request, events)
+            elif not np.isfinite(reading.bits_of(done.row)[reading.first :]).all():
+                self._fail(request, events, NOT_FINITE)
             elif done.read.is_score:
                 events.append(Scored(request, done.read.index, reading.bits_of(done.row).tobytes()))
             else:
                 self.prefixes.put(request, reading.prefix(done.row))
                 self.scheduler.resume(request)
+
+    def _wait(self) -> None:
+        """Return when the device has nothing to do, so that what it does next can be timed."""
+        if self.under_way is not None:
+            self.under_way.seconds.wait()
+
+    def _step(self) -> None:
+        """Start a tick's steps of all images but those of clients that have used more than their share of the time."""
+        slots = np.flatnonzero(self.scheduler.is_busy)
+        self.recorder.batch = len(slots)
+        if not len(slots):
+            return
+        clients = self.time_shares.next(self.scheduler.held)
+        if len(clients) < len(self.scheduler.held):
+            slots = np.array([one for one in slots.tolist() if self.scheduler.assigned[one].client in clients])
+        step_bytes, before = self.generator.config.step_bytes, self.positions[slots]
+        streamed = any(one.request.stream or one.request.snapshot for one in self.requests.values())
+        left = (self.length - int(before.min())) // step_bytes
+        steps = self.tick_length.steps(len(slots), left, streamed=streamed)
+        seconds = self.generator.start(slots, steps)
+        # An image moves by the same bytes in every step, so that its position is known before the steps have ended.
+        self.positions[slots] = np.minimum(before + steps * step_bytes, self.length)
+        painted = int((self.positions[slots] - before).sum())
+        images = {client: self.scheduler.held[client] for client in clients}
+        self.launched = Launch(seconds, steps, images, *self.recorder.launched(painted))
+
+    def _retire(self) -> None:
+        """Fetch what streams are due and what the steps complete, and free the slots of complete images."""
+        launch = self.launched
+        if launch is None:
+            return
+        launch.pieces, launch.snapshots = self.streams.due(self.requests, self.scheduler.assigned, self.positions)
+        busy = np.fromiter(self.scheduler.assigned, np.int64)
+        complete = busy[self.positions[busy] == self.length].tolist()
+        launch.finished = [self.scheduler.assigned[slot] for slot in complete]
+        if slots := launch.slots:
+            launch.fetched = self.generator.fetch(slots)
+        for one in launch.finished:
+            self.scheduler.release(one.slot)
+
+    def _deliver(self, events: list[Event]) -> None:
+        """Send what has been painted by the steps that have ended."""
+        ended, self.launched = self.launched, None
+        if self.generator.is_asynchronous:
+            ended, self.under_way = self.under_way, ended
+        if ended is None:
+            return
+        self._account(ended)
+        for request in ended.overflowed(self.requests, may_be_infinite=self.generator.config.first > 0):
+            self._fail(request, events, NOT_FINITE)
+        events += ended.pixels(self.requests)
+        events += ended.state_snapshots(self.requests)
+        events += ended.finished_images(self.requests)
+        for request, count in Counter(one.request for one in ended.finished).items():
+            if active := self.requests.get(request):
+                active.left -= count
+                if not active.left:
+                    del self.requests[request]
+
+    def _account(self, ended: Launch) -> None:
+        """Note how long steps have taken and what they have painted."""
+        seconds, images = ended.seconds.wait(), sum(ended.images.values())
+        self.painted_seconds += seconds
+        self.time_shares.spent(seconds, ended.images)
+        self.tick_length.took(seconds, ended.steps, images)
+        self.recorder.stepped(ended.steps, seconds / ended.steps, images)
+        self.recorder.painted(ended.painted_bytes, ended.accepted)
 
     def _read_prefix(self, request: GenerateRequest) -> None:
         """Queue the known front of a request's next image, for which there is room now."""
@@ -271,15 +283,15 @@ class Engine:
         stop = self.generator.prefix(request.image(index))
         self.reads.add(request.id, request.client, [Read(request.id, index, request.known[source], stop, False)])
 
-    def _fail(self, request: int, events: list[Event]) -> None:
+    def _fail(self, request: int, events: list[Event], message: str = FAILED) -> None:
         self._drop(request)
-        events.append(Failed(request, "The engine failed while it worked on this request; its log says why."))
+        events.append(Failed(request, message))
 
     def _drop(self, request: int) -> None:
         """Remove a request wherever it is and free its slots; an unknown one has ended already."""
-        for slot in self.scheduler.cancel(request):
-            self.generator.clear([slot])
-            self.positions[slot] = self.length
+        if slots := self.scheduler.cancel(request):
+            self.generator.clear(slots)
+            self.positions[slots] = self.length
         self.requests.pop(request, None)
         self.refused = [event for event in self.refused if event.request != request]
         self.prefixes.drop(request)

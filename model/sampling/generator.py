@@ -78,6 +78,11 @@ class Generator:
         self.backend_name, self.fallbacks = opened.name, opened.fallbacks
         self.config, self.slots, self.precision = model.config, slots, precision
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether the device works on its own, so that it may be given steps before the last ones have ended."""
+        return self.backend.is_asynchronous
+
     @cached_property
     def digest(self) -> str:
         """Of everything that decides which bytes are painted (digest.py); computed when it is first asked for."""

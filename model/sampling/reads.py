@@ -90,26 +90,32 @@ class Reads:
         if not any(read.request in self.left for read in self.batch):
             self.batch, self.reading = [], None
 
-    def run(self, painted: float, idle_seconds: float) -> list[Done]:
-        """Read for a share of the time after `painted` seconds of painting; for `idle_seconds` where that is 0.
+    def run(self, painted: float | None, idle_seconds: float, wait: Callable[[], None] = lambda: None) -> list[Done]:
+        """Read for a share of the time after `painted` seconds of painting.
 
-        Where nothing is painted, return as soon as a prefix is there, so that painting can begin.
+        Where nothing is painted (None), read for `idle_seconds`, or until a prefix is there, so that painting can
+        begin. `wait` returns when the device has nothing else to do, so that a pass can be timed.
         """
-        began = pass_began = self.clock()
         # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
-        self.credit = min(self.credit, PASS_SECONDS) + painted * SHARE / (1 - SHARE) if painted else 0.0
+        self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * SHARE / (1 - SHARE)
         ended: list[Done] = []
-        while self.left:
-            if painted and self.credit < min(self.pass_seconds, PASS_SECONDS):
-                break
+        if not self._may_pass(painted):
+            return ended
+        wait()
+        began = pass_began = self.clock()
+        while self._may_pass(painted):
             ended += self._pass()
             now = self.clock()
             self.pass_seconds, pass_began = now - pass_began, now
             self.credit -= self.pass_seconds
             prefix_ready = any(not done.read.is_score for done in ended)
-            if not painted and (prefix_ready or now - began >= idle_seconds):
+            if painted is None and (prefix_ready or now - began >= idle_seconds):
                 break
         return ended
+
+    def _may_pass(self, painted: float | None) -> bool:
+        """Whether there is something to read, and time for it."""
+        return bool(self.left) and (painted is None or self.credit >= min(self.pass_seconds, PASS_SECONDS))
 
     def scores(self) -> Scores:
         """Return what there is to score now."""

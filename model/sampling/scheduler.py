@@ -12,7 +12,7 @@ A request on hold keeps its images and has no turns; it takes them up again behi
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,8 @@ class Scheduler:
     def __init__(self, slots: int) -> None:
         self.free = list(range(slots))
         self.assigned: dict[int, SlotAssignment] = {}  # by slot
+        self.is_busy = np.zeros(slots, np.bool_)  # which slots are assigned
+        self.slots_of: dict[int, set[int]] = {}  # by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots = slots
         self.turns = Turns()
@@ -57,32 +59,55 @@ class Scheduler:
             return None
         return self._assign(request)
 
-    def reclaim(self, painted: np.ndarray) -> tuple[SlotAssignment, SlotAssignment] | None:
-        """Give a slot of the client that holds most to one that waits with less than its share of all slots.
+    def reclaim(self, painted: np.ndarray) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
+        """Give slots of the clients that hold most to those that wait with less than their share of all slots.
 
-        `painted` [slots] is how much of every slot's image is painted. Return what held the slot, which waits behind
-        the images of its request, and what holds it now; None where every client that waits has its share, or a slot
-        is free.
+        `painted` [slots] is how much of every slot's image is painted. Yield what held a slot, which waits behind the
+        images of its request, and what holds it now, until every client that waits has its share, or a slot is free.
+        Between two of them the caller may hold requests. The slots are sorted once, so that thousands are taken back
+        in milliseconds.
         """
         share = self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
-        poor = next((client for client in self.turns.clients if self.held[client] < share), None)
-        if self.free or poor is None:
-            return None
-        richest = max(self.held, key=lambda client: self.held[client])
-        theirs = [one for one in self.assigned.values() if one.client == richest]
-        victim = min(theirs, key=lambda one: painted[one.slot])
+        poor = deque(client for client in self.turns.clients if self.held[client] < share)
+        if self.free or not poor:
+            return
+        richest = [(-count, order, client) for order, (client, count) in enumerate(self.held.items())]
+        heapq.heapify(richest)
+        least_painted = self._by_painted(painted)
+        while poor and not self.free:
+            client = poor.popleft()
+            if client not in self.turns.clients or self.held[client] >= share:
+                continue
+            count, order, rich = richest[0]
+            heapq.heapreplace(richest, (count + 1, order, rich))
+            victim = self.assigned[least_painted[rich].pop()]
+            self._requeue(victim)
+            yield victim, self._assign(self.turns.next_of(client))
+            poor.append(client)
+
+    def _by_painted(self, painted: np.ndarray) -> dict[str, list[int]]:
+        """The slots of every client, the one of which least is painted last; of equal ones the one assigned first."""
+        slots = np.fromiter(reversed(self.assigned), np.int64, len(self.assigned))
+        by_client: dict[str, list[int]] = {client: [] for client in self.held}
+        for slot in slots[np.argsort(-painted[slots], kind="stable")].tolist():
+            by_client[self.assigned[slot].client].append(slot)
+        return by_client
+
+    def _requeue(self, victim: SlotAssignment) -> None:
+        """Free an image's slot and queue the image again."""
         self.release(victim.slot)
         if victim.request not in self.waiting:
             self.waiting[victim.request] = deque()
-            self.turns.join(victim.request, richest)
+            self.turns.join(victim.request, victim.client)
         self.waiting[victim.request].append(victim.index)
-        return victim, self._assign(self.turns.next_of(poor))
 
     def _assign(self, request: int) -> SlotAssignment:
         """Give the lowest free slot to the next image of a request that has turns."""
         images, client = self.waiting[request], self.turns.client_of[request]
         assignment = SlotAssignment(heapq.heappop(self.free), request, images.popleft(), client)
         self.assigned[assignment.slot] = assignment
+        self.is_busy[assignment.slot] = True
+        self.slots_of.setdefault(request, set()).add(assignment.slot)
         self.held[client] += 1
         self.turns.end_turn(request)
         if not images:
@@ -106,7 +131,12 @@ class Scheduler:
 
     def release(self, slot: int) -> None:
         """Free the slot of an image that is complete."""
-        client = self.assigned.pop(slot).client
+        one = self.assigned.pop(slot)
+        client = one.client
+        self.is_busy[slot] = False
+        self.slots_of[one.request].discard(slot)
+        if not self.slots_of[one.request]:
+            del self.slots_of[one.request]
         self.held[client] -= 1
         if not self.held[client]:
             del self.held[client]
@@ -117,7 +147,7 @@ class Scheduler:
         self.waiting.pop(request, None)
         self.on_hold.pop(request, None)
         self.turns.leave(request)
-        slots = [one.slot for one in self.assigned.values() if one.request == request]
+        slots = sorted(self.slots_of.get(request, ()))
         for slot in slots:
             self.release(slot)
         return slots

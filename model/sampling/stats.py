@@ -12,12 +12,13 @@ class StatsRecorder:
     """Counters since the engine started, and the batch of the last tick."""
 
     def __init__(self) -> None:
-        self.batch = 0  # images in the last tick: after it, the slots of those that finished are empty
+        self.batch = 0  # images in the last tick's steps
         self.painted_bytes = self.known_bytes = self.steps = 0
         self.queue, self.first_pixel = Histogram(LATENCIES), Histogram(LATENCIES)
         self.step_seconds, self.step_images = Histogram(STEPS), Histogram(BATCHES)
         self.reported = time.monotonic()
         self.unpainted: list[float] = []  # when the requests were accepted that got their first slot in this tick
+        self.drawn_bytes = 0  # first bytes of images placed in this tick that need no step
 
     def scheduled(self, accepted: float) -> float:
         """A request accepted at that time has its first slot; return the seconds that it waited."""
@@ -32,13 +33,19 @@ class StatsRecorder:
         self.step_seconds.add(seconds, steps)
         self.step_images.add(images, steps)
 
-    def painted(self, count: int) -> None:
-        """So many bytes were painted in this tick, the first ones of its newly scheduled requests among them."""
+    def launched(self, count: int) -> tuple[int, list[float]]:
+        """Steps were started that paint so many bytes; return how many these are with the ones that were drawn, and
+        when the requests were accepted whose first bytes are among them."""
+        painted, self.drawn_bytes = count + self.drawn_bytes, 0
+        accepted, self.unpainted = self.unpainted, []
+        return painted, accepted
+
+    def painted(self, count: int, accepted: list[float]) -> None:
+        """So many bytes were painted, the first ones of requests among them that were accepted at those times."""
         self.painted_bytes += count
         now = time.monotonic()
-        for accepted in self.unpainted:
-            self.first_pixel.add(now - accepted)
-        self.unpainted.clear()
+        for then in accepted:
+            self.first_pixel.add(now - then)
 
     def due(self, idle: bool) -> bool:
         """Whether to report now: a few times a second, and before the engine goes idle."""

@@ -29,7 +29,8 @@ class TimeShares:
         for client in self.balances:
             self.balances[client] += seconds / len(self.balances)
         for client, count in stepped.items():
-            self.balances[client] -= seconds * count / total
+            if client in self.balances:  # or it has left since these steps were started
+                self.balances[client] -= seconds * count / total
 
     def _update(self, images: Mapping[str, int]) -> None:
         """Newcomers start at 0; what a client that has left owed, or was owed, is divided among the others."""

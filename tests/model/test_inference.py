@@ -121,7 +121,7 @@ def test_a_stream_ends_with_what_is_painted_at_once(
     grey_model: "scanline.Model", picture: np.ndarray, completes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
-    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 0.0)
+    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     if completes:
         steps = list(grey_model.stream(3, seed=4, image=picture, keep_rows=2))
         law = grey_model.complete(picture, keep_rows=2, n=3, seed=4).array

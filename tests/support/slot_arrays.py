@@ -49,6 +49,30 @@ def painted(
     return after, -law.log_prob(own, bytes_).double().sum(dim=1) / torch.log(torch.tensor(2.0, dtype=torch.float64))
 
 
+def near_halves(
+    law: Distribution, means: slice, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, step_bytes: int = 1
+) -> torch.Tensor:
+    """Return which images [POOL] have a byte rounded from within 1e-3 of a half, which another logarithm may round
+    the other way. `means` are the columns of the parameters that move a byte, by 127.5 times as much."""
+    moved = []
+    for shift in (-1e-3 / 127.5, 1e-3 / 127.5):
+        shifted = parameters.clone()
+        shifted[:, means] += shift
+        moved.append(painted(law, shifted, slots, before, step_bytes)[0])
+    return (moved[0] != moved[1]).any(dim=1)
+
+
+def assert_painted(expected: torch.Tensor, images: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+    """Fails where images [POOL, N] differ, but for a step of one in the first byte of those that are `near` [POOL] a
+    half; returns which are the same."""
+    different = expected != images
+    assert not different[~near].any()
+    for image in different.any(dim=1).nonzero().flatten().tolist():
+        first = int(different[image].nonzero()[0])
+        assert abs(int(expected[image, first]) - int(images[image, first])) == 1
+    return ~different.any(dim=1)
+
+
 def untouched(slots: torch.Tensor, before: Pool, after: Pool) -> bool:
     """Whether all that belongs to slots that were not chosen is as it was."""
     idle = torch.ones(POOL, dtype=torch.bool, device=slots.device)

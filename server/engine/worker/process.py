@@ -13,6 +13,7 @@ from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from scanline.model.device import AUTO
@@ -33,7 +34,8 @@ log = logging.getLogger("scanline.engine")
 UNRECOVERABLE = 70  # exit status
 
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
-AUTO_MOST = {"cpu": 1024, "cuda": 16384}  # more images in flight paint no faster
+AUTO_MOST = {"cpu": 1024, "cuda": 4096}  # more images in flight paint no faster, and each of them later
+ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
 
@@ -64,8 +66,9 @@ class EngineOptions:
         limit_torch_threads()
         device, backends = resolve_backend(self.device, self.backend)
         model = load_model(self.directory, device)
-        state_bytes = precision(self.precision).state_bytes(model.config)
-        slots = self.slots or auto_slots(state_bytes, device, self.share)
+        chosen = precision(self.precision)
+        state_bytes = chosen.state_bytes(model.config)
+        slots = self.slots or auto_slots(state_bytes, device, self.share, float16_state=chosen.float16_state)
         log.info("%s on %s: %s slots of %s bytes", self.directory.name, device, slots, state_bytes)
         return Generator(model, slots, self.threads, self.precision, backends)
 
@@ -88,16 +91,17 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
     return process, ours
 
 
-def auto_slots(state_bytes: int, device: str, share: float = 1.0) -> int:
+def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_state: bool = False) -> int:
     """How many slots a share of the free memory has room for: a quarter of it in states, those of prefixes included, at
-    most what still makes painting faster."""
+    most what still makes painting faster, which is twice as many where states are half as large."""
     if device == "cuda":
         import torch
 
         free, _ = torch.cuda.mem_get_info()
     else:
         free = free_memory()
-    return max(1, min(AUTO_MOST[device], int(AUTO_SHARE * share * free / (state_bytes * (1 + PER_SLOT)))))
+    most = AUTO_MOST[device] * (2 if float16_state else 1)
+    return max(1, min(most, int(AUTO_SHARE * share * free / (state_bytes * (1 + PER_SLOT)))))
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
@@ -123,7 +127,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             generator.fallbacks,
         )
         connection.send([ready])
-        _run(Engine(generator), connection)
+        run(Engine(generator), connection)
     except ValueError as error:
         message = str(error)
         connection.send([CannotLoad(message.replace(str(options.copy or options.directory), str(options.directory)))])
@@ -136,15 +140,17 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         os._exit(UNRECOVERABLE)
 
 
-def _run(engine: "Engine", connection: Connection) -> None:
-    """Accept all waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
+def run(engine: "Engine", connection: Connection) -> None:
+    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
 
-    Nothing else sends, so that a tick that does not end is noticed as silence.
+    Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
+    the ticks.
     """
     while True:
         while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])
-        while connection.poll():
+        until = monotonic() + ACCEPT_SECONDS
+        while connection.poll() and monotonic() < until:
             command = connection.recv()
             if isinstance(command, Stop):
                 return

@@ -6,6 +6,7 @@ import torch
 from tests.support.gpu import DEVICE, NARROW, there  # isort: skip
 
 from scanline.kernels.attention import reference
+from scanline.kernels.attention import triton as triton_attention
 from scanline.kernels.attention.triton import causal_linear_attention
 from tests.support.close import assert_close
 from tests.support.gradients import gradients
@@ -28,6 +29,21 @@ def test_results_and_gradients_agree_with_the_reference(length: int, widths: tup
         assert_close(name, expected, result)
     weights = torch.randn_like(inputs[2])
     expected = gradients(reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double())
+    assert_close("phi_q, phi_k, v", expected, gradients(causal_linear_attention, inputs, given, weights))
+
+
+@pytest.mark.parametrize(("length", "widths"), [(41, (8, 5)), (64, (5, 8)), (130, (33, 17))])
+def test_segments_side_by_side_give_the_same_results_and_gradients(
+    length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, given = there(*sequence(length, *widths)), there(*state(*widths))
+    weights = torch.randn_like(inputs[2])
+    whole = causal_linear_attention(*inputs, *given)
+    expected = gradients(causal_linear_attention, inputs, given, weights)
+    monkeypatch.setattr(triton_attention, "LONG", 32)
+    monkeypatch.setattr(triton_attention, "SEGMENT", 32)
+    for name, one, several in zip(NAMES, whole, causal_linear_attention(*inputs, *given), strict=True):
+        assert_close(name, one, several)
     assert_close("phi_q, phi_k, v", expected, gradients(causal_linear_attention, inputs, given, weights))
 
 

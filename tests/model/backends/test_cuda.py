@@ -130,20 +130,20 @@ def test_states_may_be_stored_in_16_bits() -> None:
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
-def test_warming_up_prepares_every_size_that_the_slots_can_fill_and_changes_no_byte(
+def test_warming_up_prepares_every_size_that_the_slots_can_fill_and_changes_no_image(
     slots: int, sizes: list[int]
 ) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    cold, warm = (CudaBackend(model, options=small((1, 4, 8))) for _ in range(2))
-    pools = [SlotPool.empty(TINY, slots, DEVICE) for _ in range(2)]
-    warm.warm_up(pools[1])
-    assert sorted({size for size, _ in warm.graphs}) == sizes
-    assert [steps for size, steps in warm.graphs if size == 1] == [2, 1]
-    for backend, pool in zip((cold, warm), pools, strict=True):
-        for slot in range(slots):
-            place(pool, slot, 0, slot)
-        advance(backend, pool, TINY.bytes)
-    assert torch.equal(pools[0].images, pools[1].images)
+    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE)
+    for slot in range(slots):
+        place(pool, slot, 0, slot)
+    arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)
+    before = [array.clone() for array in arrays]
+    backend.warm_up(pool)
+    assert sorted({size for size, _ in backend.graphs}) == sizes
+    assert [steps for size, steps in backend.graphs if size == 1] == [2, 1]
+    assert all(torch.equal(*pair) for pair in zip(before, arrays, strict=True))
+    assert backend.reader.in_one_launch
 
 
 @pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")

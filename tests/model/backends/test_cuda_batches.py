@@ -16,7 +16,7 @@ from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 
 SMALL = {"height": 2, "width": 2, "layers": 1}
-VARIANTS = {"plain": {}, "post": {}, "categorical": {}, "waves of pixels": {"window_columns": 2}}
+VARIANTS = {"plain": {}, "post": {}, "categorical": {}, "grey pixels": {"window_columns": 2}}
 NEVER = 10**9  # programs from which on tiles are wide
 
 

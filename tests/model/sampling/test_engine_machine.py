@@ -8,9 +8,7 @@ client has two turns while another one waits for a slot.
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -26,7 +26,6 @@ from scanline.model.sampling.messages import (
     Failed,
     Finished,
     GenerateRequest,
-    ImageSpec,
     Pixels,
     Scheduled,
     Scored,
@@ -36,6 +35,8 @@ from scanline.model.sampling.reads import PASS_SECONDS
 from scanline.model.sampling.scheduler import SlotAssignment
 from scanline.model.sampling.tick_length import TICK_SECONDS
 from tests.support import small_models
+from tests.support.painted_alone import PaintedAlone, breaking
+from tests.support.queued_generator import QueuedGenerator
 from tests.support.tiny import GREY
 from tests.support.turn_order import FairTurns
 
@@ -47,51 +48,37 @@ MIDST = bytes(i % 4 == 1 for i in range(LENGTH))
 ALL = bytes([1] * LENGTH)
 COMPLETIONS = st.sampled_from([((), ()), (KNOWN[:1], (FRONT,)), (KNOWN, (FRONT, MIDST)), (KNOWN, (ALL, FRONT))])
 MODEL: Transformer = small_models.model(GREY)
-BREAKABLE = ("start_reading", "read", "place", "advance", "positions", "image", "images")
+BREAKABLE = ("start_reading", "read", "place_many", "start", "fetch")
 CLIENTS = st.sampled_from("abc")
-
-
-class Painted:
-    """Images painted alone, each once."""
-
-    def __init__(self) -> None:
-        self.generator = Generator(MODEL, 1, threads=1)
-        self.images: dict[tuple[object, ...], bytes] = {}
-        self.bits = {image: self.generator.score(np.frombuffer(image, np.uint8)[None])[0].tobytes() for image in KNOWN}
-
-    def alone(self, paint: GenerateRequest, index: int) -> bytes:
-        source = paint.source(index)
-        known, mask = (b"", b"") if source is None else (paint.known[source], paint.masks[source])
-        key = (paint.seed, index, paint.temperature, known, mask)
-        if key not in self.images:
-            given = (np.frombuffer(known, np.uint8), np.frombuffer(mask, np.bool_)) if known else (None, None)
-            canvas = ImageSpec(paint.seed, index, paint.temperature, *given)
-            self.generator.place(0, canvas, self.generator.prefill(canvas) if canvas.prefix else None)
-            self.generator.advance(LENGTH)
-            self.images[key] = self.generator.image(0).tobytes()
-        return self.images[key]
-
-
-PAINTED = Painted()
+PAINTED = PaintedAlone(MODEL, KNOWN)
 
 
 class EngineMachine(RuleBasedStateMachine):
     """The engine, and what a client would know of it."""
 
+    generator_class = Generator
+
     def __init__(self) -> None:
         super().__init__()
-        self.generator = Generator(MODEL, SLOTS, threads=1)
+        self.generator = self.generator_class(MODEL, SLOTS, threads=1)
         self.generator.backend.reads_at_once = 2
         self.engine = Engine(self.generator)
-        reads = self.engine.reads
-        # What happens must not depend on time: each look at the clock takes a quarter of a pass, painting one tick.
-        self.engine.clock = reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
+        reads, advance = self.engine.reads, self.generator.backend.advance
+        # What happens must not depend on time: each look at the clock takes a quarter of a pass, as does painting; what
+        # reads have of it is a tick's share.
+        reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
+
+        def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+            advance(pool, slots, steps).wait()
+            return Pending.ended(PASS_SECONDS / 4)
+
+        self.generator.backend.advance = timed  # type: ignore[method-assign]
         run = reads.run
-        reads.run = lambda painted, idle: run(TICK_SECONDS if painted else 0.0, idle)  # type: ignore[method-assign]
+        reads.run = lambda painted, *other: run(None if painted is None else TICK_SECONDS, *other)  # type: ignore[method-assign]
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
-        self.restarted: set[tuple[int, int]] = set()  # images that lost their slot and have sent nothing since
+        self.restarted: list[tuple[int, int]] = []  # images that lost their slot and have not begun again
         self.scheduled: set[int] = set()  # requests whose Scheduled event was sent
         self.between_clients: FairTurns[str] = FairTurns()
         self.between_requests: dict[str, FairTurns[int]] = {client: FairTurns() for client in "abc"}
@@ -111,20 +98,19 @@ class EngineMachine(RuleBasedStateMachine):
                     self.unfair.append(str(error))
             return assignment
 
-        def watched_reclaim(painted: np.ndarray) -> tuple[SlotAssignment, SlotAssignment] | None:
-            if move := reclaim(painted):
-                victim, assigned = move
+        def watched_reclaim(painted: np.ndarray) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
+            for victim, assigned in reclaim(painted):
                 assert self.open[victim.request].client != self.open[assigned.request].client
                 # Its stream starts anew, and so does the order of turns: the client that took the slot had one early.
-                self.restarted.add((victim.request, victim.index))
+                self.restarted.append((victim.request, victim.index))
                 self.between_clients, self.between_requests = FairTurns(), {client: FairTurns() for client in "abc"}
-            return move
+                yield victim, assigned
 
         scheduler.admit, scheduler.reclaim = watched, watched_reclaim  # type: ignore[method-assign]
 
     def teardown(self) -> None:
-        """Whatever is left in work comes to its end, in no more ticks than it has bytes."""
-        for _ in range(sum(len(images(request)) for request in self.open.values()) * LENGTH):
+        """Whatever is left in work comes to its end, in about as many ticks as it has bytes."""
+        for _ in range(sum(len(images(request)) for request in self.open.values()) * (LENGTH + 2)):
             if not self.engine.idle:
                 self._tick(steps=1)
         assert self.engine.idle
@@ -211,7 +197,9 @@ class EngineMachine(RuleBasedStateMachine):
         for request in paints:
             assignments = [assignment for assignment in scheduler.assigned.values() if assignment.request == request]
             waiting = scheduler.waiting.get(request, ())
-            assert len(assignments) + len(waiting) == self.engine.requests[request].left
+            under_way = self.engine.under_way.finished if self.engine.under_way else []
+            undelivered = sum(assignment.request == request for assignment in under_way)
+            assert len(assignments) + len(waiting) + undelivered == self.engine.requests[request].left
             assert self.engine.requests[request].left == self.open[request].images - len(self.had[request])
 
     @invariant()
@@ -240,7 +228,7 @@ class EngineMachine(RuleBasedStateMachine):
         """A tick of so many steps, in which streams get frames or not; each event is one that may be sent now."""
         tick_length = self.engine.tick_length
         tick_length.last, tick_length.by_size = (TICK_SECONDS / (steps + 0.5), SLOTS), {}
-        self.engine.frames_at = 0.0 if sends else inf
+        self.engine.streams.frames_at = 0.0 if sends else inf
         for event in self.engine.tick():
             request = self.open[event.request]  # type: ignore[union-attr]
             match event, request:
@@ -250,8 +238,8 @@ class EngineMachine(RuleBasedStateMachine):
                     self.scheduled.add(number)
                 case Pixels(number, painted), GenerateRequest(stream=True):
                     for index, first, data in painted:
-                        if (number, index) in self.restarted and not first:
-                            self.restarted.discard((number, index))
+                        if self.heard.get((number, index)) and not first:
+                            self.restarted.remove((number, index))
                             self.heard[number, index] = b""
                         assert len(self.heard.get((number, index), b"")) == first
                         self.heard[number, index] = self.heard.get((number, index), b"") + data
@@ -282,28 +270,22 @@ def images(request: GenerateRequest | ScoreRequest) -> range:
     return range(request.images if isinstance(request, GenerateRequest) else len(request.images))
 
 
-@contextmanager
-def breaking(generator: Generator, name: str, calls: int) -> Iterator[None]:
-    """After so many calls, each one under that name fails."""
-    done = itertools.count()
+class QueuedEngineMachine(EngineMachine):
+    """The same with a device that has the next steps before the last ones have ended."""
 
-    def broken(*arguments: Any) -> Any:
-        if next(done) >= calls:
-            raise RuntimeError("It broke.")
-        return getattr(type(generator), name)(generator, *arguments)
-
-    setattr(generator, name, broken)
-    try:
-        yield
-    finally:
-        delattr(generator, name)
+    generator_class = QueuedGenerator
 
 
-def test_requests_may_arrive_end_and_fail_in_any_order() -> None:
-    run_state_machine_as_test(EngineMachine, settings=settings(max_examples=50, stateful_step_count=30))
+MACHINES = pytest.mark.parametrize("machine", [EngineMachine, QueuedEngineMachine])
+
+
+@MACHINES
+def test_requests_may_arrive_end_and_fail_in_any_order(machine: type[EngineMachine]) -> None:
+    run_state_machine_as_test(machine, settings=settings(max_examples=50, stateful_step_count=30))
 
 
 @pytest.mark.slow
-def test_anything_may_happen_in_many_orders() -> None:
+@MACHINES
+def test_anything_may_happen_in_many_orders(machine: type[EngineMachine]) -> None:
     long = settings(max_examples=400, stateful_step_count=50, derandomize=False, print_blob=True)
-    run_state_machine_as_test(EngineMachine, settings=long)
+    run_state_machine_as_test(machine, settings=long)

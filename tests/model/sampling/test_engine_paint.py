@@ -55,7 +55,7 @@ def test_pixels_of_streams_come_in_several_pieces_that_concatenate_to_the_finish
 
 
 def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 1e9)
+    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e9)
     monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
     streamed: dict[int, list[bytes]] = {index: [] for index in range(8)}
@@ -70,8 +70,8 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkey
 def test_a_request_of_many_images_gets_frames_less_often_and_does_not_slow_others(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 1e-9)
-    monkeypatch.setattr("scanline.model.sampling.engine.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
+    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e-9)
+    monkeypatch.setattr("scanline.model.sampling.streams.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
     monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
     many, late = GenerateRequest(0, 3, seed=3, stream=True), GenerateRequest(1, 1, seed=3, stream=True)
     engine.accept(many)

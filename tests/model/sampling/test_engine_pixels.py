@@ -60,7 +60,7 @@ def test_streams_get_whole_pixels_that_concatenate_to_the_images(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 3)
-    monkeypatch.setattr("scanline.model.sampling.engine.FRAME_SECONDS", 0.0)
+    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
     assert finished(events) == expected(8, seed=3)
     streamed = dict.fromkeys(range(8), b"")

@@ -38,7 +38,7 @@ def order(reads: Reads, count: int) -> list[tuple[int, int]]:
     """The requests and indices of the next reads that end, batch by batch."""
     ended: list[tuple[int, int]] = []
     while len(ended) < count:
-        ended += [(done.read.request, done.read.index) for done in reads.run(0.0, 0.0)]
+        ended += [(done.read.request, done.read.index) for done in reads.run(None, 0.0)]
     return ended
 
 
@@ -105,14 +105,14 @@ def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one
     ended = [len(reads.run(PAINTED, TICK_SECONDS)) for _ in range(11)]
     assert sum(ended) <= 2, "110 ms are due, and a pass takes at least 100"
     assert ended[0] == 1, "the first one has not to be waited for"
-    assert len(reads.run(0.0, 0.05)) == 1, "while nothing is painted nothing is owed"
+    assert len(reads.run(None, 0.05)) == 1, "while nothing is painted nothing is owed"
 
 
 def test_while_nothing_is_painted_reads_go_on_for_a_tick(generator: Generator) -> None:
     reads = Reads(generator)
     reads.add(0, "a", scores(0, 100_000))
     began = time.perf_counter()
-    ended = reads.run(0.0, 0.05)
+    ended = reads.run(None, 0.05)
     assert time.perf_counter() - began >= 0.05
     assert len(ended) > 2
 
@@ -168,7 +168,7 @@ def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(g
     reads.add(2, "b", scores(2, 1))
     batches, bits = [], {}
     while not reads.idle:
-        ended = reads.run(0.0, 0.0)
+        ended = reads.run(None, 0.0)
         batches.append([(done.read.request, done.read.index) for done in ended])
         for done in ended:
             assert done.reading is not None
@@ -204,7 +204,7 @@ def test_a_request_that_is_cancelled_while_it_is_read_changes_nothing_for_the_ot
     engine.reads.step_seconds = 1.0  # one piece a pass
     for request, image in enumerate(images):
         engine.accept(ScoreRequest(request, (image.tobytes(),), client="ab"[request]))
-    engine.reads.run(0.0, 0.0)
+    engine.reads.run(None, 0.0)
     assert engine.reads.left == {0: 1, 1: 1}
     (scored,) = run_until_idle(engine, Cancel(0))
     assert scored == Scored(1, 0, large.score(images[1:])[0].tobytes())

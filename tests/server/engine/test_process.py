@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
@@ -68,3 +69,9 @@ def test_slots_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert auto_slots(100, "cpu") == 10  # a quarter of it, a fifth of that for prefixes
     assert auto_slots(100, "cpu", share=0.5) == 5
     assert auto_slots(10_000, "cpu") == 1
+
+
+def test_slots_are_no_more_than_make_painting_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (80 * 10**9, 80 * 10**9))
+    assert auto_slots(10**6, "cuda") == 4096
+    assert auto_slots(10**6, "cuda", float16_state=True) == 8192

@@ -1,0 +1,137 @@
+"""Compiles every Triton kernel in the shapes that users run, for GPUs that are not there: A100 (sm_80), H100 and H200
+(sm_90), B200 (sm_100).
+
+    python -m tests.kernels.triton.compile [--capability 90] [--only quick]
+
+Prints a line for each compiled variant; fails where one does not compile, spills registers, has serialised products,
+asks for more shared memory than there is, or copies what the previous kernel may still write before it waits. With
+another Triton, installed by `pip install --no-deps --target DIR triton==3.4.0`, put DIR first into PYTHONPATH.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+import triton
+
+from scanline.kernels.attention.triton import causal_linear_attention
+from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
+from scanline.kernels.triton.linear import Halves, linear
+from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.slots import SlotPool
+from scanline.model.config import ModelConfig
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.presets import PRESETS
+from tests.support.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
+
+PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}  # as the authors' checkpoints are
+# name: configuration, and the type that its weights are stored in
+MODELS: dict[str, tuple[ModelConfig, torch.dtype]] = {
+    "mnist-small": (PRESETS["mnist-small"].model, torch.float16),
+    "cifar10-small": (PRESETS["cifar10-small"].model, torch.float16),
+    "mnist": (PRESETS["mnist"].model, torch.float16),
+    "mnist float32": (PRESETS["mnist"].model, torch.float32),
+    "cifar10": (PRESETS["cifar10"].model, torch.float16),
+    "authors": (replace(PRESETS["mnist"].model, **PLAIN), torch.float32),
+}
+BATCHES = (1, 64, 4096)  # each shape of program is met
+STATES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
+    """Launches one step of a batch; each launch differs from the others of its kernel in one layer of a kind."""
+    config = replace(config, layers=1, blocks=min(1, config.blocks))
+    model = Transformer(config).requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.copy_(torch.randn_like(parameter).to(stored))
+    kernels = KernelSequence(model, chained=capability >= 90)
+    kernels.run(SlotPool.empty(config, 2), Buffers.of(config, batch, torch.device("cpu")))
+
+
+def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
+    """Launches the recurrent step with heads of 32, as all shipped models have, and of other widths."""
+    for heads, width in ((5, 32), (6, 32), (8, 32), (3, 33), (4, 64), (2, 128)):
+        for dtype in dtypes:
+            s, z = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width)
+            projected = torch.zeros(2, 3 * heads * width)
+            fused_recurrent_step(projected, s, z, torch.arange(2), chained=capability >= 90)
+            ends = torch.tensor([1, 1])
+            fused_recurrent_sequence(projected, s, z, 0 * ends, ends)
+
+
+def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
+    """Launches attention over short and long sequences, and its gradients."""
+    for dtype, widths in ((torch.float32, (32, 64)), (torch.bfloat16, (32, 64))):
+        for width in widths:
+            for length in lengths:
+                leaves = [torch.rand(1, 2, length, width, dtype=dtype).requires_grad_() for _ in range(3)]
+                causal_linear_attention(*leaves)[0].sum().backward()
+
+
+def prefixes() -> None:
+    """Launches attention over fronts of images, of whichever length: each kernel is compiled once for all of them."""
+    for length in (1, 15, 16, 392, 784):
+        causal_linear_attention(*(torch.rand(1, 8, length, 32) for _ in range(3)))
+
+
+def quick(capability: int) -> None:
+    """Launches a kernel of each kind, at the paper's sizes."""
+    chained = capability >= 90
+    for rows, depth, width, normed in ((1, 1024, 256, False), (4096, 256, 1024, True)):
+        x, out, bias = torch.zeros(rows, depth), torch.zeros(rows, width), torch.zeros(width)
+        weight = Halves.of(torch.randn(width, depth).half().float())
+        norm = (torch.ones(depth), torch.zeros(depth)) if normed else None
+        moments = torch.zeros(rows, blocks(depth), 2) if normed else None
+        results = None if normed else torch.zeros(rows, blocks(width), 2)
+        residual, activation = (None, "gelu") if normed else (out, "none")
+        linear(x, weight, bias, out, norm, activation, residual, None, chained, moments, results)
+    row_moments(torch.zeros(1, 256), chained=chained)
+    s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
+    fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)
+    prefixes()
+
+
+def known(kernel: Compiled) -> bool:
+    """Whether the only fault is four registers of attention's gradients in float32 on a B200."""
+    only_spills = len(kernel.faults) == 1 and 0 < kernel.spilled <= 16
+    return only_spills and kernel.capability == 100 and kernel.name.startswith("_backward")
+
+
+def compile_all(capability: int, only: list[str]) -> list[Compiled]:
+    parts: dict[str, Callable[[], None]] = {
+        f"{name} {batch}": lambda c=config, s=stored, b=batch: step(c, s, b, capability)
+        for name, (config, stored) in MODELS.items()
+        for batch in BATCHES
+    }
+    parts |= {"states": lambda: states(capability), "attention": attention, "quick": lambda: quick(capability)}
+    done = 0
+    with compiling(capability) as found:
+        for name, part in parts.items():
+            if only and not any(chosen in name for chosen in only):
+                continue
+            start = time.perf_counter()
+            part()
+            print(f"{name}, {time.perf_counter() - start:.0f} s", *found[done:], sep="\n    ", flush=True)
+            done = len(found)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--capability", type=int, nargs="+", choices=SHARED, default=list(SHARED))
+    parser.add_argument("--only", nargs="+", default=[], help="parts whose name contains one of these")
+    options = parser.parse_args()
+    print(f"Triton {triton.__version__}", flush=True)
+    found = [kernel for capability in options.capability for kernel in compile_all(capability, options.only)]
+    faulty = [kernel for kernel in found if kernel.faults and not known(kernel)]
+    print(f"{len(found)} variants, {len(faulty)} with faults", *faulty, sep="\n    ")
+    sys.exit(1 if faulty or not found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Compiles Triton kernels for a GPU that is not there, and reads what the compiler made of each launch: registers,
+spilled bytes, shared memory, products that ptxas serialised, and copies that do not wait for the previous kernel.
+
+Works with any Triton from 3.4 on, in a process without Triton's interpreter.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+os.environ.pop("TRITON_INTERPRET", None)  # before any kernel is imported
+
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia import compiler
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+SHARED = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}  # bytes that a program may have, by compute capability
+
+_compiled: set[str] = set()  # hashes of variants: Triton compiles each once a process
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compiled variant of a kernel."""
+
+    capability: int
+    name: str
+    constants: str  # what it was compiled for: numbers, names and types of arguments
+    registers: int
+    spilled: int  # bytes stored to local memory, and loaded again
+    shared: int  # bytes of a program
+    serialised: bool  # ptxas C75xx: each asynchronous product waits for the one before it
+    early: bool  # an asynchronous copy stands before the wait for the previous kernel, or the wait stands in a loop
+    asm: dict[str, Any]
+
+    @property
+    def faults(self) -> list[str]:
+        """What must not be in a kernel that users run."""
+        found = {
+            f"{self.spilled} bytes spilled": self.spilled > 0,
+            "serialised products": self.serialised,
+            f"more than {SHARED[self.capability]} bytes of shared memory": self.shared > SHARED[self.capability],
+            "a copy before the wait, or a wait in a loop": self.early,
+        }
+        return [fault for fault, there in found.items() if there]
+
+    def __str__(self) -> str:
+        line = f"sm_{self.capability} {self.name}: {self.registers} registers, {self.shared} bytes shared"
+        return ", ".join([line, *self.faults]) + f"  [{self.constants}]"
+
+
+class _Driver:
+    """The part of a driver that the compiler needs."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, 32)
+
+    def get_current_device(self) -> int:
+        return self.capability  # Triton keeps compiled kernels by device
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+
+@contextlib.contextmanager
+def compiling(capability: int) -> Iterator[list[Compiled]]:
+    """Inside, launches are compiled for that capability and not made; yields the list that each variant joins that
+    this process had not compiled yet. Triton's cache on disk is not read."""
+    found: list[Compiled] = []
+    logs: list[str] = []
+    launch, always = JITFunction.run, knobs.compilation.always_compile
+
+    def run(command: list[str], **options: Any) -> None:
+        """As subprocess.run of ptxas, whose log Triton reads only where it fails."""
+        subprocess.run(command, **options)
+        logs.append(Path(options["stderr"].name).read_text())
+
+    def only_compile(self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        logs.clear()
+        kernel = launch(self, *args, grid=grid, warmup=True, **options)
+        if kernel.hash not in _compiled:
+            _compiled.add(kernel.hash)
+            found.append(_examined(capability, self, kernel, "".join(logs), args, options))
+
+    driver.set_active(_Driver(capability))
+    JITFunction.run, knobs.compilation.always_compile = only_compile, True
+    compiler.subprocess = SimpleNamespace(**{**vars(subprocess), "run": run})
+    try:
+        yield found
+    finally:
+        JITFunction.run, knobs.compilation.always_compile, compiler.subprocess = launch, always, subprocess
+
+
+def _examined(
+    capability: int, function: JITFunction, kernel: Any, log: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> Compiled:
+    numbers = {name: int(number) for number, name in re.findall(r"(\d+) (registers|bytes spill stores)", log)}
+    assert "registers" in numbers, f"ptxas reported no registers of {function.__name__}:\n{log}"
+    shown = [f"{name}={_shown(value)}" for name, value in zip(function.arg_names, args, strict=False)]
+    return Compiled(
+        capability,
+        function.__name__,
+        ", ".join([*shown, *(f"{name}={value}" for name, value in options.items())]),
+        numbers["registers"],
+        numbers["bytes spill stores"],
+        kernel.metadata.shared,
+        re.search(r"C75\d\d|serialized", log) is not None,
+        _early(kernel.asm["ttgir"]),
+        kernel.asm,
+    )
+
+
+def _shown(value: Any) -> str:
+    return str(value.dtype).removeprefix("torch.") if hasattr(value, "dtype") else str(value)
+
+
+def _early(ttgir: str) -> bool:
+    """Whether a copy stands before the wait for the previous kernel (the software pipeliner moves copies past a wait
+    in its loop, triton #11905), or the wait stands in a loop."""
+    body = ttgir[ttgir.index("tt.func public") :]
+    before, wait, _ = body.partition("griddepcontrol.wait")
+    if not wait:
+        before, wait, _ = body.partition("gdc_wait")
+    return bool(wait) and (
+        "async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield")
+    )

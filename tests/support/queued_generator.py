@@ -1,0 +1,58 @@
+"""A generator whose device works on its own, as a GPU does: what it is given is done later, in order, when a result is
+waited for."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import Fetched
+from scanline.model.sampling.generator import Generator, Prefix, Reading
+from scanline.model.sampling.messages import ImageSpec
+
+Result = TypeVar("Result")
+
+
+class QueuedGenerator(Generator):
+    """Computes on a CPU, but as late as it may."""
+
+    is_asynchronous = True  # type: ignore[assignment]
+    queue: list[Callable[[], object]]
+
+    def submit(self, work: Callable[[], Result]) -> Pending[Result]:
+        """Queue work; whoever waits for it has all that was queued before done first."""
+        if "queue" not in vars(self):
+            self.queue = []
+        done: list[Result] = []
+        self.queue.append(lambda: done.append(work()))
+
+        def result() -> Result:
+            while not done:
+                self.queue.pop(0)()
+            return done[0]
+
+        return Pending(result)
+
+    def place_many(
+        self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+    ) -> None:
+        self.submit(lambda: super(QueuedGenerator, self).place_many(slots, specs, prefixes))
+
+    def clear(self, slots: Sequence[int]) -> None:
+        self.submit(lambda: super(QueuedGenerator, self).clear(slots))
+
+    def start(self, slots: np.ndarray, steps: int) -> Pending[float]:
+        return self.submit(lambda: super(QueuedGenerator, self).start(slots, steps).wait())
+
+    def fetch(self, slots: Sequence[int]) -> Pending[Fetched]:
+        return self.submit(lambda: super(QueuedGenerator, self).fetch(slots).wait())
+
+    def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
+        return self.submit(lambda: super(QueuedGenerator, self).state(slot, layer, head).wait())
+
+    def start_reading(self, images: np.ndarray, stops: Sequence[int]) -> Reading:
+        return self.submit(lambda: super(QueuedGenerator, self).start_reading(images, stops)).wait()
+
+    def read(self, reading: Reading, steps: int | None = None) -> None:
+        self.submit(lambda: super(QueuedGenerator, self).read(reading, steps)).wait()
