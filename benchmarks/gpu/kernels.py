@@ -12,6 +12,7 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, Sizes, config
 from benchmarks.gpu.timing import microseconds, survived
 from scanline.kernels.triton.linear import Halves, linear
+from scanline.kernels.triton.moments import row_moments
 
 ROWS = (1, 64, 1024, 4096)
 
@@ -60,10 +61,12 @@ def products(sizes: Sizes) -> Iterator[Finding]:
             x, weight = torch.randn(batch, inner, device=device), torch.randn(outer, inner, device=device) / 16
             halves = Halves.of(weight.half().float())
             bias, out = torch.zeros(outer, device=device), torch.zeros(batch, outer, device=device)
+            # Moments of rows are there before a product with a norm, and written by one that changes x.
             norm = (torch.ones(inner, device=device), torch.zeros(inner, device=device)) if normed else None
+            moments = {"moments": row_moments(x)} if normed else {"out_moments": row_moments(out)}
             calls: dict[str, Callable[[], object]] = {
-                "ours": lambda x=x, h=halves, b=bias, o=out, n=norm, a=activation, r=residual: linear(
-                    x, h, b, o, n, a, o if r else None
+                "ours": lambda x=x, h=halves, b=bias, o=out, n=norm, a=activation, r=residual, m=moments: linear(
+                    x, h, b, o, n, a, o if r else None, **m
                 ),
                 "torch_float32_alone": lambda x=x, w=weight: F.linear(x, w),
             }

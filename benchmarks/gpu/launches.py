@@ -10,9 +10,11 @@ from torch.profiler import DeviceType, ProfilerActivity, profile
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.same_bits import Snapshot, compare, painted
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import started, step_seconds, survived
+from benchmarks.gpu.timing import make_generator, started, step_seconds, survived
+from scanline.model.bench.measure import durations
 
 PROFILED_STEPS = 5
+ROWS = (4096, 16_384)  # positions in one pass of reading
 COPIES, LOADS = 100, 20  # of another stream, of about half a millisecond each, and how often they are repeated
 COMPARED = 2048  # images whose bits are compared between two ways of launching: enough for two branches
 
@@ -24,7 +26,27 @@ def sweep(sizes: Sizes) -> Iterator[Finding]:
     for count, choices in _choices(sizes).items():
         for what, options in choices.items():
             yield from _timed(f"sweep/{name}/{count}/{what}", name, count, sizes, **options)
+    yield from read_sizes(sizes)
     yield from ways(sizes)
+
+
+def read_sizes(sizes: Sizes) -> Iterator[Finding]:
+    """Images/s of scoring, by how many images are read side by side and how many of their positions in one pass."""
+    network = model(PAPER[0], sizes)
+    images = np.random.default_rng(0).integers(0, 256, (sizes.read, network.config.bytes), np.uint8)
+    few = {"1_at_once": {"reads": 1, "read_rows": 4}, "2_at_once": {"reads": 2, "read_rows": 4}}
+    many = {f"{reads}_at_once_{rows}_rows": {"reads": reads, "read_rows": rows} for reads in (64, 256) for rows in ROWS}
+    for what, options in (few if sizes.dry else many).items():
+        name = f"sweep/score/{PAPER[0]}/{what}"
+        try:
+            generator = make_generator(network, 1, **options)
+            calls = 1 if sizes.dry else 3
+            times = durations(lambda g=generator: g.score(images), 0.0, sizes.device, calls)
+            generator.close()
+        except Exception as error:
+            yield Finding(name, None, note=survived(error))
+            continue
+        yield Finding(name, len(images) / float(np.median(times)), "images/s")
 
 
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
