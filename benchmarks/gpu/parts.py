@@ -7,8 +7,8 @@ from benchmarks.gpu.ceilings import ceilings
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.engine_loop import engine_loop
 from benchmarks.gpu.float16_states import float16_states
+from benchmarks.gpu.kernel_profile import kernel_profile
 from benchmarks.gpu.kernels import kernels
-from benchmarks.gpu.launches import kernel_profile, sweep
 from benchmarks.gpu.memory import memory
 from benchmarks.gpu.painting import authors, one_image, rates
 from benchmarks.gpu.reading import reading
@@ -16,6 +16,7 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.same_bits import same_bits
 from benchmarks.gpu.self_test import self_test
 from benchmarks.gpu.sizes import Sizes
+from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
 from benchmarks.gpu.training_step import training_step
 

@@ -9,7 +9,8 @@ predictions     [{name, predicted, unit, measured, verdict}], once a run has end
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,9 @@ class ResultsFile:
         self._write()
 
     def add(self, part: str, finding: Finding) -> None:
+        """Record a finding; one that is no number is recorded as none, which JSON has."""
+        if finding.value is not None and not isfinite(finding.value):
+            finding = replace(finding, value=None, note=f"{finding.value} {finding.note}".rstrip())
         self.content["parts"][part]["findings"].append(asdict(finding))
         self._write()
 

@@ -85,7 +85,7 @@ def painted(
     config = generator.config
     order = np.random.default_rng(count).permutation(count)
     specs = [ImageSpec(seed=1, index=index) for index in range(count)]
-    generator.place_many(order.tolist(), specs, [None] * count)
+    generator.place_many(order.tolist(), specs)
     slots = torch.from_numpy(order[:KEPT]).to(model.device)
     found: dict[int, Snapshot] = {}
     done = 0

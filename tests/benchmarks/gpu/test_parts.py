@@ -41,7 +41,7 @@ def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
         "never": "skipped", "last": "done", "hangs": "failed",
     }  # fmt: skip
-    assert "RuntimeError: CUDA error: an illegal memory access was encountered (" in found["raises"]["reason"]
+    assert "RuntimeError: CUDA error: an illegal memory access was encountered more lines (" in found["raises"]["reason"]
     assert found["dies"]["reason"] == "its process ended with exit status 7"
     assert found["never"]["reason"].startswith("needs about 10000 s, and ")
     assert found["hangs"]["reason"] == "did not end within 3 s"
@@ -56,6 +56,7 @@ def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next
 
 def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(path: Path) -> None:
     first = ResultsFile(path, HEADER, False)
+    assert first.status("one") == "skipped"
     for name, failure in (("one", None), ("two", "it failed")):
         first.begin(name)
         first.add(name, Finding(f"{name}/x", 1.5, "us"))
@@ -66,6 +67,14 @@ def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_i
     second.begin("two")
     assert [finding.name for finding in second.findings()] == ["one/x"]
     assert recorded(path)["two"]["reason"] == "the run ended before this part did"
+
+
+def test_what_is_no_number_is_a_finding_without_one(path: Path) -> None:
+    results = ResultsFile(path, HEADER, False)
+    results.begin("one")
+    results.add("one", Finding("one/bits", float("nan"), "bits/dim", "of 3 images"))
+    (finding,) = recorded(path)["one"]["findings"]
+    assert (finding["value"], finding["note"]) == (None, "nan of 3 images")
 
 
 @pytest.mark.parametrize(("key", "value"), [("commit", "other"), ("dry", False), ("gpu", {"name": "H100"})])
