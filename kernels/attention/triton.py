@@ -12,9 +12,15 @@ from typing import Any
 
 import torch
 import triton
-import triton.language as tl
 
 from scanline.kernels.attention.reference import EPSILON
+from scanline.kernels.attention.walks_triton import (
+    walk_forward,
+    walk_keys_values,
+    walk_later_states,
+    walk_queries,
+    walk_states,
+)
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Positions of a chunk, warps and stages of a program, by bytes of a number and padded width: as many as registers allow
@@ -59,9 +65,9 @@ class _Attention(torch.autograd.Function):
         s_before, z_before = s, z
         if segments > 1:
             s_before, z_before = _for_segments(segments, s, z)
-            _states[_heads_of(q)](*_strided(k, v), s, z, s_before, z_before, *sizes, **options)
+            walk_states[_heads_of(q)](*_strided(k, v), s, z, s_before, z_before, *sizes, **options)
         ctx.save_for_backward(q, k, v, s_before, z_before, y, normaliser)
-        _forward[(*_heads_of(q), segments)](
+        walk_forward[(*_heads_of(q), segments)](
             *_strided(q, k, v), s_before, z_before, y, normaliser, s_last, z_last, *sizes, **options
         )
         ctx.mark_non_differentiable(s_last, z_last)
@@ -74,19 +80,17 @@ class _Attention(torch.autograd.Function):
         grad_q, grad_k, grad_v = (x.new_empty(x.shape) for x in (q, k, v))
         segments, sizes, options = _launch(q, v)
         grid = (*_heads_of(q), segments)
-        _backward_queries[grid](*_strided(k, v), s_before, z_before, y, normaliser, g, grad_q, *sizes, **options)
+        walk_queries[grid](*_strided(k, v), s_before, z_before, y, normaliser, g, grad_q, *sizes, **options)
         if segments > 1:
             s_after, z_after = torch.empty_like(s_before), torch.empty_like(z_before)
-            _later_states[_heads_of(q)](*_strided(q), y, normaliser, g, s_after, z_after, *sizes, **options)
+            walk_later_states[_heads_of(q)](*_strided(q), y, normaliser, g, s_after, z_after, *sizes, **options)
         else:
             s_after, z_after = torch.zeros_like(s_before), torch.zeros_like(z_before)
         # One launch for each gradient where a program that computes both needs more registers than there are.
         narrow = v.dtype != torch.float32 and max(q.shape[-1], v.shape[-1]) <= 64
         both = ((grad_k, grad_v),) if narrow else ((grad_k, None), (None, grad_v))
         for results in both:
-            _backward_keys_values[grid](
-                *_strided(q, k, v), s_after, z_after, y, normaliser, g, *results, *sizes, **options
-            )
+            walk_keys_values[grid](*_strided(q, k, v), s_after, z_after, y, normaliser, g, *results, *sizes, **options)
         return grad_q, grad_k, grad_v, None, None
 
 
@@ -121,199 +125,3 @@ def _for_segments(segments: int, s: torch.Tensor, z: torch.Tensor) -> Tensors:
     """Returns memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments, ...]."""
     batch, heads, *sizes = s.shape
     return s.new_empty(batch, heads, segments, *sizes), z.new_empty(batch, heads, segments, *sizes[:1])
-
-
-@triton.jit
-def _dot(a, b):
-    """Returns a b with float32 sums. Three TF32 products keep all but the last bits of float32 factors."""
-    return tl.dot(a, b.to(a.dtype), input_precision="tf32x3")
-
-
-@triton.jit
-def _rows(x, stride_b, stride_h, stride_n, heads, n, length, d, width: tl.constexpr):
-    """Loads positions n of this program's head of x [B, H, N, width]; zero beyond the end."""
-    first = x + (tl.program_id(0) // heads).to(tl.int64) * stride_b + (tl.program_id(0) % heads) * stride_h
-    inside = (n[:, None] < length) & (d[None, :] < width)
-    return tl.load(first + n[:, None] * stride_n + d[None, :], mask=inside, other=0.0)
-
-
-@triton.jit
-def _put(x, value, n, length, d, width: tl.constexpr):
-    """Stores positions n of this program's head of x [B, H, N, width], contiguous."""
-    first = x + tl.program_id(0).to(tl.int64) * length * width
-    inside = (n[:, None] < length) & (d[None, :] < width)
-    tl.store(first + n[:, None] * width + d[None, :], value.to(x.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width: tl.constexpr, epsilon: tl.constexpr):
-    """Returns G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser.
-
-    y = numerator / normaliser, so with g = d loss / d y: G = g / normaliser and h = -sum over M of G y.
-    """
-    stride = length * value_width
-    gradient = _rows(g, heads * stride, stride, value_width, heads, n, length, m, value_width)
-    outputs = _rows(y, heads * stride, stride, value_width, heads, n, length, m, value_width)
-    below = tl.load(normaliser + tl.program_id(0).to(tl.int64) * length + n, mask=n < length, other=1.0)
-    weighted = gradient.to(tl.float32) / (below + epsilon)[:, None]
-    return weighted.to(gradient.dtype), -tl.sum(weighted * outputs.to(tl.float32), axis=1)
-
-
-@triton.jit
-def _state_places(s, z, index, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
-    """Returns where the state of that number is in s [n, C, M] and z [n, C]."""
-    places = s + index * key_width * value_width + c[:, None] * value_width + m[None, :]
-    return places, z + index * key_width + c
-
-
-@triton.jit(do_not_specialize=["length", "segment"])  # one program code for all lengths
-def _states(
-    k, k_b, k_h, k_n, v, v_b, v_h, v_n, s, z, s_before, z_before,
-    heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    # The state before each segment, from the front.
-    head = tl.program_id(0).to(tl.int64)
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
-    in_keys = c < key_width
-    in_state = in_keys[:, None] & (m[None, :] < value_width)
-    states, totals = _state_places(s, z, head, c, m, key_width, value_width)
-    state, total = tl.load(states, mask=in_state, other=0.0), tl.load(totals, mask=in_keys, other=0.0)
-    segments = tl.cdiv(length, segment)
-    for start in range(0, length, chunk):
-        stored = c < tl.where(start % segment == 0, key_width, 0)
-        states, totals = _state_places(
-            s_before, z_before, head * segments + start // segment, c, m, key_width, value_width
-        )
-        tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
-        tl.store(totals, total, mask=stored)
-        n = start + tl.arange(0, chunk)
-        keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
-        values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        state += _dot(tl.trans(keys), values)
-        total += tl.sum(keys.to(tl.float32), axis=0)
-
-
-@triton.jit(do_not_specialize=["length", "segment"])
-def _later_states(
-    q, q_b, q_h, q_n, y, normaliser, g, s_after, z_after,
-    heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    # The sums of phi(q_j) G_j^T and of phi(q_j) h_j after each segment, from the back.
-    head = tl.program_id(0).to(tl.int64)
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
-    later, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
-    segments, chunks = tl.cdiv(length, segment), tl.cdiv(length, chunk)
-    for i in range(0, chunks):
-        start = (chunks - 1 - i) * chunk
-        ends = (start + chunk >= length) | ((start + chunk) % segment == 0)
-        stored = c < tl.where(ends, key_width, 0)
-        states, totals = _state_places(
-            s_after, z_after, head * segments + start // segment, c, m, key_width, value_width
-        )
-        tl.store(states, later, mask=stored[:, None] & (m[None, :] < value_width))
-        tl.store(totals, total, mask=stored)
-        n = start + tl.arange(0, chunk)
-        queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
-        later += _dot(tl.trans(queries), weighted)
-        total += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
-
-
-@triton.jit(do_not_specialize=["length", "segment"])
-def _forward(
-    q, q_b, q_h, q_n, k, k_b, k_h, k_n, v, v_b, v_h, v_n, s, z, y, normaliser, s_last, z_last,
-    heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    # The state before the segment's first chunk stays in registers until its last one.
-    head, begin = tl.program_id(0).to(tl.int64), tl.program_id(1) * segment
-    end = tl.minimum(begin + segment, length)
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
-    in_keys = c < key_width
-    in_state = in_keys[:, None] & (m[None, :] < value_width)
-    own = head * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _state_places(s, z, own, c, m, key_width, value_width)
-    state, total = tl.load(states, mask=in_state, other=0.0), tl.load(totals, mask=in_keys, other=0.0)
-    for start in range(begin, end, chunk):
-        n = start + tl.arange(0, chunk)
-        queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
-        keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
-        values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        # Earlier chunks contribute through the state, this one through its causal scores.
-        scores = tl.where(n[:, None] >= n[None, :], _dot(queries, tl.trans(keys)), 0.0)
-        numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)
-        below = tl.sum(scores, axis=1) + tl.sum(queries.to(tl.float32) * total[None, :], axis=1)
-        # The backward pass divides by the normaliser, which y alone does not give back.
-        _put(y, numerator / (below + epsilon)[:, None], n, length, m, value_width)
-        tl.store(normaliser + head * length + n, below, mask=n < length)
-        # Only now, for the next chunk. Positions beyond the end are zeros and add nothing.
-        state += _dot(tl.trans(keys), values)
-        total += tl.sum(keys.to(tl.float32), axis=0)
-    states, totals = _state_places(s_last, z_last, head, c, m, key_width, value_width)
-    stored = c < tl.where(end == length, key_width, 0)
-    tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
-    tl.store(totals, total, mask=stored)
-
-
-@triton.jit(do_not_specialize=["length", "segment"])
-def _backward_queries(
-    k, k_b, k_h, k_n, v, v_b, v_h, v_n, s, z, y, normaliser, g, grad_q,
-    heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    # A query's gradient needs the state of its position: the same walk as forward, without storing N states.
-    head, begin = tl.program_id(0).to(tl.int64), tl.program_id(1) * segment
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
-    in_keys = c < key_width
-    own = head * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _state_places(s, z, own, c, m, key_width, value_width)
-    state = tl.load(states, mask=in_keys[:, None] & (m[None, :] < value_width), other=0.0)
-    total = tl.load(totals, mask=in_keys, other=0.0)
-    for start in range(begin, tl.minimum(begin + segment, length), chunk):
-        n = start + tl.arange(0, chunk)
-        keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
-        values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
-        # eq. 13: keys of this chunk, weighted by G V^T + h 1^T, and those before it through (s, z).
-        scores = tl.where(n[:, None] >= n[None, :], _dot(weighted, tl.trans(values)) + h[:, None], 0.0)
-        gradient = _dot(scores.to(keys.dtype), keys) + _dot(weighted, tl.trans(state)) + h[:, None] * total[None, :]
-        _put(grad_q, gradient, n, length, c, key_width)
-        state += _dot(tl.trans(keys), values)
-        total += tl.sum(keys.to(tl.float32), axis=0)
-
-
-@triton.jit(do_not_specialize=["length", "segment"])
-def _backward_keys_values(
-    q, q_b, q_h, q_n, k, k_b, k_h, k_n, v, v_b, v_h, v_n, s_after, z_after, y, normaliser, g, grad_k, grad_v,
-    heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    # A key counts in every later query, so this walk begins at the segment's last chunk.
-    head, begin = tl.program_id(0).to(tl.int64), tl.program_id(1) * segment
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
-    in_keys = c < key_width
-    own = head * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _state_places(s_after, z_after, own, c, m, key_width, value_width)
-    later = tl.load(states, mask=in_keys[:, None] & (m[None, :] < value_width), other=0.0)
-    total = tl.load(totals, mask=in_keys, other=0.0)
-    chunks = tl.cdiv(tl.minimum(segment, length - begin), chunk)
-    for i in range(0, chunks):
-        n = begin + (chunks - 1 - i) * chunk + tl.arange(0, chunk)
-        queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
-        keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
-        values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
-        # Both score matrices are key by query, transposed to those of the forward pass: no product needs a transpose.
-        before = n[:, None] <= n[None, :]
-        if grad_k is not None:  # eq. 14: queries of this chunk, and later ones through their sums
-            scores = tl.where(before, _dot(values, tl.trans(weighted)) + h[None, :], 0.0)
-            grad = _dot(scores.to(queries.dtype), queries) + _dot(values, tl.trans(later)) + total[None, :]
-            _put(grad_k, grad, n, length, c, key_width)
-        if grad_v is not None:  # eq. 15, with the same two parts
-            scores = tl.where(before, _dot(keys, tl.trans(queries)), 0.0)
-            grad = _dot(scores.to(weighted.dtype), weighted) + _dot(keys, later)
-            _put(grad_v, grad, n, length, m, value_width)
-        later += _dot(tl.trans(queries), weighted)
-        total += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)

@@ -61,9 +61,9 @@ class Buffers:
             config.feed_forward,
             distribution(config).width,
         )
-        numbers = (torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2))
-        moments = torch.zeros(batch, blocks(width), 2, device=device)
-        return cls(*numbers, *(torch.zeros(batch, width, device=device) for width in widths), moments)
+        tensors = [torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2)]
+        tensors += [torch.zeros(batch, width, device=device) for width in widths]
+        return cls(*tensors, torch.zeros(batch, blocks(width), 2, device=device))
 
     def part(self, first: int, stop: int) -> "Buffers":
         """Returns a view of rows first..stop-1."""

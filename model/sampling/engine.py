@@ -13,19 +13,18 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator, Prefix
-from scanline.model.sampling.launch import Launch
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.launch import Launch, Placement
 from scanline.model.sampling.messages import (
     Cancel,
     Event,
     Failed,
     GenerateRequest,
-    ImageSpec,
     Scheduled,
     Scored,
     ScoreRequest,
@@ -35,7 +34,7 @@ from scanline.model.sampling.prefixes import Prefixes
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats import StatsRecorder
-from scanline.model.sampling.streams import ActiveRequest, Streams
+from scanline.model.sampling.streams import Streams
 from scanline.model.sampling.tick_length import TICK_SECONDS, TickLength
 from scanline.model.sampling.time_shares import TimeShares
 
@@ -46,13 +45,14 @@ FAILED = "The engine failed while it worked on this request; its log says why."
 NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """An image that is to start in its slot."""
+@dataclass
+class ActiveRequest:
+    """A GenerateRequest of which not all images have been sent."""
 
-    assignment: SlotAssignment
-    spec: ImageSpec
-    prefix: Prefix | None
+    request: GenerateRequest
+    left: int  # images that have not been sent
+    accepted: float = field(default_factory=time.monotonic)
+    is_scheduled: bool = False  # its first image has had a slot
 
 
 class Engine:
@@ -90,6 +90,7 @@ class Engine:
                 self.refused.append(Failed(command.id, OTHER_MODEL, "model_changed"))
             case GenerateRequest():
                 self.requests[command.id] = ActiveRequest(command, len(command.indices))
+                self.streams.add(command)
                 self.scheduler.add(command.id, command.indices, command.client)
                 self._prepare_next(self.requests[command.id])
             case ScoreRequest():
@@ -221,9 +222,8 @@ class Engine:
         if len(clients) < len(self.scheduler.held):
             slots = np.array([one for one in slots.tolist() if self.scheduler.assigned[one].client in clients])
         step_bytes, before = self.generator.config.step_bytes, self.positions[slots]
-        streamed = any(one.request.stream or one.request.snapshot for one in self.requests.values())
         left = (self.length - int(before.min())) // step_bytes
-        steps = self.tick_length.steps(len(slots), left, streamed=streamed)
+        steps = self.tick_length.steps(len(slots), left, streamed=bool(self.streams.requests))
         seconds = self.generator.start(slots, steps)
         # An image moves by the same bytes in every step, so that its position is known before the steps have ended.
         self.positions[slots] = np.minimum(before + steps * step_bytes, self.length)
@@ -233,10 +233,9 @@ class Engine:
 
     def _retire(self) -> None:
         """Fetch what streams are due and what the steps complete, and free the slots of complete images."""
-        launch = self.launched
-        if launch is None:
+        if (launch := self.launched) is None:
             return
-        launch.pieces, launch.snapshots = self.streams.due(self.requests, self.scheduler.assigned, self.positions)
+        launch.pieces, launch.snapshots = self.streams.due(self.scheduler.assigned, self.positions)
         busy = np.fromiter(self.scheduler.assigned, np.int64)
         complete = busy[self.positions[busy] == self.length].tolist()
         launch.finished = [self.scheduler.assigned[slot] for slot in complete]
@@ -263,6 +262,7 @@ class Engine:
                 active.left -= count
                 if not active.left:
                     del self.requests[request]
+                    self.streams.drop(request)
 
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""
@@ -293,6 +293,7 @@ class Engine:
             self.generator.clear(slots)
             self.positions[slots] = self.length
         self.requests.pop(request, None)
+        self.streams.drop(request)
         self.refused = [event for event in self.refused if event.request != request]
         self.prefixes.drop(request)
         self.reads.drop(request)

@@ -1,4 +1,4 @@
-"""The steps that a generator was given in one tick, and what is to be sent once they have ended."""
+"""What a generator is given in one tick, images to start and steps, and what is to be sent once these have ended."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
@@ -8,8 +8,18 @@ import numpy as np
 
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
-from scanline.model.sampling.messages import Finished, Pixels, StateSnapshot
+from scanline.model.sampling.generator import Prefix
+from scanline.model.sampling.messages import Finished, ImageSpec, Pixels, StateSnapshot
 from scanline.model.sampling.scheduler import SlotAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """An image that is to start in its slot."""
+
+    assignment: SlotAssignment
+    spec: ImageSpec
+    prefix: Prefix | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ A browser that draws the frames of many images shares our cores, and each frame 
 
 import time
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,58 +20,58 @@ REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request
 
 
 @dataclass
-class ActiveRequest:
-    """A GenerateRequest of which not all images have been sent."""
+class Stream:
+    """A request whose images are sent while they are painted, or image 0's state."""
 
-    request: GenerateRequest
-    left: int  # images that have not been sent
-    accepted: float = field(default_factory=time.monotonic)
-    is_scheduled: bool = False  # its first image has had a slot
-    frames_at: float = 0.0  # when its streams get their next frames, if others have left time for them
+    sends_pixels: bool
+    snapshot: tuple[int, int] | None  # layer and head
+    frames_at: float = 0.0  # when its next frames are due, if others have left time for them
 
 
 class Streams:
-    """When frames were sent last."""
+    """The requests that are streamed, and when frames were sent last."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
+        self.requests: dict[int, Stream] = {}
         self.frames_at = 0.0  # when streams get their next frames
 
-    def due(
-        self, requests: Mapping[int, ActiveRequest], assigned: Mapping[int, SlotAssignment], positions: np.ndarray
-    ) -> tuple[list[Piece], list[Snapshot]]:
-        """What is sent of the images in slots, which are painted up to positions[slot] once the started steps end."""
-        streamed = {number for number, active in requests.items() if active.request.stream}
-        watched = {number: one.request.snapshot for number, one in requests.items() if one.request.snapshot}
-        pieces: list[Piece] = []
-        if streamed:
-            streams = [one for one in assigned.values() if one.request in streamed]
-            pieces = self._pieces(streams, self._due(streams, requests, time.monotonic()), positions)
-        snapshots = []
-        for one in assigned.values() if watched else ():
-            if one.index == 0 and (layer_and_head := watched.get(one.request)):
-                state = self.generator.state(one.slot, *layer_and_head)
-                snapshots.append(Snapshot(one.request, int(positions[one.slot]), state))
-        return pieces, snapshots
+    def add(self, request: GenerateRequest) -> None:
+        """Note a request, if it is to be streamed."""
+        if request.stream or request.snapshot is not None:
+            self.requests[request.id] = Stream(request.stream, request.snapshot)
 
-    def _pieces(self, streams: Sequence[SlotAssignment], due: Container[int], positions: np.ndarray) -> list[Piece]:
-        length, pieces = self.generator.config.bytes, []
-        for one in streams:
+    def drop(self, request: int) -> None:
+        """Forget a request, if it is there."""
+        self.requests.pop(request, None)
+
+    def due(self, assigned: Mapping[int, SlotAssignment], positions: np.ndarray) -> tuple[list[Piece], list[Snapshot]]:
+        """What is sent of the images in slots, which are painted up to positions[slot] once the started steps end."""
+        pieces: list[Piece] = []
+        snapshots: list[Snapshot] = []
+        if not self.requests:
+            return pieces, snapshots
+        images = [(one, self.requests[one.request]) for one in assigned.values() if one.request in self.requests]
+        due = self._due(Counter(one.request for one, stream in images if stream.sends_pixels), time.monotonic())
+        for one, stream in images:
             stop = int(positions[one.slot])
-            if stop > one.sent and (one.request in due or not one.sent or stop == length):
+            is_last = stop == self.generator.config.bytes
+            if stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
                 pieces.append(Piece(one, one.sent, stop))
                 one.sent = stop
-        return pieces
+            if stream.snapshot is not None and one.index == 0:
+                snapshots.append(Snapshot(one.request, stop, self.generator.state(one.slot, *stream.snapshot)))
+        return pieces, snapshots
 
-    def _due(
-        self, streams: Sequence[SlotAssignment], requests: Mapping[int, ActiveRequest], now: float
-    ) -> Container[int]:
-        """The requests whose streams get frames in this tick. 64 images of one request get them ten times a second."""
+    def _due(self, images: Mapping[int, int], now: float) -> Container[int]:
+        """The requests whose streams get frames in this tick, of those with so many images in slots.
+
+        64 images of one request get them ten times a second.
+        """
         if now < self.frames_at:
             return ()
-        self.frames_at = now + FRAME_SECONDS * len(streams)
-        images = Counter(one.request for one in streams)
-        due = {request for request in images if now >= requests[request].frames_at}
+        self.frames_at = now + FRAME_SECONDS * sum(images.values())
+        due = {request for request in images if now >= self.requests[request].frames_at}
         for request in due:
-            requests[request].frames_at = now + REQUEST_PACE * FRAME_SECONDS * images[request]
+            self.requests[request].frames_at = now + REQUEST_PACE * FRAME_SECONDS * images[request]
         return due

@@ -4,6 +4,7 @@ It exits when it runs out of memory and when its parent is gone. Only the child 
 the parent's memory.
 """
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -126,6 +127,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             generator.backend_name,
             generator.fallbacks,
         )
+        gc.freeze()  # a collection then looks at requests, not at all that torch has imported
         connection.send([ready])
         run(Engine(generator), connection)
     except ValueError as error:

@@ -99,7 +99,7 @@ def quick(capability: int) -> None:
 def known(kernel: Compiled) -> bool:
     """Whether the only fault is four registers of attention's gradients in float32 on a B200."""
     only_spills = len(kernel.faults) == 1 and 0 < kernel.spilled <= 16
-    return only_spills and kernel.capability == 100 and kernel.name.startswith("_backward")
+    return only_spills and kernel.capability == 100 and kernel.name in ("walk_queries", "walk_keys_values")
 
 
 def compile_all(capability: int, only: list[str]) -> list[Compiled]:

@@ -5,11 +5,12 @@ import pytest
 
 from tests.support.gpu import DEVICE, ON_GPU  # isort: skip
 
+from scanline.model import backends
 from scanline.model.sampling.generator import Generator
 from tests.support import small_models
 from tests.support.batch_composition import Painter, finished, in_a_batch, painted_alone, start, watched
 
-SIZES = {"height": 2, "width": 3, "layers": 1}
+SIZES = {"height": 2, "width": 2, "layers": 1}
 CROWDS = [2, 70, 5000] if ON_GPU else [2]  # slots; the interpreter is slow
 KINDS = slice(None) if ON_GPU else slice(0, 5, 2)  # of watched images: free, with a known front, with known bytes
 VARIANTS = {"plain": {}, "grey pixels": {"window_columns": 2}}
@@ -19,6 +20,13 @@ VARIANTS = {"plain": {}, "grey pixels": {"window_columns": 2}}
 def painter(request: pytest.FixtureRequest) -> Painter:
     changes = {**SIZES, **small_models.VARIANTS[request.param], **VARIANTS[request.param]}
     return Painter(small_models.model(small_models.config(**changes)).to(DEVICE), "cuda", "exact")
+
+
+@pytest.fixture(autouse=True)
+def without_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the interpreter, the self-test of each generator would take longer than the tests here."""
+    if not ON_GPU:
+        monkeypatch.setattr(backends, "run_self_test", lambda *arguments: None)
 
 
 def test_alone_is_in_a_batch(painter: Painter) -> None:
