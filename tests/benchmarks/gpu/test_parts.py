@@ -41,7 +41,7 @@ def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
         "never": "skipped", "last": "done", "hangs": "failed",
     }  # fmt: skip
-    assert "RuntimeError: CUDA error: an illegal memory access was encountered more lines (" in found["raises"]["reason"]
+    assert "RuntimeError: CUDA error: an illegal memory access more lines (" in found["raises"]["reason"]
     assert found["dies"]["reason"] == "its process ended with exit status 7"
     assert found["never"]["reason"].startswith("needs about 10000 s, and ")
     assert found["hangs"]["reason"] == "did not end within 3 s"
