@@ -35,18 +35,29 @@ def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding
     generator.close()
     kind = DeviceType.CPU if sizes.dry else DeviceType.CUDA
     events = sorted((e for e in trace.events() if e.device_type == kind), key=lambda e: e.time_range.start)
-    by_name: dict[str, list[float]] = {}
-    for event in events:
-        by_name.setdefault(event.name, []).append(event.time_range.elapsed_us())
-    for kernel, times in sorted(by_name.items(), key=lambda item: -sum(item[1]))[:12]:
-        note = f"{len(times) / steps:.1f} of them, median {np.median(times):.2f} us"
-        yield Finding(f"{what}/{kernel[:60]}", sum(times) / steps, "us a step", note)
-    # The kernels of our own, in the order of their launches: copies of torch come and go with the host's calls.
-    ours = [event for event in events if event.name.startswith("_")]
-    if not ours or len(ours) % steps:
-        yield Finding(f"{what}/sequence", None, note=f"{len(ours)} kernels in {steps} steps are no sequence")
+    timed = [(event.name, event.time_range.elapsed_us()) for event in events]
+    yield from by_name(what, timed, steps)
+    # The kernels of our own alone: copies of torch come and go with the host's calls.
+    yield from by_place(what, [(kernel, time) for kernel, time in timed if kernel.startswith("_")], steps)
+
+
+def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
+    """The twelve kernels that take most of a step, from the names and microseconds of all launches."""
+    times: dict[str, list[float]] = {}
+    for kernel, time in timed:
+        times.setdefault(kernel, []).append(time)
+    for kernel, found in sorted(times.items(), key=lambda item: -sum(item[1]))[:12]:
+        note = f"{len(found) / steps:.1f} of them, median {np.median(found):.2f} us"
+        yield Finding(f"{what}/{kernel[:60]}", sum(found) / steps, "us a step", note)
+
+
+def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
+    """The median of each launch of a step, in their order, which is the same in every step."""
+    each, beyond = divmod(len(timed), steps)
+    names = [kernel for kernel, _ in timed]
+    if not each or beyond or names != names[:each] * steps:
+        yield Finding(f"{what}/sequence", None, note=f"{len(timed)} launches in {steps} steps are no sequence")
         return
-    each = len(ours) // steps
     for place in range(each):
-        times = [event.time_range.elapsed_us() for event in ours[place::each]]
-        yield Finding(f"{what}/launch_{place:02d}", float(np.median(times)), "us", ours[place].name)
+        times = [time for _, time in timed[place::each]]
+        yield Finding(f"{what}/launch_{place:02d}", float(np.median(times)), "us", names[place])

@@ -1,13 +1,16 @@
 """What a GPU run reports: differences of bits are seen, predictions are compared with what was measured."""
 
+import io
 from dataclasses import replace
 
 import pytest
 import torch
+from rich.console import Console
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from benchmarks.gpu.predictions import PREDICTIONS, compare
+from benchmarks.gpu.kernel_profile import by_name, by_place
+from benchmarks.gpu.predictions import PREDICTIONS, compare, table
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.same_bits import Snapshot
 from benchmarks.gpu.same_bits import compare as compare_bits
@@ -20,6 +23,26 @@ def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import() -> None:
         assert any(file.startswith(f"tests/kernels/{kernel}/test_") for file in files)
     assert "tests/model/backends/test_cuda.py" in files
     assert not any(file.startswith("tests/benchmarks") for file in files)
+
+
+def test_launches_are_listed_by_name_and_by_their_place_in_a_step() -> None:
+    step = [("_embed", 2.0), ("_linear", 5.0), ("_step", 9.0), ("_linear", 7.0)]
+    later = [(kernel, time + 1) for kernel, time in step]
+    names = {finding.name: finding.value for finding in by_name("p", step + later, 2)}
+    assert names == {"p/_linear": 13.0, "p/_step": 9.5, "p/_embed": 2.5}
+    places = [(finding.note, finding.value) for finding in by_place("p", step + later, 2)]
+    assert places == [("_embed", 2.5), ("_linear", 5.5), ("_step", 9.5), ("_linear", 7.5)]
+    for timed in ([], step + later[1:], step + later[::-1]):
+        (finding,) = by_place("p", timed, 2)
+        assert finding.value is None
+
+
+def test_the_table_has_a_row_for_each_prediction() -> None:
+    console = Console(width=160, record=True, quiet=False, file=io.StringIO())
+    console.print(table(compare([Finding("one_image/mnist", 90.0, "ms")], "NVIDIA H200")))
+    said = console.export_text()
+    assert all(one.what in said for one in PREDICTIONS)
+    assert "0.82 x the lower end" in said
 
 
 def snapshot(images: int) -> Snapshot:
