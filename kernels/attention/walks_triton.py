@@ -1,4 +1,4 @@
-"""The kernels of `triton.py`: walks through the chunks of a head, from the front or from the back. Their sums are float32
+"""The kernels of `triton.py`: walks through the chunks of a head, from the front or from the back. Sums are float32,
 whatever the inputs are. Equations are the paper's; the derivation is in README.md, in this folder.
 """
 

@@ -100,7 +100,7 @@ def _step(
     chained: tl.constexpr,
 ):
     image = tl.program_id(0).to(tl.int64)
-    slot = tl.load(slots + image)
+    slot = tl.load(slots + image, cache_modifier=".cg")  # from the L2: see the early reads below
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
@@ -117,7 +117,7 @@ def _step(
     state = tl.load(states, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
     # The projection is the previous kernel's; s and z are read and written by this kernel only, and `slots` was written
-    # before the previous kernel began, so the states above may be fetched early.
+    # before the previous kernel began, so they may be fetched early.
     wait(chained)
     if slot < 0:
         return

@@ -175,12 +175,16 @@ def _linear(
     in_out = inside & (o[:, None] < width)
     k = tl.arange(0, step)
 
-    # Fetch what the previous kernel does not write (weights, bias, the residual) while that kernel still runs.
+    # Fetch what the previous kernel does not write (weights, bias, the residual) while that kernel still runs. The
+    # residual was written by an earlier kernel that this one has not waited for itself: it is read from the L2, where
+    # those writes are.
     if early:
         first_high = _weights(high, o, k, width, depth)
         first_low = _weights(low, o, k, width, depth) if low is not None else None
         end = tl.load(bias + o, mask=o < width, other=0.0)
-        added = tl.load(residual + places, mask=in_out, other=0.0) if residual is not None else None
+        added = None
+        if residual is not None:
+            added = tl.load(residual + places, mask=in_out, other=0.0, cache_modifier=".cg")
 
     # x is written by the previous kernel: nothing of it may be read before this line.
     wait(chained)

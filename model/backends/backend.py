@@ -24,7 +24,9 @@ class Backend(Protocol):
     state_dtype: torch.dtype  # in which s is stored between steps
     is_asynchronous: bool
     reads_at_once: int  # images that `read` computes side by side; more take their time one after the other
-    reads_in_pieces: bool  # whether `read` gives the same bits however its bytes are divided into calls
+    # Whether `read` has the bits of `advance`, and so the same however its bytes are divided into calls. If not, they
+    # differ by rounding: attention in chunks adds in another order than the recurrence.
+    reads_in_pieces: bool
 
     def warm_up(self, pool: SlotPool) -> None:
         """Prepares all that a call with these slots may need; changes no image."""

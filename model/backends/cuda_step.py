@@ -63,7 +63,8 @@ class Buffers:
         )
         tensors = [torch.full((batch,), -1, dtype=torch.int64, device=device) for _ in range(2)]
         tensors += [torch.zeros(batch, width, device=device) for width in widths]
-        return cls(*tensors, torch.zeros(batch, blocks(width), 2, device=device))
+        tensors.append(torch.zeros(batch, blocks(width), 2, device=device))
+        return cls(*tensors)
 
     def part(self, first: int, stop: int) -> "Buffers":
         """Returns a view of rows first..stop-1."""

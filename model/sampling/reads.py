@@ -68,6 +68,7 @@ class Reads:
         self.reading: Reading | None = None
         self.credit = 0.0  # seconds that may be spent while images are painted
         self.step_seconds = PASS_SECONDS / PIECE_STEPS  # of the last pass
+        self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
 
     @property
@@ -137,8 +138,10 @@ class Reads:
             steps = int(PASS_SECONDS / self.step_seconds)
             began = self.clock()
             self.generator.read(reading, max(PIECE_STEPS, steps - steps % PIECE_STEPS))
+            seconds = self.clock() - began
+            self.image_seconds = seconds / len(self.batch)
             if reading.position > before:
-                self.step_seconds = (self.clock() - began) / (reading.position - before) * reading.step_bytes
+                self.step_seconds = seconds / (reading.position - before) * reading.step_bytes
         except Exception as error:
             if unrecoverable(error):
                 raise
@@ -148,11 +151,14 @@ class Reads:
         return self._ended(reading)
 
     def _next_batch(self) -> list[Read]:
-        """Take reads in turn, as many as the backend reads at once."""
+        """Take reads in turn, as many as the backend reads at once, or, where it reads them whole, in a pass's time."""
         if self.alone:
             return [self.alone.popleft()]
+        most = self.generator.backend.reads_at_once
+        if not self.generator.backend.reads_in_pieces and self.image_seconds:
+            most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[Read] = []
-        while len(batch) < self.generator.backend.reads_at_once and (request := self.turns.next()) is not None:
+        while len(batch) < most and (request := self.turns.next()) is not None:
             waiting = self.waiting[request]
             batch.append(waiting.popleft())
             self.begun.add(request)

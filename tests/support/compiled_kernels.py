@@ -116,7 +116,7 @@ def _examined(
         numbers["bytes spill stores"],
         kernel.metadata.shared,
         re.search(r"C75\d\d|serialized", log) is not None,
-        _early(kernel.asm["ttgir"]),
+        early(kernel.asm["ttgir"], options.get("chained", False)),
         kernel.asm,
     )
 
@@ -125,13 +125,10 @@ def _shown(value: Any) -> str:
     return str(value.dtype).removeprefix("torch.") if hasattr(value, "dtype") else str(value)
 
 
-def _early(ttgir: str) -> bool:
-    """Whether a copy stands before the wait for the previous kernel (the software pipeliner moves copies past a wait
-    in its loop, triton #11905), or the wait stands in a loop."""
+def early(ttgir: str, chained: bool) -> bool:
+    """Whether an asynchronous copy stands before the wait for the previous kernel (the software pipeliner moves copies
+    past a wait in its loop, triton #11905), or the wait stands in a loop."""
     body = ttgir[ttgir.index("tt.func public") :]
     before, wait, _ = body.partition("griddepcontrol.wait")
-    if not wait:
-        before, wait, _ = body.partition("gdc_wait")
-    return bool(wait) and (
-        "async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield")
-    )
+    assert bool(wait) == chained, "a chained kernel must wait for the previous one, and no other kernel"
+    return chained and ("async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield"))

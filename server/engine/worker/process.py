@@ -127,7 +127,6 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             generator.backend_name,
             generator.fallbacks,
         )
-        gc.freeze()  # a collection then looks at requests, not at all that torch has imported
         connection.send([ready])
         run(Engine(generator), connection)
     except ValueError as error:
@@ -148,6 +147,7 @@ def run(engine: "Engine", connection: Connection) -> None:
     Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
     the ticks.
     """
+    gc.freeze()  # a collection then looks at requests, not at all that torch has imported
     while True:
         while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])

@@ -10,12 +10,15 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+
+
 def compiled(*arguments: str) -> list[str]:
     """Returns what the compiler made of each kernel, a line each; fails where it has faults."""
     pytest.importorskip("triton", reason="Triton is not installed")
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "tests.kernels.triton.compile", *arguments]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return [line.strip() for line in result.stdout.splitlines() if line.startswith("    sm_")]
 
@@ -23,6 +26,20 @@ def compiled(*arguments: str) -> list[str]:
 def test_a_kernel_of_each_kind_has_no_faults_and_attention_is_compiled_once_for_all_lengths() -> None:
     names = [line.split()[1].rstrip(":") for line in compiled("--only", "quick", "--capability", "90")]
     assert sorted(names) == ["_linear", "_linear", "_row_moments", "_step", "walk_forward", "walk_states"]
+
+
+COPY = "ttg.async_copy_global_to_local"
+WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
+
+
+def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    cases = {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}
+    code = "from tests.support.compiled_kernels import early"
+    for lines, found in cases.items():
+        ttgir = "\n".join(("tt.func public", *lines))
+        code += f"\nassert early({ttgir!r}, True) is {found}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=True)
 
 
 @pytest.mark.slow

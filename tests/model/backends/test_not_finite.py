@@ -37,7 +37,7 @@ def backend_of(name: str, value: float, options: dict[str, Any]) -> Backend:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
-@pytest.mark.parametrize("options", [{}, {"predicts": "categorical"}, {"activation": "relu"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"activation": "relu"}], ids=str)
 @pytest.mark.parametrize(
     ("name", "value"),
     [("cpu", np.nan), ("cpu", np.inf), ("eager", np.nan), ("cuda", np.nan), ("cuda", BEYOND_FLOAT16)],

@@ -224,3 +224,13 @@ def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
     count = len(engine.reads.batch)
     assert (running.scores_running, running.scores_waiting) == (count, 8 - count)
     assert running.requests_running == len({read.request for read in engine.reads.batch})
+
+
+def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(generator: Generator) -> None:
+    generator.backend.reads_at_once, generator.backend.reads_in_pieces = 64, False
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 200))
+    assert len(reads._next_batch()) == 64
+    for share, images in ((3.5, 3), (0.5, 1), (1000.0, 64)):
+        reads.image_seconds = PASS_SECONDS / share
+        assert len(reads._next_batch()) == images
