@@ -1,7 +1,7 @@
 # Three images: the server on CPUs, on NVIDIA GPUs, and a node of a Ray cluster. EXTRAS: those of pyproject.toml,
 # separated by commas.
 #   docker build -t scanline:0.1.0 .
-#   docker build -t scanline:0.1.0-cuda --build-arg DEVICE=cuda .
+#   docker build -t scanline:0.1.0-cuda --build-arg DEVICE=cuda .       (for H100 and H200; see CAPABILITY below)
 #   docker build -t scanline:0.1.0-cluster --build-arg EXTRAS=cluster .
 # Dependencies are one layer and Scanline another, so that a change of the code moves megabytes, not a gigabyte.
 ARG PYTHON=3.12
@@ -39,7 +39,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends wget && rm -rf 
     && useradd --create-home --uid 10001 scanline
 
 FROM cpu AS cuda
-# Triton compiles its launchers at run time
+# Triton compiles its launcher at run time, since that is linked to the driver
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
@@ -51,6 +51,15 @@ COPY --from=dependencies /opt/scanline /opt/scanline
 ENV PATH=/opt/scanline/bin:$PATH
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-deps --force-reinstall /wheels/*.whl
+# The kernels of the shipped models for GPUs of one compute capability, compiled without a GPU. Triton finds a kernel by
+# its absolute path, so they are compiled where TRITON_CACHE_DIR will be, moved out of /tmp, which is a volume in many
+# deployments, and copied back by the entry point.
+ARG DEVICE
+ARG CAPABILITY=90
+RUN if [ "$DEVICE" = cuda ]; then \
+        TRITON_STORE_BINARY_ONLY=1 python -m scanline.model.compile_kernels --capability "$CAPABILITY" --jobs "$(nproc)" \
+        && mv "$TRITON_CACHE_DIR" /opt/triton; \
+    fi
 ENV PYTHONUNBUFFERED=1 \
     SCANLINE_HOST=:: \
     SCANLINE_PORT=8000
@@ -61,5 +70,5 @@ EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD ["sh", "-c", "exec wget -q -T 2 -O /dev/null --no-check-certificate \
         http${SCANLINE_TLS_CERT:+s}://localhost:$SCANLINE_PORT/healthz"]
-ENTRYPOINT ["scanline"]
+ENTRYPOINT ["sh", "-c", "[ ! -d /opt/triton ] || [ -e \"$TRITON_CACHE_DIR\" ] || cp -r /opt/triton \"$TRITON_CACHE_DIR\"; exec scanline \"$@\"", "sh"]
 CMD ["serve"]

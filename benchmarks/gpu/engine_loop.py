@@ -1,0 +1,102 @@
+"""The real engine loop with thousands in flight: what it serves of what the same generator paints without it.
+
+Requests of many clients come in one after the other, and a new one for each that ends, so that images begin and end in
+every tick, as they do on a server. No HTTP: what the API adds is measured by benchmarks/serving.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks.gpu.results import Finding
+from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
+from benchmarks.gpu.timing import make_generator, started, step_seconds
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
+
+REQUESTS = 64  # in progress at a time
+WAVES = 2  # images of each slot that are counted, after the first of each
+
+
+def engine_loop(sizes: Sizes) -> Iterator[Finding]:
+    """Images/s through the engine, its share of the generator alone, and its ticks."""
+    for name in (PAPER[0], SHIPPED[0]) if not sizes.dry else SHIPPED[:1]:
+        generator = started(model(name, sizes), sizes.most)
+        config, slots = generator.config, generator.slots
+        offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
+        generator.close()
+        what = f"engine/{name}/{slots}"
+        yield Finding(f"{what}/offline", offline, "images/s", "the generator alone, all images at one position")
+
+        generator = make_generator(model(name, sizes), slots)
+        load = Load(Engine(generator), slots, seconds_of_image=slots / offline)
+        served, ticks, first = load.run(WAVES * slots)
+        generator.close()
+        yield Finding(f"{what}/served", served, "images/s", f"{WAVES * slots} images counted")
+        yield Finding(f"{what}/served_of_offline", served / offline, "")
+        median, p99 = (1e3 * float(np.percentile(ticks, q)) for q in (50, 99))
+        yield Finding(f"{what}/tick", median, "ms", f"median of {len(ticks)}, p99 {p99:.1f}")
+        yield Finding(f"{what}/first_tick", 1e3 * first, "ms", "the tick that a request of all slots arrives in")
+
+
+class Load:
+    """Clients that keep all slots of an engine busy."""
+
+    def __init__(self, engine: Engine, slots: int, seconds_of_image: float) -> None:
+        self.engine, self.slots = engine, slots
+        self.requests = min(REQUESTS, slots)
+        self.pause = seconds_of_image / self.requests
+        self.left: dict[int, int] = {}
+        self.sent = 0
+
+    def run(self, counted: int) -> tuple[float, list[float], float]:
+        """Returns images/s over `counted` images, the seconds of each tick, and of a tick in which all slots fill."""
+        ticks: list[float] = []
+        self._until(lambda finished: self.sent >= 2 * self.requests and finished >= self.slots, [])
+        began = time.perf_counter()
+        finished = self._until(lambda finished: finished >= counted, ticks)
+        rate = finished / (time.perf_counter() - began)
+        for request in list(self.left):
+            self._drain(request)
+        self.engine.accept(GenerateRequest(-1, self.slots, seed=2, client="all"))
+        began = time.perf_counter()
+        self.engine.tick()
+        return rate, ticks, time.perf_counter() - began
+
+    def _until(self, enough: Callable[[int], bool], ticks: list[float]) -> int:
+        """Runs ticks until `enough` of the images that finished meanwhile; returns their number."""
+        finished, next_arrival = 0, time.perf_counter()
+        while not enough(finished):
+            # the first requests arrive one by one; later ones where an earlier one has ended
+            while len(self.left) < self.requests and (self.sent >= self.requests or self._due(next_arrival)):
+                self._send()
+                next_arrival += self.pause
+            began = time.perf_counter()
+            events = self.engine.tick()
+            ticks.append(time.perf_counter() - began)
+            for event in events:
+                if isinstance(event, Failed):
+                    raise RuntimeError(event.message)
+                if isinstance(event, Finished):
+                    finished += 1
+                    self._count(event.request)
+        return finished
+
+    def _due(self, next_arrival: float) -> bool:
+        return not self.left or time.perf_counter() >= next_arrival
+
+    def _send(self) -> None:
+        images = self.slots // self.requests
+        self.engine.accept(GenerateRequest(self.sent, images, seed=self.sent, client=f"client {self.sent % 16}"))
+        self.left[self.sent] = images
+        self.sent += 1
+
+    def _count(self, request: int) -> None:
+        self.left[request] -= 1
+        if not self.left[request]:
+            del self.left[request]
+
+    def _drain(self, request: int) -> None:
+        self.engine.accept(Cancel(request))
+        del self.left[request]

@@ -1,0 +1,51 @@
+"""The parts of a run, in the order of their worth: whether it works at all, then what it reaches, then why."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.gpu.ceilings import ceilings
+from benchmarks.gpu.compile_kernels import compile_kernels
+from benchmarks.gpu.engine_loop import engine_loop
+from benchmarks.gpu.float16_states import float16_states
+from benchmarks.gpu.kernel_profile import kernel_profile
+from benchmarks.gpu.kernels import kernels
+from benchmarks.gpu.memory import memory
+from benchmarks.gpu.painting import authors, one_image, rates
+from benchmarks.gpu.reading import reading
+from benchmarks.gpu.results import Finding
+from benchmarks.gpu.same_bits import same_bits
+from benchmarks.gpu.self_test import self_test
+from benchmarks.gpu.sizes import Sizes
+from benchmarks.gpu.sweep import sweep
+from benchmarks.gpu.tests_here import run_tests
+from benchmarks.gpu.training_step import training_step
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that is found out in one go; a later part needs no earlier one."""
+
+    name: str
+    run: Callable[[Sizes], Iterator[Finding]]
+    seconds: int  # expected on an H100 with 16 cores: estimated, until a run has shown it
+    what: str
+
+
+PARTS = (
+    Part("compile", compile_kernels, 40, "every kernel, on all cores, into Triton's cache"),
+    Part("tests", run_tests, 75, "tests of kernels and of the CUDA backend, on this device"),
+    Part("self_test", self_test, 20, "the backend that a server would choose, and whether it passes its own check"),
+    Part("same_bits", same_bits, 30, "bits, s and z of images, alone and among thousands"),
+    Part("ceilings", ceilings, 15, "copies, products, launches"),
+    Part("rates", rates, 75, "images/s with 1 to 10,000 in flight"),
+    Part("one_image", one_image, 20, "one image alone"),
+    Part("profile", kernel_profile, 15, "every kernel of a step"),
+    Part("engine", engine_loop, 30, "the engine loop with 4,096 in flight"),
+    Part("reading", reading, 40, "prefill, scoring, completions"),
+    Part("states", float16_states, 25, "16-bit states in bits/dim"),
+    Part("sweep", sweep, 45, "branches, chained launches, sizes of graphs"),
+    Part("memory", memory, 15, "bytes of an image in flight"),
+    Part("kernels", kernels, 30, "recurrent step and products alone"),
+    Part("authors", authors, 20, "the authors' library"),
+    Part("training", training_step, 90, "an update of the weights"),
+)

@@ -1,0 +1,96 @@
+"""What a run finds, in one JSON file that is written again after every finding: nothing is lost where a run ends early.
+
+schema, date, machine, commit, torch, python, gpu {name, capability, ...}, triton, configuration {dry, minutes}
+parts           {name: {status, seconds, reason, findings: [{name, value, unit, note}]}}; status is done, failed or
+                skipped; reason is null where the part is done; findings of a failed part are those before the failure
+predictions     [{name, predicted, unit, measured, verdict}], once a run has ended
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")  # what a resumed run must have in common with its file
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number, or the reason why there is none."""
+
+    name: str  # words separated by slashes: predictions.py finds numbers by it
+    value: float | None  # None where it could not be measured
+    unit: str = ""
+    note: str = ""  # what a reader of the number must know; the reason where there is none
+
+    def __str__(self) -> str:
+        value = "-" if self.value is None else f"{self.value:,.4g} {self.unit}".rstrip()
+        return f"{self.name}: {value}{f' ({self.note})' if self.note else ''}"
+
+
+class ResultsFile:
+    """The results of one run, on disk."""
+
+    def __init__(self, path: Path, header: dict[str, Any], resume: bool) -> None:
+        """Begin a file; ValueError where there is one already, or, to `resume`, one of another machine or commit."""
+        self.path = path
+        self.content: dict[str, Any] = {**header, "parts": {}, "predictions": []}
+        if not resume:
+            if path.exists():
+                raise ValueError(f"{path} exists; give --resume to go on with it, or another name by --out")
+        elif path.exists():
+            earlier = json.loads(path.read_text())
+            for key in SAME:
+                if earlier.get(key) != header.get(key):
+                    raise ValueError(f"{path} has {key} {earlier.get(key)!r}, this run {header.get(key)!r}")
+            self.content["parts"] = earlier["parts"]
+        self._write()
+
+    def status(self, part: str) -> str:
+        """done, failed or skipped; a part that was never reached was skipped."""
+        return str(self.content["parts"].get(part, {}).get("status", "skipped"))
+
+    def begin(self, part: str) -> None:
+        """Record a part that has begun, and forget what an earlier run found of it."""
+        self.content["parts"][part] = {
+            "status": "failed", "seconds": 0.0, "reason": "the run ended before this part did", "findings": [],
+        }  # fmt: skip
+        self._write()
+
+    def add(self, part: str, finding: Finding) -> None:
+        """Record a finding; one that is no number is recorded as none, which JSON has."""
+        if finding.value is not None and not isfinite(finding.value):
+            finding = replace(finding, value=None, note=f"{finding.value} {finding.note}".rstrip())
+        self.content["parts"][part]["findings"].append(asdict(finding))
+        self._write()
+
+    def end(self, part: str, seconds: float, failure: str | None) -> None:
+        status = "done" if failure is None else "failed"
+        self.content["parts"][part].update(status=status, seconds=round(seconds, 1), reason=failure)
+        self._write()
+
+    def skip(self, part: str, reason: str) -> None:
+        """Record why a part was not begun; a part that an earlier run began keeps what that run found."""
+        findings = self.content["parts"].get(part, {}).get("findings", [])
+        self.content["parts"][part] = {"status": "skipped", "seconds": 0.0, "reason": reason, "findings": findings}
+        self._write()
+
+    def conclude(self, predictions: list[dict[str, Any]]) -> None:
+        self.content["predictions"] = predictions
+        self._write()
+
+    def findings(self) -> Iterator[Finding]:
+        """All findings so far, of every part."""
+        for part in self.content["parts"].values():
+            for finding in part["findings"]:
+                yield Finding(**finding)
+
+    def _write(self) -> None:
+        """Replace the file as a whole: a run that is killed while it writes leaves the file before."""
+        temporary = self.path.with_name(self.path.name + ".new")
+        temporary.write_text(json.dumps(self.content, indent=1) + "\n")
+        os.replace(temporary, self.path)

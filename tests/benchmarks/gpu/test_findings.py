@@ -1,0 +1,103 @@
+"""What a GPU run reports: differences of bits are seen, predictions are compared with what was measured."""
+
+import io
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from benchmarks.gpu.kernel_profile import by_name, by_place
+from benchmarks.gpu.predictions import PREDICTIONS, compare, table
+from benchmarks.gpu.results import Finding
+from benchmarks.gpu.same_bits import Snapshot
+from benchmarks.gpu.same_bits import compare as compare_bits
+from benchmarks.gpu.tests_here import files_of_tests
+
+
+def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import() -> None:
+    files = files_of_tests()
+    for kernel in ("attention", "step", "triton"):
+        assert any(file.startswith(f"tests/kernels/{kernel}/test_") for file in files)
+    assert "tests/model/backends/test_cuda.py" in files
+    assert not any(file.startswith("tests/benchmarks") for file in files)
+
+
+def test_launches_are_listed_by_name_and_by_their_place_in_a_step() -> None:
+    step = [("_embed", 2.0), ("_linear", 5.0), ("_step", 9.0), ("_linear", 7.0)]
+    later = [(kernel, time + 1) for kernel, time in step]
+    names = {finding.name: finding.value for finding in by_name("p", step + later, 2)}
+    assert names == {"p/_linear": 13.0, "p/_step": 9.5, "p/_embed": 2.5}
+    places = [(finding.note, finding.value) for finding in by_place("p", step + later, 2)]
+    assert places == [("_embed", 2.5), ("_linear", 5.5), ("_step", 9.5), ("_linear", 7.5)]
+    for timed in ([], step + later[1:], step + later[::-1]):
+        (finding,) = by_place("p", timed, 2)
+        assert finding.value is None
+
+
+def test_the_table_has_a_row_for_each_prediction() -> None:
+    console = Console(width=160, record=True, quiet=False, file=io.StringIO())
+    console.print(table(compare([Finding("one_image/mnist", 90.0, "ms")], "NVIDIA H200")))
+    said = console.export_text()
+    assert all(one.what in said for one in PREDICTIONS)
+    assert "0.82 x the lower end" in said
+
+
+def snapshot(images: int) -> Snapshot:
+    torch.manual_seed(0)
+    return Snapshot(
+        images=torch.randint(0, 256, (5, 7), dtype=torch.uint8)[:images],
+        bits=torch.rand(5, dtype=torch.float64)[:images],
+        s=torch.rand(2, 5, 3, 4, 4)[:, :images],
+        z=torch.rand(2, 5, 3, 4)[:, :images],
+    )
+
+
+def test_images_of_both_are_compared_and_equal_ones_do_not_differ() -> None:
+    assert snapshot(3).differences(snapshot(5)) == {"images": 0, "bits": 0, "s": 0, "z": 0}
+
+
+@pytest.mark.parametrize("name", ["bits", "s", "z"])
+def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
+    mine = snapshot(4)
+    changed = getattr(mine, name).clone()
+    one = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
+    one.copy_(torch.nextafter(one, torch.tensor(9.0, dtype=one.dtype)))
+    theirs = replace(mine, **{name: changed})
+    assert mine.differences(theirs) == {"images": 0, "bits": 0, "s": 0, "z": 0, name: 1}
+
+
+def test_later_snapshots_are_compared_with_the_largest_before() -> None:
+    expected: dict[int, Snapshot] = {}
+    assert list(compare_bits("one", {1: snapshot(1)}, expected)) == []
+    (finding,) = compare_bits("three", {1: snapshot(3)}, expected)
+    assert (finding.name, finding.value) == ("three/after_1_steps/differing", 0)
+    assert "of 1 images compared" in finding.note
+    assert len(expected[1].images) == 3
+
+
+@pytest.mark.parametrize(
+    ("gpu", "measured", "verdict"),
+    [
+        ("NVIDIA H200", 900.0, "as predicted"),
+        ("NVIDIA H200", 410.0, "0.50 x the lower end"),
+        ("NVIDIA H200", 2020.0, "2.00 x the upper end"),
+        ("NVIDIA H100 80GB HBM3", 1250.0, "as predicted"),
+        ("NVIDIA H200", None, "out of memory"),
+    ],
+)
+def test_a_measurement_is_compared_with_the_prediction_for_its_gpu(
+    gpu: str, measured: float | None, verdict: str
+) -> None:
+    finding = Finding("rates/mnist/float32/4096/step", measured, "us", "" if measured else "out of memory")
+    (row,) = [row for row in compare([finding], gpu) if row["finding"] == finding.name]
+    assert (row["measured"], row["verdict"]) == (measured, verdict)
+    others = [row["verdict"] for row in compare([finding], gpu) if row["finding"] != finding.name]
+    assert set(others) == {"not measured"}
+
+
+def test_predictions_are_ranges_of_different_findings() -> None:
+    assert all(one.least < one.most for one in PREDICTIONS)
+    assert len({one.finding for one in PREDICTIONS}) == len(PREDICTIONS)

@@ -1,0 +1,90 @@
+"""Parts of a GPU run: whatever one does, its findings are kept, its end is recorded, and the next one runs."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from benchmarks.gpu.results import Finding, ResultsFile
+from benchmarks.gpu.sizes import DRY
+from benchmarks.gpu.worker import run_parts
+from tests.support.gpu_parts import dies, hangs, never, part, raises, works
+
+HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results.json"
+
+
+def recorded(path: Path) -> dict[str, Any]:
+    parts: dict[str, Any] = json.loads(path.read_text())["parts"]
+    return parts
+
+
+def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next_one_runs(path: Path) -> None:
+    parts = [
+        part(works), part(raises), replace(part(works), name="after"), part(dies),
+        part(never, seconds=10_000), replace(part(works), name="last"), part(hangs),
+    ]  # fmt: skip
+    shown: list[str] = []
+    results = ResultsFile(path, HEADER, False)
+    run_parts(parts, DRY, results, time.monotonic() + 9_000, shown.append, least=3)
+    found = recorded(path)
+    assert {name: one["status"] for name, one in found.items()} == {
+        "works": "done", "raises": "failed", "after": "done", "dies": "failed",
+        "never": "skipped", "last": "done", "hangs": "failed",
+    }  # fmt: skip
+    assert "RuntimeError: CUDA error: an illegal memory access more lines (" in found["raises"]["reason"]
+    assert found["dies"]["reason"] == "its process ended with exit status 7"
+    assert found["never"]["reason"].startswith("needs about 10000 s, and ")
+    assert found["hangs"]["reason"] == "did not end within 3 s"
+    assert found["works"]["reason"] is None
+    for name in ("raises", "dies", "hangs"):
+        assert [finding["name"] for finding in found[name]["findings"]] == [f"{name}/before"]
+    assert any("illegal memory access" in line for line in shown)
+    processes = [found[name]["findings"][0]["value"] for name in ("works", "after", "last")]
+    assert len(set(processes)) == 3  # a new one after each failure
+    assert (results.status("never"), results.status("of another run")) == ("skipped", "skipped")
+
+
+def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(path: Path) -> None:
+    first = ResultsFile(path, HEADER, False)
+    assert first.status("one") == "skipped"
+    for name, failure in (("one", None), ("two", "it failed")):
+        first.begin(name)
+        first.add(name, Finding(f"{name}/x", 1.5, "us"))
+        first.end(name, 2.0, failure)
+    second = ResultsFile(path, HEADER, True)
+    assert (second.status("one"), second.status("two")) == ("done", "failed")
+    assert [finding.name for finding in second.findings()] == ["one/x", "two/x"]
+    second.begin("two")
+    assert [finding.name for finding in second.findings()] == ["one/x"]
+    assert recorded(path)["two"]["reason"] == "the run ended before this part did"
+
+
+def test_what_is_no_number_is_a_finding_without_one(path: Path) -> None:
+    results = ResultsFile(path, HEADER, False)
+    results.begin("one")
+    results.add("one", Finding("one/bits", float("nan"), "bits/dim", "of 3 images"))
+    (finding,) = recorded(path)["one"]["findings"]
+    assert (finding["value"], finding["note"]) == (None, "nan of 3 images")
+
+
+@pytest.mark.parametrize(("key", "value"), [("commit", "other"), ("dry", False), ("gpu", {"name": "H100"})])
+def test_results_of_another_machine_or_commit_are_not_mixed(path: Path, key: str, value: object) -> None:
+    ResultsFile(path, HEADER, False)
+    with pytest.raises(ValueError, match=f"has {key} "):
+        ResultsFile(path, {**HEADER, key: value}, True)
+
+
+def test_results_are_not_overwritten(path: Path) -> None:
+    ResultsFile(path, HEADER, False)
+    with pytest.raises(ValueError, match="--resume"):
+        ResultsFile(path, HEADER, False)
