@@ -252,7 +252,9 @@ class Engine:
         """Read known bytes: for a share of the `painted` seconds, for a whole tick where nothing was painted."""
         while (request := self.prefixes.next_wanted()) is not None:
             self._read_prefix(self.requests[request].request)
-        for done in self.reads.run(painted, TICK_SECONDS):
+        ended = self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys())
+        self.time_shares.charge(self.reads.spent)
+        for done in ended:
             request, reading = done.read.request, done.reading
             if reading is None:
                 self._fail(request, events)

@@ -87,7 +87,7 @@ class EngineMachine(RuleBasedStateMachine):
         # What happens must not depend on time: each look at the clock takes a quarter of a pass, painting one tick.
         self.engine.clock = reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
         run = reads.run
-        reads.run = lambda painted, idle: run(TICK_SECONDS if painted else 0.0, idle)  # type: ignore[method-assign]
+        reads.run = lambda painted, *rest: run(TICK_SECONDS if painted else 0.0, *rest)  # type: ignore[method-assign]
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
