@@ -50,7 +50,7 @@ PAUSE = 0.01  # seconds that an honest client waits between two requests
 IMAGES = 4  # of a request
 SEEDS = 8
 ROUNDS = 5  # stretches with all kinds together, each after one without any
-ALONE_SHARE = 0.25  # of a stretch's time: how long the one without hostile clients before it is
+ALONE_SHARE, LEAST_ALONE = 0.25, 5.0  # of a stretch's time, and seconds: how long the one without hostile clients is
 LEAVING = 1.0  # seconds between two stretches
 BOUND = 2.0  # of p99 beside hostile clients over p99 alone
 SETTLING = 90.0  # seconds after the hostile clients have left
@@ -73,7 +73,7 @@ class Seen:
     answers: Counter[str] = field(default_factory=Counter)  # that hostile clients got
 
     def quantile(self, share: float) -> float:
-        return float(np.quantile(self.latencies or [np.inf], share))
+        return float(np.quantile(self.latencies or [np.nan], share))
 
     def cores(self, process: str) -> float:
         return self.processor[process] / max(self.seconds, 1e-9)
@@ -213,7 +213,7 @@ async def measure(server: Server, expected: Expected, options: argparse.Namespac
 
     async def pair(name: str, kinds: list[str], seconds: float) -> None:
         alone, beside = pairs.setdefault(name, (Seen(), Seen()))
-        await stretch(server, expected, options.honest, ALONE_SHARE * seconds, [], alone)
+        await stretch(server, expected, options.honest, max(LEAST_ALONE, ALONE_SHARE * seconds), [], alone)
         await stretch(server, expected, options.honest, seconds, kinds, beside)
         p99 = f"p99 {alone.quantile(0.99):.3f} s alone, {beside.quantile(0.99):.3f} beside it"
         print(f"{name}: {p99}, {resident(api) / 1e6:.0f} MB", file=sys.stderr, flush=True)
