@@ -21,6 +21,7 @@ from scanline.server.api.middleware.head import HeadMiddleware
 from scanline.server.api.middleware.hosts import HostMiddleware, served_hosts
 from scanline.server.api.middleware.limits import BodyLimitMiddleware, WebsocketLimitMiddleware
 from scanline.server.api.middleware.observe import HttpCounters, ObservingMiddleware
+from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.request_id import RequestIdMiddleware
 from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
 from scanline.server.api.routes import health, images, metrics, models, onnx, page, websocket
@@ -82,7 +83,7 @@ def build(
         docs_url=None,  # page.py serves it
         redoc_url=None,
         redirect_slashes=False,  # redirects would go to the Host that the client names
-        middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts),
+        middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)),
     )
     app.state.counters, app.state.api_keys, app.state.reloader = counters, keys, reloader
     errors.install(app)
@@ -104,6 +105,7 @@ def _middleware(
     traces: "TracerProvider | None",
     keys: ApiKeys | None,
     hosts: Collection[str] | None,
+    budgets: Budgets,
 ) -> list[Middleware]:
     """Return all middleware, the outermost first."""
     tracer = None if traces is None else traces.get_tracer("scanline")
@@ -114,6 +116,8 @@ def _middleware(
         Middleware(ClientMiddleware, trusted_proxies=settings.trusted_proxies),
         # Logs, counts and traces whatever the ones below answer, refusals included.
         Middleware(ObservingMiddleware, counters=counters, tracer=tracer),
+        # Before anything is done for a client that has been too busy without any model's work.
+        Middleware(OverheadMiddleware, budgets=budgets, lifecycle=lifecycle),
         # Adds headers to every response, also to those of the exceptions below.
         Middleware(SecurityHeadersMiddleware),
         # Turns exceptions of everything below into error responses.

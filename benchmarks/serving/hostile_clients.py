@@ -1,6 +1,6 @@
 """Hostile clients of a server, one of each kind, each from a loopback address of its own.
 
-    python -m benchmarks.serving.hostile_clients URL SECONDS [KIND ...]
+    python -m benchmarks.serving.hostile_clients URL SECONDS PICTURE [KIND ...]
 
 Each does the same again and again until the time is up, whatever it is answered. They keep no more connections than
 MOST_CONNECTIONS each and pause between rounds, so that a server that bounds them has processor time left on a machine
@@ -173,11 +173,12 @@ class Attacker:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
-                async with asyncio.timeout(HELD * 2):
+                async with asyncio.timeout(min(HELD * 2, end - time.monotonic())):
                     await self.kinds()[kind]()
                 self.outcomes["rounds"] += 1
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-                self.outcomes[type(error).__name__] += 1
+                if time.monotonic() < end:
+                    self.outcomes[type(error).__name__] += 1
             await asyncio.sleep(PAUSE)
 
     async def _many(self, *heads: bytes, connections: int = MOST_CONNECTIONS, receive_buffer: int = 0) -> None:
@@ -197,7 +198,7 @@ class Attacker:
     async def _post(self, path: str, body: bytes) -> None:
         reader, writer = await self._connect()
         await self._send(writer, self._head("POST", path, len(body)) + body)
-        await self._hold(reader, HELD)
+        await self._hold(reader, HELD, is_last=True)
         await self._abandon(writer)
 
     async def _message(self, text: bytes) -> None:
@@ -228,13 +229,17 @@ class Attacker:
         with suppress(TimeoutError):
             await asyncio.wait_for(writer.drain(), 5)
 
-    async def _hold(self, reader: asyncio.StreamReader, seconds: float) -> None:
-        """Read until the server closes the connection or the answer is complete; note its status."""
-        with suppress(TimeoutError):
+    async def _hold(self, reader: asyncio.StreamReader, seconds: float, is_last: bool = False) -> None:
+        """Note the first answer's status and read until the server closes; with `is_last`, until that is complete."""
+        with suppress(TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(seconds):
-                first = await reader.readline()
-                if first.startswith(b"HTTP/"):
-                    self.outcomes[first.split(b" ", 2)[1].decode()] += 1
+                head = await reader.readuntil(b"\r\n\r\n")
+                if head.startswith(b"HTTP/"):
+                    self.outcomes[head.split(b" ", 2)[1].decode()] += 1
+                lengths = [line[15:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+                if lengths and is_last:
+                    await reader.readexactly(int(lengths[0]))
+                    return
                 while await reader.read(65536):
                     pass
 

@@ -195,7 +195,9 @@ class Engine:
             self._read_prefix(self.requests[request].request)
         painted = self.painted_seconds if self.scheduler.assigned else None
         self.painted_seconds = 0.0
-        for done in self.reads.run(painted, TICK_SECONDS, self._wait):
+        ended = self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys(), self._wait)
+        self.time_shares.charge(self.reads.spent)
+        for done in ended:
             request, reading = done.read.request, done.reading
             if reading is None:
                 self._fail(request, events)

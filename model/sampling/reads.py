@@ -1,14 +1,15 @@
 """Reads: known bytes that are run through the network at once, of images to score and of the fronts of completions.
 
-They take turns as slots do, round robin over clients and then over a client's requests, and have a quarter of the
-engine's time while images are painted, all of it while none are. Several are read in one pass where the backend gains
-by it. A pass is short beside a tick: where a backend gives the same bits either way, an image is read in pieces.
+They take turns as slots do, round robin over clients and then over a client's requests. While images are painted they
+have their clients' equal shares of the engine's time, at most a quarter; all of it while none are. Several are read in
+one pass where the backend gains by it. A pass is short beside a tick: where a backend gives the same bits either way,
+an image is read in pieces.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from scanline.model.sampling.turns import Turns
 
 log = logging.getLogger("scanline.engine")
 
-SHARE = 0.25  # of the engine's time, while images are painted
+SHARE = 0.25  # of the engine's time at most, while images are painted
 PASS_SECONDS = 0.008  # a third of a tick, so that each tick has one pass
 PIECE_STEPS = 42  # a piece has a multiple of these: the rows of a tile of the cpu kernel
 
@@ -62,6 +63,8 @@ class Reads:
         self.turns = Turns()
         self.waiting: dict[int, deque[Read]] = {}  # by request
         self.left: dict[int, int] = {}  # reads of each request that have not ended
+        self.client_of: dict[int, str] = {}  # by request, as long as it has reads left
+        self.spent: dict[str, float] = {}  # seconds of the last `run`, by client
         self.begun: set[int] = set()  # requests of which one read has begun
         self.alone: deque[Read] = deque()  # of a batch that failed: read one at a time, to find the one at fault
         self.batch: list[Read] = []  # what is being read now
@@ -70,6 +73,7 @@ class Reads:
         self.step_seconds = PASS_SECONDS / PIECE_STEPS  # of the last pass
         self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
+        self.pass_clients: list[str] = []  # whose images the last pass read, once for each image
 
     @property
     def idle(self) -> bool:
@@ -79,6 +83,7 @@ class Reads:
         """Queue the reads of a client's request, all of them of one kind."""
         self.waiting[request] = deque(reads)
         self.left[request] = len(reads)
+        self.client_of[request] = client
         self.turns.join(request, client)
 
     def drop(self, request: int) -> None:
@@ -86,19 +91,28 @@ class Reads:
         self.turns.leave(request)
         self.waiting.pop(request, None)
         self.left.pop(request, None)
+        self.client_of.pop(request, None)
         self.begun.discard(request)
         self.alone = deque(read for read in self.alone if read.request != request)
         if not any(read.request in self.left for read in self.batch):
             self.batch, self.reading = [], None
 
-    def run(self, painted: float | None, idle_seconds: float, wait: Callable[[], None] = lambda: None) -> list[Done]:
-        """Read for a share of the time after `painted` seconds of painting.
+    def run(
+        self,
+        painted: float | None,
+        idle_seconds: float,
+        painting: Set[str] = frozenset(),
+        wait: Callable[[], None] = lambda: None,
+    ) -> list[Done]:
+        """Read for a share of the time after `painted` seconds of painting the images of the clients `painting`.
 
         Where nothing is painted (None), read for `idle_seconds`, or until a prefix is there, so that painting can
         begin. `wait` returns when the device has nothing else to do, so that a pass can be timed.
         """
+        share = self._share(painting)
         # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
-        self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * SHARE / (1 - SHARE)
+        self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
+        self.spent = {}
         ended: list[Done] = []
         if not self._may_pass(painted):
             return ended
@@ -109,6 +123,8 @@ class Reads:
             now = self.clock()
             self.pass_seconds, pass_began = now - pass_began, now
             self.credit -= self.pass_seconds
+            for client in self.pass_clients:
+                self.spent[client] = self.spent.get(client, 0.0) + self.pass_seconds / len(self.pass_clients)
             prefix_ready = any(not done.read.is_score for done in ended)
             if painted is None and (prefix_ready or now - began >= idle_seconds):
                 break
@@ -127,11 +143,18 @@ class Reads:
         running = len(requests & self.begun)
         return Scores(running, len(requests) - running, len(in_progress), sum(map(len, waiting)))
 
+    def _share(self, painting: Set[str]) -> float:
+        """Return the share of the time that reads may have beside the clients that paint: equal for each client."""
+        reading = set(self.client_of.values())
+        return min(SHARE, len(reading) / len(reading | painting)) if reading and painting else SHARE
+
     def _pass(self) -> list[Done]:
         """Read one piece of the current batch, or of the next one; return what ended with it."""
+        if self.reading is None:
+            self.batch = self._next_batch()
+        self.pass_clients = [self.client_of[read.request] for read in self.batch if read.request in self.left]
         try:
             if self.reading is None:
-                self.batch = self._next_batch()
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
                 self.reading = self.generator.start_reading(images, [read.stop for read in self.batch])
             reading, before = self.reading, self.reading.position
@@ -187,6 +210,6 @@ class Reads:
         for request in (one.read.request for one in done):
             self.left[request] -= 1
             if not self.left[request]:
-                del self.left[request]
+                del self.left[request], self.client_of[request]
                 self.begun.discard(request)
         return done

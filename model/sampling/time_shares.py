@@ -2,9 +2,9 @@
 
 Images of one batch advance together, so a client with a thousand images would slow down everybody's by the time that
 their steps take. Here each client has a balance: all clients with images in flight receive equal parts of the time that
-steps take, and those whose images were stepped pay for it, in proportion to their images. A client steps while its
-balance is not negative. The balances add up to 0, so at least one client always does; a client alone always does. The
-idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
+steps take, and those whose images were stepped pay for it, in proportion to their images. Reads are paid for by those
+whose images were read. A client steps while its balance is not negative. The balances add up to 0, so at least one
+client always does; a client alone always does. The idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
 """
 
 from collections.abc import Mapping, Set
@@ -31,6 +31,12 @@ class TimeShares:
         for client, count in stepped.items():
             if client in self.balances:  # or it has left since these steps were started
                 self.balances[client] -= seconds * count / total
+
+    def charge(self, seconds: Mapping[str, float]) -> None:
+        """Share the time that reads have taken; a client without images in flight has no balance, and pays nothing."""
+        for client, spent in seconds.items():
+            if client in self.balances:
+                self.spent(spent, {client: 1})
 
     def _update(self, images: Mapping[str, int]) -> None:
         """Newcomers start at 0; what a client that has left owed, or was owed, is divided among the others."""

@@ -1,9 +1,21 @@
-"""Rate limits: messages that one client sends, and frames sent to all clients together."""
+"""Rate limits: messages that one client sends, frames sent to all clients together, and one client's overhead."""
 
 import asyncio
 import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 
 SHORTEST_PAUSE = 0.005  # seconds; a shorter pause is not worth a turn of the event loop
+BURST_SECONDS = 5.0  # of a client's overhead that cause no delay
+MAX_DELAY_SECONDS = 30.0
+CONNECTION_SECONDS = 0.5  # that nothing is read from a new connection at most: it may carry a health probe
+MAX_CLIENTS = 4096  # that are remembered
+METRICS_UNITS = 8.0  # of an answer with all metrics
+BYTES_PER_UNIT = 32_768
+CONNECTION_UNITS = 2.0  # of a connection that is refused before it carries a request
+WEBSOCKET_UNITS = 4.0  # of a websocket on which no job was done
 
 
 class TokenBucket:
@@ -37,3 +49,70 @@ class FrameThrottle:
         self.free_at = max(now, self.free_at) + frames * self.seconds_per_frame
         if self.free_at - now > SHORTEST_PAUSE:
             await asyncio.sleep(self.free_at - now)
+
+
+@dataclass
+class Account:
+    """One client's overhead: what it has caused lately, less what time has paid off."""
+
+    units: float = 0.0
+    updated: float = 0.0
+    waiting: int = 0  # requests and messages of it that are delayed now
+
+
+class OverheadLimit:
+    """Delays clients that cause more than `rate` units of overhead per second.
+
+    Overhead is what the server does without painting or reading an image: errors, pages, metrics, handshakes. A unit is
+    a request or message that ends so, about 0.2 ms of the event loop, or BYTES_PER_UNIT received or sent for it. What a
+    client sends next is handled later, at `rate`, and never refused; requests that return images cost nothing here,
+    because the engine's time is shared between clients.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self.accounts: OrderedDict[str, Account] = OrderedDict()  # the one that was used last is last
+
+    def charge(self, client: str | None, units: float) -> None:
+        """Count overhead; a client of None has no limit."""
+        if client is not None:
+            account = self._account(client)
+            account.units = min(account.units + units, self.rate * (BURST_SECONDS + MAX_DELAY_SECONDS))
+
+    def delay(self, client: str | None) -> float:
+        """Return the seconds until what the client has sent should be handled, 0 for at once."""
+        if client is None or client not in self.accounts:
+            return 0.0
+        account = self._account(client)
+        excess = account.units - self.rate * BURST_SECONDS
+        if excess <= 0 and not account.waiting:
+            return 0.0
+        return min(MAX_DELAY_SECONDS, (max(0.0, excess) + account.waiting) / self.rate)
+
+    async def wait(self, client: str | None, until: asyncio.Event, most: float = inf) -> float:
+        """Wait as long as `delay` says, but for at most `most` seconds and until an event; return the delay."""
+        seconds = min(self.delay(client), most)
+        if client is not None and seconds > 0:
+            account = self._account(client)
+            account.waiting += 1
+            try:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(until.wait(), seconds)
+            finally:
+                account.waiting -= 1
+        return seconds
+
+    def _account(self, client: str) -> Account:
+        now = time.monotonic()
+        account = self.accounts.pop(client, None) or Account(updated=now)
+        account.units = max(0.0, account.units - self.rate * (now - account.updated))
+        account.updated = now
+        self.accounts[client] = account
+        if len(self.accounts) > MAX_CLIENTS:
+            self.accounts.popitem(last=False)
+        return account
+
+
+def units_of(size: int) -> float:
+    """Return the overhead of one request or message of so many bytes, those of its answer included."""
+    return 1 + size / BYTES_PER_UNIT

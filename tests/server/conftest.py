@@ -11,7 +11,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.running_server import PATIENCE, Server, serve
 from tests.support.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
-from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, arguments
+from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
 from tests.support.websocket_client import WebsocketClient, connected
 
 
@@ -26,13 +26,13 @@ def engines_on_the_cpu() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server(grey_directory: Path) -> Iterator[Server]:
     """Default limits, except for many slots and large requests."""
-    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000") as server:
+    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000", *arguments(NO_DELAY)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def colour_server(colour_directory: Path) -> Iterator[Server]:
-    with serve(colour_directory, "--slots", "8", "--max-body-bytes", "100000") as server:
+    with serve(colour_directory, "--slots", "8", "--max-body-bytes", "100000", *arguments(NO_DELAY)) as server:
         yield server
 
 

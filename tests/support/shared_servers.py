@@ -1,9 +1,11 @@
 """Options of the servers that several test modules share (tests/server/conftest.py starts them).
 
-All tests are one client, which may take each limit whole (client-share 1) but where shares are tested.
+All tests are one client, which may take each limit whole (client-share 1) but where shares are tested, and sends more
+wrong requests than a client may without a delay.
 """
 
 LONG = 100_000  # images: minutes of work in one job
+NO_DELAY = {"max-overhead-per-second": 100_000}
 
 # full_queue_server: few slots, and room for exactly one job of LONG images
 QUEUE_SLOTS = 4
@@ -12,6 +14,7 @@ FULL_QUEUE = {
     "max-waiting-images": LONG - QUEUE_SLOTS,
     "max-images-per-request": LONG,
     "client-share": 1,
+    **NO_DELAY,
 }
 
 # limited_server: room for many long jobs, and every limit on websockets
@@ -25,6 +28,7 @@ LIMITED = {
     "max-jobs-per-websocket": MAX_JOBS,
     "max-messages-per-second": MAX_MESSAGES,
     "max-body-bytes": MAX_BODY_BYTES,
+    **NO_DELAY,
 }
 
 # guarded_server: keys, allowed origins, a small body limit, and a log of everything as JSON
@@ -41,6 +45,7 @@ GUARDED = {
     "log-level": "debug",
     "api-key": [KEY, SECOND_KEY],
     "allow-origin": [PAGE, SECOND_PAGE],
+    **NO_DELAY,
 }
 
 

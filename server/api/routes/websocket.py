@@ -15,7 +15,8 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError, from_exception, quoted
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.api.rate_limit import FrameThrottle, TokenBucket
+from scanline.server.api.middleware.overhead import OVERHEAD
+from scanline.server.api.rate_limit import BYTES_PER_UNIT, FrameThrottle, TokenBucket
 from scanline.server.api.routes.websocket_job import JobRunner
 from scanline.server.api.routes.websocket_messages import JobId, Sender, parse_job, parse_object, pop_id
 from scanline.server.api.schemas import PaintFields
@@ -35,7 +36,7 @@ def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, coun
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        runner = JobRunner(models, lifecycle, throttle, Sender(socket, counters))
+        runner = JobRunner(models, lifecycle, throttle, Sender(socket, counters, socket.scope[OVERHEAD]))
         await Connection(socket, settings, runner).run()
 
     return routes
@@ -69,6 +70,7 @@ class Connection:
             if not bucket.take():
                 await self._close_on_flood()
                 return
+            await self.sender.overhead.wait()
             await self._handle(message.get("text"))
             # Messages that are there already are received without waiting: let other tasks run now and then.
             handled += 1
@@ -89,6 +91,7 @@ class Connection:
         except WebSocketDisconnect:
             raise
         except Exception as error:
+            self.sender.overhead.charge(len(text or "") / BYTES_PER_UNIT)
             await self.sender.error(name, from_exception(error))
 
     async def _start(self, name: JobId | None, kind: Any, message: dict[str, Any]) -> None:
@@ -114,6 +117,7 @@ class Connection:
             raise InvalidInput(f"There is no running job with id {quoted(name)}.", "id", "job_not_found")
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
+        self.sender.overhead.charge(1)
         await self.sender.message({"type": "done", "id": name, "cancelled": True})
 
     async def _end_jobs(self) -> None:

@@ -47,6 +47,7 @@ class JobRunner:
                 async with self.lifecycle.interruptible(), deadline(self.models.request_timeout):
                     await self._paint(name, fields)
                 ended = "done"
+                self.sender.overhead.has_worked = True
             except WebSocketDisconnect:
                 ended = "disconnected"
             except Exception as exception:

@@ -11,6 +11,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api import json_object
 from scanline.server.api.errors import ApiError, quoted
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.middleware.overhead import ClientOverhead
 from scanline.server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
 from scanline.server.api.uploads import check_names, from_json, json_limits, max_message_bytes
 from scanline.server.registry import ModelRegistry
@@ -60,8 +61,8 @@ async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -
 class Sender:
     """Sends messages of all jobs of a websocket, one after the other."""
 
-    def __init__(self, socket: WebSocket, counters: HttpCounters) -> None:
-        self.socket, self.counters = socket, counters
+    def __init__(self, socket: WebSocket, counters: HttpCounters, overhead: ClientOverhead) -> None:
+        self.socket, self.counters, self.overhead = socket, counters, overhead
         self.lock = asyncio.Lock()
         self.sent = 0  # messages, frames included
 
@@ -79,6 +80,7 @@ class Sender:
     async def error(self, name: JobId | None, error: ApiError) -> None:
         """Count an error and send it, with the id of the job or message that it is about."""
         self.counters.errors[error.code or "other"] += 1
+        self.overhead.charge(1)
         about = {} if name is None else {"id": name}
         try:
             await self.message({"type": "error", **about, **error.body})

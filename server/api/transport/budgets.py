@@ -1,4 +1,5 @@
-"""What all connections together, and those of one client, may hold: connections, bytes in arrival, unread bytes.
+"""What all connections together, and those of one client, may hold and cost: connections, bytes in arrival, unread
+bytes, overhead.
 
 Knows no socket and no protocol. A client is an IPv4 address or an IPv6 network of 64 bits; connections from trusted
 proxies, and over a unix socket, count for the process only, because many clients are behind them.
@@ -9,6 +10,7 @@ from ipaddress import ip_address
 
 from scanline.server.api.client import canonical, network_of
 from scanline.server.api.middleware.client import TrustedProxies
+from scanline.server.api.rate_limit import OverheadLimit
 from scanline.server.settings import Settings
 
 
@@ -37,13 +39,14 @@ class Budget:
 
 
 class Budgets:
-    """The three budgets of a process."""
+    """The budgets of a process."""
 
     def __init__(self, settings: Settings) -> None:
         share = settings.client_share
         self.connections = Budget(settings.max_connections, share)
         self.arriving = Budget(settings.max_arriving_bytes, share)  # bytes of bodies and websocket messages
         self.unread = Budget(settings.max_unread_bytes, share)  # bytes written that clients have not read
+        self.overhead = OverheadLimit(settings.max_overhead_per_second)
         self.proxies = TrustedProxies(settings.trusted_proxies)
 
     def client(self, address: str) -> str | None:

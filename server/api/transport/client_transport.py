@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
 from scanline.server.api.errors import ApiError
+from scanline.server.api.rate_limit import CONNECTION_SECONDS
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal
 
@@ -21,7 +22,7 @@ ROOM_SECONDS = 2.0  # to wait for room for arriving bytes before they are refuse
 ROOM_POLL_SECONDS = 0.25
 EXCESS = 1.25  # times the limit of arriving bytes: beyond it nothing waits for room
 PROGRESS_CHECKS = 4  # in send_timeout
-APPLICATION, BUFFER, ROOM = "application", "buffer", "room"  # why reading is paused
+APPLICATION, BUFFER, ROOM, OVERHEAD = "application", "buffer", "room", "overhead"  # why reading is paused
 
 
 class ClientProtocol(Protocol):
@@ -85,7 +86,7 @@ class ClientTransport(asyncio.Transport):
     def refuse(self, error: ApiError) -> None:
         """Log and count the error, and abort the connection: it cannot be answered."""
         if not self.is_released:
-            record_refusal(error, self.connections.counters, self.address)
+            record_refusal(error, self.connections, self.address)
             self._count_unread(0)
             self.inner.abort()
 
@@ -109,6 +110,13 @@ class ClientTransport(asyncio.Transport):
             self.pauses.remove(reason)
             if not self.pauses and not self.is_closing():
                 self.inner.resume_reading()
+
+    def hold_for_overhead(self) -> None:
+        """Read nothing for a moment if the client has caused too much overhead."""
+        seconds = min(CONNECTION_SECONDS, self.connections.budgets.overhead.delay(self.client))
+        if seconds > 0:
+            self.hold(OVERHEAD)
+            self.loop.call_later(seconds, self.unhold, OVERHEAD)
 
     def _on_hangup(self) -> None:
         """End the connection if its end cannot be read, because reading is paused."""

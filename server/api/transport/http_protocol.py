@@ -55,6 +55,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_made(wrapped)
         if budget.has_room(wrapped.client):
             self._start_receive_timer()
+            wrapped.hold_for_overhead()
             return
         wrapped.is_receiving = True
         message = "Too many connections are open, of this client or of all; try again in a moment."
@@ -231,7 +232,7 @@ class HttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser refused, in place of uvicorn's plain text; log and count it, close the connection."""
         error = self.error or ApiError(400, "Invalid HTTP request.", code="invalid_http")
-        request_id = record_refusal(error, self.all_connections.counters, self.transport.address, error.status)
+        request_id = record_refusal(error, self.all_connections, self.transport.address, error.status)
         if self.cycle is None or self.cycle.response_complete:  # else it would be in the middle of another response
             self.transport.write(response_bytes(error, request_id))
         self.eof_received()

@@ -9,16 +9,18 @@ import logging
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from scanline.server.api.errors import ApiError
-from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.request_id import HEADER, new_request_id
 from scanline.server.api.middleware.security_headers import SECURITY_HEADERS
+from scanline.server.api.rate_limit import CONNECTION_UNITS
+from scanline.server.api.transport.connections import Connections
 
 log = logging.getLogger("scanline.requests")
 
 
-def record_refusal(error: ApiError, counters: HttpCounters, address: str, status: int = 0) -> bytes:
+def record_refusal(error: ApiError, connections: Connections, address: str, status: int = 0) -> bytes:
     """Log and count an error, and return its request id; `status` is 0 where no response can be sent."""
-    counters.errors[error.code or "other"] += 1
+    connections.counters.errors[error.code or "other"] += 1
+    connections.budgets.overhead.charge(connections.budgets.client(address), CONNECTION_UNITS)
     request_id = new_request_id()
     fields = {"method": "other", "path": "other", "status": status, "error": error.code, "client": address}
     log.info("request", extra={**fields, "request_id": request_id.decode(), "ended": "refused"})

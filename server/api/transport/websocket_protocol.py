@@ -13,6 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 from scanline.server.api.errors import ApiError
+from scanline.server.api.rate_limit import CONNECTION_UNITS
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal, response_bytes
@@ -75,7 +76,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
             self.handle_events()
         else:
             self.handshake_complete = self.close_sent = self.transport.is_receiving = True
-            request_id = record_refusal(error, self.all_connections.counters, self.transport.address, error.status)
+            request_id = record_refusal(error, self.all_connections, self.transport.address, error.status)
             self.transport.write(response_bytes(error, request_id))
             self.transport.close()
 
@@ -204,6 +205,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         assert self.conn.close_sent is not None
         code = PROTOCOL_ERRORS.get(self.conn.close_sent.code, "invalid_websocket_frame")
         self.all_connections.counters.errors[code] += 1
+        self.all_connections.budgets.overhead.charge(self.transport.client, CONNECTION_UNITS)
         self._close_failed()
 
     def refuse_arriving(self) -> bool:
@@ -214,7 +216,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
 
     def _refuse(self, error: ApiError, close_code: int) -> None:
         """Send the error as a message, and close the websocket."""
-        record_refusal(error, self.all_connections.counters, self.transport.address, error.status)
+        record_refusal(error, self.all_connections, self.transport.address, error.status)
         if self.handshake_complete and not self.close_sent:
             self.conn.send_text(json.dumps({"type": "error", **error.body}).encode())
             self.conn.fail(close_code, error.message)

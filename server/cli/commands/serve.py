@@ -83,6 +83,10 @@ def serve(
         int | None,
         _option("max_messages_per_second", "Maximum message rate of one websocket; then it is closed."),
     ] = None,
+    max_overhead_per_second: Annotated[
+        int | None,
+        _option("max_overhead_per_second", "Rate of one client's requests without images; beyond it they are delayed."),
+    ] = None,
     max_frames_per_second: Annotated[
         int | None,
         _option("max_frames_per_second", "Maximum frame rate over all websockets; none sends as fast as clients read."),
@@ -150,11 +154,13 @@ async def _serve(given: dict[str, Any]) -> int:
     from scanline.server.api.api_keys import api_keys
     from scanline.server.environment import check
     from scanline.server.listening import listen
+    from scanline.server.memory import give_back_freed_memory
     from scanline.server.registry import served_models
     from scanline.server.running import run
     from scanline.server.tls import tls_certificate
 
     check(os.environ, given)
+    give_back_freed_memory()
     settings = _settings(given)
     logs.configure(settings.log_format, settings.log_level)
     models, keys, certificate = served_models(settings), api_keys(settings), tls_certificate(settings)

@@ -81,6 +81,18 @@ def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more
     assert 0.5 * due < spent < 1.1 * due + longest + PASS_SECONDS
 
 
+def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Generator) -> None:
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 100_000))
+    painting, spent = {f"client {number}" for number in range(15)}, 0.0
+    for _ in range(200):
+        reads.run(PAINTED, TICK_SECONDS, painting)
+        assert set(reads.spent) <= {"a"}
+        spent += sum(reads.spent.values())
+    due = 200 * PAINTED / len(painting)
+    assert spent == pytest.approx(due, abs=2 * PASS_SECONDS + 2 * reads.pass_seconds)
+
+
 def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(generator: Generator) -> None:
     reads = Reads(generator)
     for _ in range(1000):

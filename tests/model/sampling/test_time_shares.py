@@ -48,6 +48,18 @@ def test_a_client_with_few_images_beside_one_with_a_thousand_has_half_of_the_tim
     assert used["few"] == pytest.approx(30, abs=longest)
 
 
+def test_a_client_pays_for_its_reads_with_its_steps() -> None:
+    shares, images = TimeShares(), {"reads": 4, "paints": 4}
+    stepped = Counter[str]()
+    for _ in range(1000):
+        chosen = shares.next(images)
+        shares.spent(0.01, {client: images[client] for client in chosen})
+        stepped.update({client: 0.01 / len(chosen) for client in chosen})
+        shares.charge({"reads": 0.002, "has nothing in flight": 0.002})
+    assert stepped["paints"] - stepped["reads"] == pytest.approx(1000 * 0.002, abs=0.03)
+    assert sum(shares.balances.values()) == pytest.approx(0, abs=1e-9)
+
+
 @given(clients)
 def test_every_client_has_its_share(images: dict[str, int]) -> None:
     used, longest = run(TimeShares(), images, 30)

@@ -14,6 +14,7 @@ from scanline.server.settings import Settings
 from tests.support.error_answers import answer_of, assert_refused
 from tests.support.metrics_reader import Metrics
 from tests.support.running_server import Server, serve
+from tests.support.shared_servers import NO_DELAY, arguments
 from tests.support.sockets import open_connection, parse_response, post_request, read_until_closed
 from tests.support.waiting import PATIENCE
 from tests.support.websocket_client import connected
@@ -54,7 +55,9 @@ NO_HTTP = {
 def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Short timeouts, and heads of at most four kilobytes."""
     patience = ("--receive-timeout", "2.5", "--keep-alive-timeout", "1")
-    with serve(grey_directory, "--slots", "4", "--max-head-bytes", str(MAX_HEAD), *patience) as server:
+    with serve(
+        grey_directory, *arguments(NO_DELAY), "--slots", "4", "--max-head-bytes", str(MAX_HEAD), *patience
+    ) as server:
         yield server
 
 

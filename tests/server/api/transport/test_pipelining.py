@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import LONG
+from tests.support.shared_servers import LONG, NO_DELAY, arguments
 from tests.support.sockets import (
     WEBSOCKET_HEAD,
     open_connection,
@@ -39,7 +39,9 @@ CLOSES: dict[str, Callable[[socket.socket], None]] = {
 def slow_server(grey_directory: Path) -> Iterator[Server]:
     """A server of few slots, so that a long job is running when its client leaves."""
     options = ("--slots", "4", "--max-images-per-request", str(LONG), "--max-waiting-images", str(20 * LONG))
-    with serve(grey_directory, *options, "--client-share", "1", "--keep-alive-timeout", "1") as server:
+    with serve(
+        grey_directory, *arguments(NO_DELAY), *options, "--client-share", "1", "--keep-alive-timeout", "1"
+    ) as server:
         yield server
     assert not [line for line in server.log if "Traceback" in line]
 

@@ -15,6 +15,7 @@ from websockets.frames import Frame, Opcode
 
 from tests.support.metrics_reader import Metrics, wait_for_metrics
 from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import NO_DELAY, arguments
 from tests.support.sockets import (
     WEBSOCKET_HEAD,
     open_connection,
@@ -42,7 +43,16 @@ def small_server(grey_directory: Path) -> Iterator[Server]:
     """Little of everything."""
     limits = {"connections": CONNECTIONS, "arriving-bytes": ARRIVING, "unread-bytes": UNREAD}
     options = [f"--max-{name}={value}" for name, value in limits.items()]
-    with serve(grey_directory, "--slots", "4", *options, f"--client-share={SHARE}", "--max-websockets", "4") as server:
+    with serve(
+        grey_directory,
+        *arguments(NO_DELAY),
+        "--slots",
+        "4",
+        *options,
+        f"--client-share={SHARE}",
+        "--max-websockets",
+        "4",
+    ) as server:
         yield server
     assert not [line for line in server.log if "Traceback" in line]
 

@@ -18,6 +18,7 @@ from websockets.frames import Frame, Opcode
 
 from tests.support.metrics_reader import Metrics, wait_for_metrics
 from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import NO_DELAY, arguments
 from tests.support.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
 from tests.support.waiting import wait_for
 
@@ -140,7 +141,9 @@ def open_files(server: Server) -> int:
 def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
     seconds = ("--receive-timeout", "3", "--send-timeout", "3")
     limits = ("--max-head-bytes", "4096", "--max-messages-per-second", "100000", "--max-waiting-images", "1000000")
-    with serve(grey_directory, "--slots", "64", "--client-share", "1", *seconds, *limits) as server:
+    with serve(
+        grey_directory, *arguments(NO_DELAY), "--slots", "64", "--client-share", "1", *seconds, *limits
+    ) as server:
         yield server
         assert_unharmed(server)
 

@@ -14,7 +14,7 @@ from websockets.frames import Frame, Opcode
 from tests.support.error_answers import assert_refused
 from tests.support.metrics_reader import Metrics, wait_for_metrics
 from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import LONG
+from tests.support.shared_servers import LONG, NO_DELAY, arguments
 from tests.support.sockets import (
     WEBSOCKET_HEAD,
     open_connection,
@@ -65,7 +65,7 @@ def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Two seconds for everything."""
     seconds = [f"--{name}-timeout=2" for name in ("receive", "send", "keep-alive")]
     room = (f"--max-images-per-request={LONG}", f"--max-waiting-images={20 * LONG}", "--client-share=1")
-    with serve(grey_directory, "--slots", "4", *seconds, *room) as server:
+    with serve(grey_directory, *arguments(NO_DELAY), "--slots", "4", *seconds, *room) as server:
         yield server
     assert not [line for line in server.log if "Traceback" in line]
 

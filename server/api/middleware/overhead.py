@@ -1,0 +1,75 @@
+"""Delays clients that keep the server busy without a model's work: errors, pages, documents, empty websockets.
+
+What such requests cost is taken from the engine, which paints for everybody on the same processors. Clients are told
+apart by address, before any key is looked at; trusted proxies and unix sockets have no limit of their own.
+"""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
+
+from scanline.server.api.client import client_of
+from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
+from scanline.server.api.rate_limit import METRICS_UNITS, WEBSOCKET_UNITS, OverheadLimit, units_of
+from scanline.server.api.transport.budgets import Budgets
+from scanline.server.lifecycle import Lifecycle
+
+PROBE_SECONDS = 0.1  # a probe waits no longer: behind a network's address translation it shares a stranger's address
+WORK_PREFIX = "/v1/images/"
+OVERHEAD = "scanline.overhead"  # where a websocket's scope keeps its ClientOverhead
+
+
+class ClientOverhead:
+    """The limit as one client's request or websocket sees it."""
+
+    def __init__(self, limit: OverheadLimit, client: str | None, lifecycle: Lifecycle) -> None:
+        self.limit, self.client, self.lifecycle = limit, client, lifecycle
+        self.has_worked = False  # whether a job of the websocket was done
+
+    def charge(self, units: float) -> None:
+        self.limit.charge(self.client, units)
+
+    async def wait(self, most: float = float("inf")) -> float:
+        """Wait for the client's turn; not while the server drains. Return the seconds that were due."""
+        return await self.limit.wait(self.client, self.lifecycle.draining, most)
+
+
+class OverheadMiddleware:
+    """Handles a client's request or handshake once it is due, and counts what ends without an image."""
+
+    def __init__(self, app: ASGIApp, budgets: Budgets, lifecycle: Lifecycle) -> None:
+        self.app, self.budgets, self.lifecycle = app, budgets, lifecycle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        client = self.budgets.client(client_of(scope).address)
+        overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
+        is_probe = scope["type"] == "http" and scope["path"] in PROBES
+        if seconds := await overhead.wait(PROBE_SECONDS if is_probe else float("inf")):
+            bind_contextvars(delayed=round(seconds, 3))
+
+        status, size, is_complete = 0, 0, False
+
+        async def measured_receive() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            return message
+
+        async def measured_send(message: Message) -> None:
+            nonlocal status, size, is_complete
+            if message["type"] in RESPONSE_STARTS:
+                status = message.get("status", 101)
+            elif message["type"] in RESPONSE_BODIES:
+                size += len(message.get("body", b""))
+            await send(message)
+            is_complete = is_complete or (message["type"] in RESPONSE_BODIES and not message.get("more_body", False))
+
+        try:
+            await self.app(scope, measured_receive, measured_send)
+        finally:
+            if scope["type"] == "websocket":
+                overhead.charge(0.0 if overhead.has_worked else WEBSOCKET_UNITS)
+            elif not (status == 200 and is_complete and scope["path"].startswith(WORK_PREFIX)):
+                overhead.charge(units_of(size) + (METRICS_UNITS if scope["path"] == "/metrics" else 0))

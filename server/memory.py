@@ -1,0 +1,27 @@
+"""Gives freed memory back to the system, where the C library is glibc.
+
+glibc keeps what a process frees for its next allocations. Above a threshold it asks the system for each block and gives
+it back at once, but raises this threshold to the largest block that was ever freed: after one body of 16 MB, all blocks
+up to that size come from a heap that shrinks only from its end, where something small nearly always is. A peak of
+bodies, pictures and answers would stay for ever.
+"""
+
+import ctypes
+from contextlib import suppress
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
+LARGE_BYTES = 300_000  # a block of so many bytes is asked of the system, and given back; a read of a socket is smaller
+FREE_BYTES = 1_048_576  # that may stay free at the end of the heap
+ARENAS = 2  # heaps: the event loop's, and one for all other threads
+
+
+def give_back_freed_memory() -> None:
+    """Fix malloc's thresholds for this process, without effect on those that it starts."""
+    with suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in (
+            (M_MMAP_THRESHOLD, LARGE_BYTES),
+            (M_TRIM_THRESHOLD, FREE_BYTES),
+            (M_ARENA_MAX, ARENAS),
+        ):
+            mallopt(option, value)
