@@ -113,7 +113,7 @@ def _step(
 
     states = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
     sums = z + slot * heads * key_width + keys
-    # States stream through the L2 once a step: they must not evict weights and activations, which are read again.
+    # A hint that states should not evict weights and activations, which are read again, from the L2; not measured.
     state = tl.load(states, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
     # The projection is the previous kernel's; s and z are read and written by this kernel only, and `slots` was written

@@ -10,8 +10,8 @@ product. |x| must stay below 65,504.
 Weights are the M of the products and rows of x their N, so that few rows need no padding to 64 and the weights go from
 memory to the tensor cores without conversion. Every program runs through all of K in the same order, and a norm's mean
 and variance come from `moments.py`, whose sums have one order. So no bit of a row depends on the batch, or on how many
-rows and columns a program has; neither does how much of K it takes at a time, since a tensor core adds 16 products at
-a time either way, except for the low parts of weights (see `linear`).
+rows and columns a program has; neither does how much of K it takes at a time, since a tensor core is expected to add 16
+products at a time either way (benchmarks.gpu compares the bits), except for the low parts of weights (see `linear`).
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.moments import blocks, mean_and_rstd, row_moments, store_moments
 from scanline.kernels.triton.pdl import options, wait
 
-ENOUGH = 64  # programs that keep a GPU of 132 multiprocessors busy while another branch runs
+ENOUGH = 64  # programs from which on wide ones are taken, half as many as an H100 has multiprocessors; not measured
 LOW = 2048.0
 ACTIVATIONS = ("none", "relu", "gelu")
 

@@ -30,14 +30,15 @@ Launch = Callable[[], None]
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """How the work is cut into graphs and launches: speed only, no byte depends on it. `benchmarks/gpu.py` sweeps it;
-    what only a measurement can judge is off."""
+    """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
+    it (`--parts sweep`); what only a measurement can judge is off."""
 
-    # Images of a graph: in small steps, because a graph computes all of its rows. The activations of 4,096 fit the L2.
+    # Images of a graph: in small steps, because a graph computes all of its rows. The activations of 4,096 are 38 MB at
+    # the paper's size, less than an H100's L2 of 50 MB; whether they stay there is not measured.
     sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
     branches: int = 1  # parallel streams in a graph, so that one multiplies while another waits for its states
-    branch_images: int = 1024  # that are worth a branch
-    steps: int = 8  # in one graph of few images, whose steps are short beside the launch of a graph
+    branch_images: int = 1024  # for each of which a graph has a branch, up to `branches`; not measured
+    steps: int = 8  # in one graph of few images, whose steps are expected to be short beside the launch of a graph
     few: int = 256  # images
     reads: int = 64  # images that are read side by side
     read_rows: int = 4096  # positions of all of them together that are read in one pass

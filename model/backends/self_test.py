@@ -24,7 +24,8 @@ STEPS = 24  # of each
 SIZES = (1, 64, 600, 4096)  # images in flight at once, as far as there are slots
 SEED = 1
 # Largest difference, relative to the root mean square of the reference. On the models of the zoo, float32 sums in
-# another order are off by 1.7e-5; those of tensor cores are rounded more coarsely, by up to twenty times as much.
+# another order are off by 1.7e-5; those of tensor cores are expected to be rounded more coarsely, by up to twenty times
+# as much (not measured).
 BOUND = 1e-3
 BOUND_16_BITS = 1e-2  # where states are stored in 16 bits
 OTHER_BYTES = 1 / 8  # of the painted bytes may differ from the reference's

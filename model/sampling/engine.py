@@ -5,8 +5,7 @@ scheduler, not the process or the pipe: commands come in through `accept`, event
 not depend on how many requests wait, but for the requests themselves.
 
 Nothing that the loop decides depends on what a step computes: an image moves by the same bytes in every step. So where
-a device works on its own, it is given the next tick's steps before the last ones have ended, and the host's work for
-images that come and go is done meanwhile. Its steps are timed by the device.
+a device works on its own, it is given the next tick's steps before the last ones have ended.
 """
 
 import logging
@@ -60,7 +59,7 @@ class Engine:
     request with waiting images has turns iff the prefix of the next one is there or not needed."""
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.generator = generator
+        self.generator, self.clock = generator, clock
         self.length = generator.config.bytes
         self.scheduler = Scheduler(generator.slots)
         self.recorder = StatsRecorder()
@@ -74,7 +73,7 @@ class Engine:
         self.tick_length = TickLength()
         self.launched: Launch | None = None  # in this tick
         self.under_way: Launch | None = None  # what the device is doing between two ticks
-        self.painted_seconds = 0.0  # that steps have taken since known bytes were last read
+        self.painted_seconds = 0.0  # since known bytes were last read
 
     @property
     def idle(self) -> bool:
@@ -104,9 +103,11 @@ class Engine:
         try:
             self._admit(events)
             self._read(events)
+            began = self.clock()
             self._step()
             self._retire()
             self._deliver(events)
+            self.painted_seconds = self.clock() - began
         except Exception as error:
             if unrecoverable(error):
                 raise
@@ -194,7 +195,6 @@ class Engine:
         while (request := self.prefixes.next_wanted()) is not None:
             self._read_prefix(self.requests[request].request)
         painted = self.painted_seconds if self.scheduler.assigned else None
-        self.painted_seconds = 0.0
         ended = self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys(), self._wait)
         self.time_shares.charge(self.reads.spent)
         for done in ended:
@@ -269,7 +269,6 @@ class Engine:
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""
         seconds, images = ended.seconds.wait(), sum(ended.images.values())
-        self.painted_seconds += seconds
         self.time_shares.spent(seconds, ended.images)
         self.tick_length.took(seconds, ended.steps, images)
         self.recorder.stepped(ended.steps, seconds / ended.steps, images)

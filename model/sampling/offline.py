@@ -75,7 +75,8 @@ def paint_request(
 def loaded_engine(
     model: Transformer, images: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
 ) -> Iterator[Engine]:
-    """An engine in this process with enough slots for so many images, or as many as still make painting faster."""
+    """An engine in this process with enough slots for so many images, or as many as are taken to make painting faster
+    (on a GPU not measured)."""
     most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
     generator = Generator(model, min(images, most), threads, precision, backend)
     try:

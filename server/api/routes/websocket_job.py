@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fastapi import WebSocketDisconnect
-from starlette.websockets import WebSocketState
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.cancellation import deadline
@@ -51,13 +50,9 @@ class JobRunner:
             except WebSocketDisconnect:
                 ended = "disconnected"
             except Exception as exception:
-                # Another job may have noticed the disconnect first; sending then raises RuntimeError here.
-                if self.sender.socket.application_state is WebSocketState.DISCONNECTED:
-                    ended = "disconnected"
-                else:
-                    error, ended = from_exception(exception), "failed"
-                    bind_contextvars(error=error.code)
-                    await self.sender.error(name, error)
+                error, ended = from_exception(exception), "failed"
+                bind_contextvars(error=error.code)
+                await self.sender.error(name, error)
             finally:
                 kind = "complete" if isinstance(fields, EditRequest) else "generate"
                 seconds = round(time.monotonic() - began, 6)

@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
+from fastapi.websockets import WebSocketState
 
 from scanline.model.inputs import InvalidInput
 from scanline.server.api import json_object
@@ -69,11 +70,14 @@ class Sender:
     async def frame(self, job: int, index: int, first: int, data: bytes) -> None:
         """Send bytes of an image, from position `first` on."""
         async with self.lock:
+            self._check_open()
             await self.socket.send_bytes(FRAME_HEADER.pack(job, index, first) + data)
             await self._let_others_run()
 
     async def message(self, message: dict[str, Any]) -> None:
+        """Send one message; WebSocketDisconnect where the websocket is closed, as for frames."""
         async with self.lock:
+            self._check_open()
             await self.socket.send_text(json.dumps(message))
             await self._let_others_run()
 
@@ -84,8 +88,13 @@ class Sender:
         about = {} if name is None else {"id": name}
         try:
             await self.message({"type": "error", **about, **error.body})
-        except (WebSocketDisconnect, RuntimeError):  # the client disconnected in the meantime
+        except WebSocketDisconnect:  # the client disconnected in the meantime
             return
+
+    def _check_open(self) -> None:
+        """Raise WebSocketDisconnect where another job has found the websocket closed, or it was closed from here."""
+        if self.socket.application_state is WebSocketState.DISCONNECTED:
+            raise WebSocketDisconnect(1006)
 
     async def _let_others_run(self) -> None:
         """Give up the event loop now and then: sending does not, as long as the client reads."""

@@ -35,7 +35,8 @@ log = logging.getLogger("scanline.engine")
 UNRECOVERABLE = 70  # exit status
 
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
-AUTO_MOST = {"cpu": 1024, "cuda": 4096}  # more images in flight paint no faster, and each of them later
+# More images in flight paint no faster (on a GPU computed, not measured), and each of them later.
+AUTO_MOST = {"cpu": 1024, "cuda": 4096}
 ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 

@@ -80,12 +80,12 @@ def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_d
         async with replica_of(grey_directory) as replica:
             handle = LocalReplicas(replica)
             async with pool_of(handle, grey_directory) as pool:
-                large = Job(GenerateRequest(next(pool.request_ids), 500, seed=7, client="key large"), GREY.bytes)
+                large = Job(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"), GREY.bytes)
                 small = Job(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"), GREY.bytes)
                 score = Job(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"), GREY.bytes)
                 with pool.run(large), pool.run(small), pool.run(score):
                     await asyncio.gather(small.wait(), score.wait())
-                    assert large.images_left > 250
+                    assert large.images_left > 4_500
                     shards = pool.distributions[large.id].shards
                 await asyncio.wait(set(shards))
                 await asyncio.sleep(0)  # their callbacks

@@ -104,7 +104,7 @@ def test_the_gallery_is_drawn_at_most_ten_times_a_second(browser: Browser, tmp_p
     draws = visitor.page.evaluate("window.draws")
     visitor.page.context.close()
     assert visitor.errors == []
-    assert len(draws) > 3, "the gallery is not drawn while its images are painted"
+    assert len(draws) > 2, "the gallery is not drawn while its images are painted"
     # one redraw at each end may come without the pause
     assert len(draws) - 2 <= (draws[-1] - draws[0]) / PAUSE + 1
 
