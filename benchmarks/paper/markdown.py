@@ -1,7 +1,7 @@
 """Tables and plots of the page: Markdown, and PNG files beside it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,12 @@ def plot(
     results: Results,
     name: str,
     title: str,
-    curves: dict[str, Sequence[Curve]],
+    curves: Mapping[str, Sequence[Curve]],
     x: str,
     y: str,
     scales: tuple[str, str] = ("log", "log"),
 ) -> str:
-    """Draw `curves` to `<plots>/<name>.png` and return its Markdown link; a sentence without matplotlib.
+    """Draw `curves` to `<plots>/<name>.png` and return its Markdown link and command; a sentence without matplotlib.
 
     curves: by label, one for each seed; several are drawn thin, with their mean over the points that all of them have.
     x, y: the axes' labels with their unit. scales: of matplotlib, "linear" or "log".
@@ -53,11 +53,12 @@ def plot(
         _draw(axes, label, [curve for curve in of_seeds if curve], f"C{index}")
     axes.set(title=title, xlabel=x, ylabel=y, xscale=scales[0], yscale=scales[1])
     axes.grid(alpha=0.3, which="both")
-    axes.legend()
+    if curves:
+        axes.legend()
     results.plots.mkdir(parents=True, exist_ok=True)
     path = results.plots / f"{name}.png"
     write_atomically(path, partial(_save, figure))
-    return f"![{title}]({results.plots.name}/{path.name})\n"
+    return f"![{title}]({results.plots.name}/{path.name})\n\n{title}: `python -m benchmarks.paper {results.part}`\n"
 
 
 def _draw(axes: Any, label: str, of_seeds: list[Curve], colour: str) -> None:

@@ -23,9 +23,11 @@ Point = dict[str, Any]
 class Results:
     """The points of one part, and the time that this run may still spend on it.
 
-    part: the file's name in `folder`. quick: shapes are cut down, and the page says so. resume: keep what is there,
-    else it is dropped at the first measured point. seconds: from construction on; `measure` starts no point after.
-    plots: where `section` draws to. ValueError where a full run would resume a quick one, or the other way round.
+    part: the file's name in `folder`. quick: shapes are cut down, and the page says so. resume: keep what is there;
+    else that of a quick run is dropped at the first measured point. seconds: from construction on; `measure` starts no
+    point after. data: the folder with the data sets, such as mnist/. plots: where `section` draws to. ValueError, a
+    sentence, where a full run would resume a quick one, or the other way round, or where results of a full run would be
+    lost.
     """
 
     def __init__(
@@ -36,20 +38,26 @@ class Results:
         quick: bool = False,
         resume: bool = False,
         seconds: float = math.inf,
+        data: Path = Path("data"),
         plots: Path | None = None,
     ) -> None:
         self.path, self.part, self.quick = folder / f"{part}.json", part, quick
+        self.data = data
         self.plots = folder / "paper" if plots is None else plots
         self.runs: list[dict[str, Any]] = []
         self.points: dict[str, Point] = {}
         self._deadline = time.monotonic() + seconds
         self._run: int | None = None  # of this process, in `runs`; set at its first point
-        if resume and self.path.exists():
-            held = json.loads(self.path.read_text())
-            if held["quick"] != quick:
-                kinds = ("a quick run", "a full run") if quick else ("a full run", "a quick run")
-                raise ValueError(f"{kinds[0]} cannot resume {kinds[1]}, which {self.path} holds")
+        if not self.path.exists():
+            return
+        held = json.loads(self.path.read_text())
+        if resume and held["quick"] != quick:
+            kinds = ("a quick run", "a full run") if quick else ("a full run", "a quick run")
+            raise ValueError(f"{kinds[0]} cannot resume {kinds[1]}, which {self.path} holds")
+        if resume:
             self.runs, self.points = held["runs"], held["points"]
+        elif not held["quick"]:
+            raise ValueError(f"{self.path} holds results; --resume goes on with them, another --out starts anew")
 
     @classmethod
     def load(cls, folder: Path, part: str, plots: Path | None = None) -> "Results":

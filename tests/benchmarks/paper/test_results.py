@@ -30,10 +30,17 @@ def test_a_killed_run_resumes_where_it_was(tmp_path: Path) -> None:
     assert all(run["date"] and run["machine"]["cpu"] for run in held["runs"])
 
 
-def test_without_resume_earlier_points_are_dropped(tmp_path: Path) -> None:
-    Results(tmp_path, "scaling").measure("a", lambda: {"value": 1})
-    Results(tmp_path, "scaling").measure("b", lambda: {"value": 2})
+def test_a_quick_run_starts_anew(tmp_path: Path) -> None:
+    Results(tmp_path, "scaling", quick=True).measure("a", lambda: {"value": 1})
+    Results(tmp_path, "scaling", quick=True).measure("b", lambda: {"value": 2})
     assert list(Results.load(tmp_path, "scaling").points) == ["b"]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_results_of_a_full_run_are_not_lost(quick: bool, tmp_path: Path) -> None:
+    Results(tmp_path, "scaling").measure("a", lambda: {"value": 1})
+    with pytest.raises(ValueError, match="--resume"):
+        Results(tmp_path, "scaling", quick=quick)
 
 
 def test_a_full_run_does_not_resume_a_quick_one(tmp_path: Path) -> None:
@@ -63,5 +70,6 @@ def test_tables_and_plots(tmp_path: Path) -> None:
     results = Results(tmp_path, "scaling")
     curves = {"linear": [[(1.0, 2.0), (2.0, 4.0)], [(1.0, 2.5)]], "softmax": [[(1.0, 1.0)]], "none": []}
     link = plot(results, "time", "Time", curves, "N", "ms")
-    assert link == "![Time](paper/time.png)\n"
+    assert link.startswith("![Time](paper/time.png)\n")
+    assert "python -m benchmarks.paper scaling" in link
     assert (tmp_path / "paper" / "time.png").read_bytes().startswith(b"\x89PNG")
