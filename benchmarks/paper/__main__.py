@@ -26,7 +26,7 @@ PARTS = {
     "tables": ("tables", 90),
     "scaling": ("scaling", 30),
     "copy": ("copy_task", 60),
-    "speech": ("speech", 30),
+    "speech": ("speech.part", 30),
     "feature-maps": ("feature_maps", 20),
     "blog": ("blog", 10),
 }

@@ -28,7 +28,7 @@ NAMES = ("softmax", "softmax, unfused", "lsh-1", "lsh-4", "lsh-8", "linear, auth
 
 
 def run(results: Results, quick: bool) -> None:
-    """Measure every attention at every length until one does not fit in memory."""
+    """Measure every attention at every length until one does not fit in memory, and print the slopes."""
     lengths, seconds = (QUICK_LENGTHS, QUICK_SECONDS) if quick else (LENGTHS, SECONDS)
     with Isolated() as isolated:
         for name in NAMES:
@@ -43,6 +43,9 @@ def run(results: Results, quick: bool) -> None:
                 if point is None or "does_not_fit" in point:
                     break
                 last = point
+    for name, (seconds_slope, peak_slope) in slopes(results).items():
+        if seconds_slope and peak_slope:
+            print(f"{name}: time ~ N^{seconds_slope:.2f}, memory ~ N^{peak_slope:.2f}")
 
 
 def prepare(name: str, length: int) -> Callable[[], object]:
@@ -63,6 +66,30 @@ def slope(points: dict[int, float]) -> float | None:
     return float(np.polyfit(np.log(list(kept)), np.log(list(kept.values())), 1)[0])
 
 
+def slopes(results: Results) -> dict[str, tuple[float | None, float | None]]:
+    """Return the slopes of time and of memory, by attention."""
+    measured = {name: _points(results, name) for name in NAMES}
+    return {
+        name: (slope(_values(points, "step_seconds")), slope(_values(points, "peak_bytes")))
+        for name, points in measured.items()
+    }
+
+
+def summary(results: Results) -> str:
+    """Return a sentence on the growth with N; empty for a quick run, and where the slopes are missing."""
+    found = slopes(results)
+    (softmax, fused), (_, unfused), (linear, of_linear) = (
+        found[name] for name in ("softmax", "softmax, unfused", "linear")
+    )
+    if results.quick or None in (softmax, fused, unfused, linear, of_linear):
+        return ""
+    return (
+        f"Over N, the time of softmax grows as N^{softmax:.2f} and that of linear attention as N^{linear:.2f}, their"
+        f" memory as N^{unfused:.2f} and N^{of_linear:.2f}; in Figure 1 both have exponents of 2 and 1. torch's fused"
+        f" softmax, which is younger than the paper, needs memory as N^{fused:.2f}."
+    )
+
+
 def section(results: Results) -> str:
     """Return the section of the page: slopes, both tables and both plots."""
     if not results.points:
@@ -70,7 +97,7 @@ def section(results: Results) -> str:
     measured = {name: _points(results, name) for name in NAMES}
     seconds = {name: _values(points, "step_seconds") for name, points in measured.items()}
     peaks = {name: _values(points, "peak_bytes") for name, points in measured.items()}
-    rows = [[name, number(slope(seconds[name])), number(slope(peaks[name]))] for name in NAMES]
+    rows = [[name, *(number(value) for value in both)] for name, both in slopes(results).items()]
     parts = [
         f"Forward and backward of one causal sequence, {HEADS} heads of {WIDTH}, float32. Slopes p of N^p from"
         f" N = {SLOPE_FROM:,} on; linear growth is 1, quadratic growth 2:\n",
@@ -85,7 +112,8 @@ def section(results: Results) -> str:
     parts += [f"{name}: not measured, {reason}.\n" for name in NAMES if (reason := unavailable(name))]
     parts.append(
         "softmax is torch's fused kernel, which keeps no N x N matrix: its memory grows with N, its time with N^2. The"
-        " paper's baseline is the unfused one. The memory of LSH holds the N x N mask that its library adds.\n"
+        " paper's baseline is the unfused one. The memory of LSH holds the N x N mask that its library adds. An empty"
+        f" cell was not measured: one call would take more than about {LONGEST_CALL:.0f} s, or the time was up.\n"
     )
     return "\n".join(parts)
 

@@ -94,7 +94,8 @@ def summary(results: Results) -> str:
             " softmax computed whole N x N matrices; here all run on the same processor, and softmax is torch's fused"
             " kernel."
         )
-    return " ".join(sentences)
+    sentences.append(equal_work.summary(results))
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _key(size: Size, method: str, batch: int) -> str:
