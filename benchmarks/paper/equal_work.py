@@ -89,7 +89,7 @@ def tested(model: Transformer, images: np.ndarray) -> float:
     """Return mean bits/dim of images [n, N]; LSH's random planes are the same at every call."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        rows = [bits(model, torch.from_numpy(images[i : i + 1])).mean().item() for i in range(len(images))]
+        rows = [bits(model, torch.tensor(image[None])).mean().item() for image in images]
     return float(np.mean(rows))
 
 

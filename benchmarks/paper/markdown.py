@@ -52,6 +52,8 @@ def plot(
     for index, (label, of_seeds) in enumerate(curves.items()):
         _draw(axes, label, [curve for curve in of_seeds if curve], f"C{index}")
     axes.set(title=title, xlabel=x, ylabel=y, xscale=scales[0], yscale=scales[1])
+    if scales[0] == "log":
+        axes.set_xscale("log", base=2)
     axes.grid(alpha=0.3, which="both")
     if curves:
         axes.legend()
