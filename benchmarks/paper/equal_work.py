@@ -59,10 +59,9 @@ def run(results: Results, quick: bool) -> None:
 
 
 def recipe(updates: int, seed: int) -> TrainingConfig:
-    """The recipe of all attentions."""
-    return TrainingConfig(
-        updates=updates, batch=4, optimiser="radam", learning_rate=1e-3, warm_up=updates // 20, decay=0.5, seed=seed
-    )
+    """The recipe of all attentions: that of `scanline train`, whose optimiser learns more in few updates than the
+    paper's RAdam."""
+    return TrainingConfig(updates=updates, batch=4, warm_up=updates // 20, seed=seed)
 
 
 def trained(name: str, seed: int, train: np.ndarray, test: np.ndarray, updates: int, quick: bool) -> Point:
