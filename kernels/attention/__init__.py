@@ -2,6 +2,8 @@
 
 `reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU; all have one signature. The
 implementation is chosen by the device of the tensors and by what that device can run, and logged once.
+
+`noncausal.py` is linear attention to all positions (eq. 4-6), which images do not need.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The reference of causal linear attention: Algorithm 1 of the paper, a literal loop over time. Never optimised.
+"""The reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops. Never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -32,3 +32,29 @@ def causal_linear_attention(
         normaliser = (phi_q[:, :, i] * z).sum(dim=2)
         outputs.append(numerator / (normaliser + EPSILON)[..., None])
     return torch.stack(outputs, dim=2), s, z
+
+
+def linear_attention(
+    phi_q: torch.Tensor,  # [B, H, N, C]
+    phi_k: torch.Tensor,  # [B, H, S, C]
+    v: torch.Tensor,  # [B, H, S, M]
+    mask: torch.Tensor | None = None,  # [B, S] bool
+) -> torch.Tensor:
+    """y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4), over all j of
+    the sequence that the mask does not leave out.
+
+    Returns y [B, H, N, M]. The arguments are not changed.
+    """
+    batch, heads, length, _ = phi_q.shape
+    y = v.new_zeros(batch, heads, length, v.shape[-1])
+    for b in range(batch):
+        kept = [j for j in range(v.shape[2]) if mask is None or mask[b, j]]
+        for i in range(length):
+            numerator = torch.zeros_like(y[b, :, i])
+            normaliser = torch.zeros_like(y[b, :, i, 0])
+            for j in kept:
+                similarity = (phi_q[b, :, i] * phi_k[b, :, j]).sum(dim=-1)
+                numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
+                normaliser = normaliser + similarity
+            y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)
+    return y

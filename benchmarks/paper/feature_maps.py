@@ -1,0 +1,140 @@
+"""Feature maps of linear attention, compared on the copy task and on MNIST: loss, time of an update, bytes of state.
+
+Networks, recipes and first weights of all maps are one; a map that widens keys has a larger state and slower attention,
+but no more weights. The copy task is that of copy_task.py with fewer updates, MNIST the equal-work recipe of
+equal_work.py. Each training is one point of the results.
+"""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.paper import copy_task
+from benchmarks.paper.attentions import AttentionTransformer
+from benchmarks.paper.encoder import linear_of, without_mask
+from benchmarks.paper.equal_work import CONFIG, QUICK_CONFIG, recipe, tested
+from benchmarks.paper.maps import MAPS, features
+from benchmarks.paper.markdown import number, plot, table
+from benchmarks.paper.results import Results
+from scanline.model import datasets
+from scanline.model.training.loop import batch_at
+from scanline.model.training.optimiser import learning_rate
+from scanline.model.training.processes import Group
+from scanline.model.training.update import Updater
+
+NAME = "feature-maps"
+COPY = replace(copy_task.FULL, updates=1800, drop=1500)
+MNIST_UPDATES, QUICK_MNIST_UPDATES = 300, 2
+TEST_IMAGES, QUICK_TEST_IMAGES = 64, 2
+KEPT = 15  # losses of a training on MNIST
+SEED = 0
+
+
+def run(results: Results, quick: bool) -> None:
+    """Train with each map on both tasks; without MNIST on the first alone."""
+    task = copy_task.QUICK if quick else COPY
+    for name, phi in MAPS.items():
+        attend = without_mask(linear_of(phi))
+        results.measure(f"copy/{name}", lambda attend=attend: copy_task.train(task, attend, SEED))
+    try:
+        train, test = (datasets.load("mnist", results.data / "mnist", split) for split in ("train", "test"))
+    except datasets.DataError as error:
+        print(f"{NAME}: {error}")
+        return
+    test = test[: QUICK_TEST_IMAGES if quick else TEST_IMAGES].copy()  # the file itself is read-only
+    for name in MAPS:
+        results.measure(f"mnist/{name}", lambda name=name: train_mnist(name, train, test, quick))
+
+
+def train_mnist(name: str, train: np.ndarray, test: np.ndarray, quick: bool) -> dict[str, Any]:
+    """Return bits/dim of the images `test` [n, N] by the averaged weights, those of the training's batches at KEPT
+    updates, milliseconds of an update, and bytes of the state of one image."""
+    config = QUICK_CONFIG if quick else CONFIG
+    plan = recipe(QUICK_MNIST_UPDATES if quick else MNIST_UPDATES, SEED)
+    torch.manual_seed(plan.seed)
+    network = AttentionTransformer(config, linear_of(MAPS[name]))
+    updater = Updater(network, plan, Group(), torch.float32, compiled=False)
+    keep = {max(1, plan.updates * (i + 1) // KEPT) for i in range(KEPT)}
+    curve: dict[str, list[float]] = {"updates": [], "loss": []}
+    losses: list[float] = []  # since the last one that was kept
+    spent = 0.0
+    for update in range(plan.updates):
+        batch = batch_at(train, update, plan, config)
+        start = time.perf_counter()
+        loss, _ = updater.update(batch, update, learning_rate(plan, update))
+        spent += time.perf_counter() - start
+        losses.append(loss.item())
+        if update + 1 in keep:
+            curve["updates"].append(update + 1)
+            curve["loss"].append(float(np.mean(losses)))
+            losses.clear()
+    width = features(name, config.key_width)
+    return {
+        **curve,
+        "bits_per_dim": tested(updater.average.model, test),
+        "update_ms": 1e3 * spent / plan.updates,
+        "features": width,
+        "state_bytes": replace(config, key_width=width).state_bytes_per_image,
+        "test_images": len(test),
+    }
+
+
+HEADER = (
+    "feature map", "copy: loss", "copy: accuracy", "copy: ms/update", "MNIST: bits/dim", "MNIST: ms/update",
+    "features of a key", "state, bytes",
+)  # fmt: skip
+
+
+def summary(results: Results) -> str:
+    """Return a sentence on the best map of each task; empty for a quick run."""
+    if results.quick:
+        return ""
+    copies = {name: point["loss"][-1] for name in MAPS if (point := results.get(f"copy/{name}"))}
+    images = {name: point["bits_per_dim"] for name in MAPS if (point := results.get(f"mnist/{name}"))}
+    best = [
+        f"{min(losses, key=losses.__getitem__)} {where}, of {len(losses)}"
+        for where, losses in (("on the copy task", copies), ("on MNIST", images))
+        if losses
+    ]
+    return f"The feature map with the least loss: {'; '.join(best)}." if best else ""
+
+
+def section(results: Results) -> str:
+    copies = {name: point for name in MAPS if (point := results.get(f"copy/{name}"))}
+    images = {name: point for name in MAPS if (point := results.get(f"mnist/{name}"))}
+    if not copies:
+        return "Not run yet.\n"
+    rows = []
+    for name in MAPS:
+        copied, image = copies.get(name), images.get(name)
+        cells = ["", "", ""]
+        if copied:
+            cells = [number(copied["loss"][-1]), f"{copied['accuracy'][-1]:.2%}", number(copied["update_ms"])]
+        if image:
+            cells += [f"{image['bits_per_dim']:.3f}", number(image["update_ms"])]
+            cells += [str(image["features"]), f"{image['state_bytes']:,}"]
+        rows.append([name, *cells, *[""] * (7 - len(cells))])
+    task = next(iter(copies.values()))["task"]
+    text = f"One seed. Copy task: sequences of {task['longest']}, {task['updates']:,} updates. "
+    if images:
+        image = next(iter(images.values()))
+        text += f"MNIST: {image['updates'][-1]:,} updates, {image['test_images']} test images; features and state are "
+        text += "those of its network.\n"
+    else:
+        text += "MNIST: not run; it needs the images in `<data>/mnist`.\n"
+    pictures = [
+        plot(
+            results, f"{NAME}-{task}", f"Feature maps: {title}",
+            {name: [list(zip(point["updates"], point["loss"], strict=True))] for name, point in points.items()},
+            "updates", loss, ("linear", "log"),
+        )
+        for task, title, loss, points in (
+            ("copy", "copy task", "loss, nats a copied symbol", copies),
+            ("mnist", "MNIST", "training bits/dim", images),
+        )
+        if points
+    ]  # fmt: skip
+    return "\n".join((text, table(HEADER, rows), *pictures))

@@ -1,0 +1,79 @@
+"""Memory and time of a call are its own, a call that does not fit is a point, and slopes are those of the growth."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.paper import blog, isolated, scaling
+from benchmarks.paper.isolated import Isolated
+from benchmarks.paper.results import Results
+
+KB = 1024
+
+
+def hold(kilobytes: int) -> Callable[[], object]:
+    """A call that allocates, and frees when it returns."""
+    return lambda: torch.ones(kilobytes * KB // 4).sum()
+
+
+def fail(length: int) -> Callable[[], object]:
+    raise RuntimeError("the shapes do not fit")
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Isolated]:
+    with Isolated() as started:
+        yield started
+
+
+def test_the_peak_is_what_the_call_allocates(processes: Isolated) -> None:
+    small, large = (processes.measure(hold, kilobytes, 0.0) for kilobytes in (20 * KB, 80 * KB))
+    assert small["peak_bytes"] == pytest.approx(20 * KB * KB, rel=0.05)
+    assert large["peak_bytes"] == pytest.approx(80 * KB * KB, rel=0.05)
+    assert small["step_seconds"] > 0
+
+
+def test_memory_that_is_not_there_is_a_point(processes: Isolated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "free_memory", lambda: 40 * KB * KB)
+    point = processes.measure(hold, 80 * KB, 0.0)
+    assert point == {"does_not_fit": True, "killed": False, "limit_bytes": int(isolated.SHARE * 40 * KB * KB)}
+    assert "peak_bytes" in processes.measure(hold, 20 * KB, 0.0)
+
+
+def test_another_failure_is_an_error(processes: Isolated) -> None:
+    with pytest.raises(RuntimeError, match="the shapes do not fit"):
+        processes.measure(fail, 128, 0.0)
+
+
+def test_slopes_are_the_exponents_of_the_growth() -> None:
+    lengths = [2**power for power in range(9, 17)]
+    assert scaling.slope({n: 3e-6 * n**2 for n in lengths}) == pytest.approx(2)
+    assert scaling.slope({n: 1e-3 * n + (100.0 if n < scaling.SLOPE_FROM else 0.0) for n in lengths}) == pytest.approx(
+        1
+    )
+    assert scaling.slope({512: 1.0, 1024: 2.0}) is None
+
+
+def test_a_length_that_does_not_fit_ends_the_row(tmp_path: Path) -> None:
+    results = Results(tmp_path, "scaling")
+    results.measure("softmax/512", lambda: {"step_seconds": 0.5, "peak_bytes": 10_000_000})
+    results.measure("softmax/1024", lambda: {"does_not_fit": True, "killed": False, "limit_bytes": 1})
+    results.measure("linear/512", lambda: {"step_seconds": 0.001, "peak_bytes": 1_000_000})
+    results.measure("linear/1024", lambda: {"step_seconds": 0.002, "peak_bytes": 2_000_000})
+    lines = scaling.section(results).splitlines()
+    assert "| softmax | 500 | does not fit |" in lines
+    assert "| linear | 1 | 2 |" in lines
+    assert "| softmax | 10 | does not fit |" in lines
+
+
+@pytest.mark.parametrize("name", list(blog.ATTENTIONS))
+def test_the_posts_attentions_are_not_causal(name: str) -> None:
+    if name == blog.AUTHORS and (reason := blog.missing_library()):
+        pytest.skip(reason)
+    q, k, v = (torch.randn(1, 1, 20, 8) for _ in range(3))
+    of_linear, of_softmax = blog.elu_plus_one(q) @ blog.elu_plus_one(k).mT, (q @ k.mT / 8**0.5).exp()
+    weights = of_linear if name.startswith("linear") else of_softmax
+    expected = weights @ v / weights.sum(dim=-1, keepdim=True)
+    assert torch.allclose(blog.ATTENTIONS[name](q, k, v), expected, atol=1e-5)
