@@ -77,7 +77,7 @@ def draw(task: Task, batch: int, generator: torch.Generator) -> tuple[torch.Tens
 
 def train(task: Task, attention: Attention, seed: int) -> dict[str, Any]:
     """Return the curve of a training: updates, loss in nats a symbol and accuracy of sequences not seen, milliseconds
-    of an update, and the first kept update from which on it copied, or None."""
+    of an update, and the first of these updates at which it copied, or None."""
     network = reset(seed, lambda: CopyNetwork(task, attention))
     optimiser = torch.optim.RAdam(network.parameters(), lr=task.rate)
     generator = torch.Generator().manual_seed(1000 + seed)
@@ -168,7 +168,7 @@ def _words(task: dict[str, Any], results: Results) -> str:
     differing = [f"{name} {ours:,} instead of {theirs:,}" for name, ours, theirs in rows if ours != theirs]
     text = f"{SYMBOLS} symbols and a separator, {task['updates']:,} updates; an attention copies from an accuracy of "
     text += f"{COPIED:.0%} on. Heads are {sizes['head_width']} wide, which the paper does not say."
-    text += f" Scaled down from the paper's: {', '.join(differing)}." if differing else " Sizes are the paper's."
+    text += f" Other than in the paper: {', '.join(differing)}." if differing else " Sizes are the paper's."
     for name in ATTENTIONS:
         if not any(results.get(f"{name}/{seed}") for seed in SEEDS) and (reason := unavailable(name)):
             text += f" {name} is empty: {reason}."

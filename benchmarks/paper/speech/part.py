@@ -128,8 +128,11 @@ def _words(corpus: dict[str, Any], results: Results) -> str:
     trained = [point for name in TABLE_3 if (point := results.get(name))]
     if trained:
         ours, paper = trained[0]["sizes"]["transformer"], asdict(PAPER)["transformer"]
-        text += f" Transformers have {ours['layers']} layers of {ours['heads']} heads (the paper's "
-        text += f"{paper['layers']} of {paper['heads']}) and are trained for {trained[0]['recipe']['epochs']} epochs."
+        text += f" Layers x heads of the transformers: {ours['layers']} x {ours['heads']}, in the paper "
+        text += (
+            f"{paper['layers']} x {paper['heads']}; {trained[0]['recipe']['epochs']} epochs. The paper's errors are "
+        )
+        text += "those of its validation part, ours those of the test part."
     if not results.get("LSH-4") and (reason := missing_library()):
         text += f" LSH-4 is empty: {reason}."
     return text + "\n"
