@@ -183,6 +183,7 @@ def test_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
     """Closing a terminal sends SIGHUP too."""
     pid, terminal = pty.fork()
     if not pid:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored until the server handles it
         os.execv(SCANLINE, ["scanline", "serve", "--model", str(grey_directory), "--port", "0", "--slots", "1"])
     said = ""
     while not LISTENS.search(said):
