@@ -1,8 +1,8 @@
 """What a GPU has of what all our Triton kernels need. It is asked of torch and of the device.
 
 What one kernel needs of a GPU is asked by compiling it: Triton compares the shared memory of the compiled kernel with
-the device's limit, and the assembler refuses instructions that the device lacks. Whoever launches a kernel for the
-first time on a device must therefore be prepared for any exception.
+the device's limit, and the assembler refuses instructions that the device lacks. The first launch of a
+kernel on a device may therefore raise any exception.
 """
 
 from functools import cache

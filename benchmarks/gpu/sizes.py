@@ -25,7 +25,7 @@ TINY_WINDOW = {"blocks": 1, "block_width": 16, "window_rows": 1, "window_columns
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of one run. On a GPU every number of images is one that somebody will use."""
+    """Of one run."""
 
     dry: bool  # Triton's interpreter on a CPU, tiny
     in_flight: tuple[int, ...]  # numbers of images whose rate is measured

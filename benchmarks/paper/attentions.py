@@ -97,7 +97,7 @@ def masks(batch: int, length: int) -> tuple[Any, Any]:
 def _reformer(rounds: int, chunk: int) -> nn.Module:
     from fast_transformers.attention.reformer_attention import ReformerAttention
 
-    # the library takes as many planes as it is told and their negatives: two buckets each
+    # `bits` planes and their negatives are two buckets each
     return ReformerAttention(chunk_size=chunk, bits=BUCKETS // 2, rounds=rounds, attention_dropout=0.0)
 
 

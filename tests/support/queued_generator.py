@@ -21,7 +21,7 @@ class QueuedGenerator(Generator):
     queue: list[Callable[[], object]]
 
     def submit(self, work: Callable[[], Result]) -> Pending[Result]:
-        """Queue work; whoever waits for it has all that was queued before done first."""
+        """Queue work; waiting for its result does all that was queued before it first."""
         if "queue" not in vars(self):
             self.queue = []
         done: list[Result] = []

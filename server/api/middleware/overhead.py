@@ -1,6 +1,6 @@
 """Delays clients that keep the server busy without a model's work: errors, pages, documents, empty websockets.
 
-What such requests cost is taken from the engine, which paints for everybody on the same processors. Clients are told
+What such requests cost is taken from the engine, which paints for all clients on the same processors. Clients are told
 apart by address, before any key is looked at; trusted proxies and unix sockets have no limit of their own.
 """
 

@@ -10,15 +10,6 @@ from benchmarks.paper.attentions import unavailable
 from benchmarks.paper.results import Results
 
 
-@pytest.fixture
-def images() -> np.ndarray:
-    """Sixteen images of a bright bar on black, whose first byte is 0 as MNIST's is."""
-    drawn = np.zeros((16, 28, 28), np.uint8)
-    for index, image in enumerate(drawn):
-        image[4:24, 5 + index : 8 + index] = 255
-    return drawn.reshape(16, 784)
-
-
 @pytest.mark.parametrize("name", equal_work.ATTENTIONS)
 def test_a_training_learns_and_is_repeatable(name: str, images: np.ndarray) -> None:
     if reason := unavailable(name):

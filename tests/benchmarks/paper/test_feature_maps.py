@@ -16,15 +16,6 @@ from scanline.model.datasets.mnist import FILES, MAGIC
 TINY = copy_task.Task(Sizes(1, 2, 8, 16), longest=16, batch=4, updates=4, drop=2, points=2)
 
 
-@pytest.fixture
-def images() -> np.ndarray:
-    """Sixteen images of a bright bar on black, whose first byte is 0 as MNIST's is."""
-    drawn = np.zeros((16, 28, 28), np.uint8)
-    for index, image in enumerate(drawn):
-        image[4:24, 5 + index : 8 + index] = 255
-    return drawn.reshape(16, 784)
-
-
 def test_every_map_is_trained_on_both_tasks(
     tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
