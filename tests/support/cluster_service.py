@@ -20,7 +20,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.offline import paint
 from scanline.server.cluster import app
 from scanline.server.cluster.replica import ReplicaStatus
-from tests.support.running_server import PATIENCE
+from tests.support.running_server import PATIENCE, command_line
 
 NAME = "scanline"
 KEY = "k-cluster"
@@ -46,7 +46,7 @@ class Service:
 
     def engines_of(self, replica: int) -> list[int]:
         """Those of one replica: none between an engine's death and the next one's start."""
-        return [child for child in _children(replica) if "spawn_main" in _command(child)]
+        return [child for child in _children(replica) if "spawn_main" in command_line(child)]
 
     def statuses(self) -> list[ReplicaStatus]:
         """All replicas' answers to a poll."""
@@ -108,7 +108,7 @@ def kill(process: int) -> None:
 
 def _processes(name: str) -> list[int]:
     found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [process for process in found if _command(process).startswith(name)]
+    return [process for process in found if command_line(process).startswith(name)]
 
 
 def _children(process: int) -> list[int]:
@@ -117,10 +117,3 @@ def _children(process: int) -> list[int]:
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
     except OSError:  # it is gone
         return []
-
-
-def _command(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""

@@ -74,7 +74,7 @@ class Server:
     def engines(self) -> list[int]:
         """The process ids of its running engines; none while an engine is being restarted."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+        return [int(pid) for pid in children if "spawn_main" in command_line(pid)]
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -92,6 +92,14 @@ class Server:
                 self._listens.set()
         self._listens.set()
         self.process.stdout.close()
+
+
+def command_line(process: int | str) -> str:
+    """The command of a process, its arguments separated by spaces; empty where the process has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from scanline.server.engine.client.job import EngineFailedError
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engines import ENDLESS, RecordingClient, with_deadline
 from tests.support.metrics_reader import Metrics
-from tests.support.running_server import LISTENS, PATIENCE, serve
+from tests.support.running_server import LISTENS, PATIENCE, command_line, serve
 from tests.support.waiting import wait_for
 
 UNKILLABLE = """
@@ -122,7 +122,7 @@ def test_a_server_whose_engine_cannot_be_killed_exits_with_1(grey_directory: Pat
         with httpx.Client(base_url=url, timeout=PATIENCE) as client:
             wait_for(lambda: client.get("/readyz").status_code == 200, "a server that is ready")
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-        (engine,) = [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+        (engine,) = [pid for pid in children if "spawn_main" in command_line(pid)]
         os.kill(int(engine), signal.SIGSTOP)
         try:
             assert server.wait(PATIENCE) == 1
