@@ -94,12 +94,12 @@ def log_bin(byte, means, scales):
 
 @triton.jit
 def put(images, known, at, drawn, live):
-    """Stores drawn bytes [b], float32, at offsets `at` of images, and returns them; a known byte stays, and is returned
-    instead. The draw was made for nothing then, which costs less than a branch."""
+    """Stores drawn bytes [b], float32, at offsets `at` of images, and returns them, and which are known; a known byte
+    stays, and is returned instead. The draw was made for nothing then, which costs less than a branch."""
     given = tl.load(known + at, mask=live, other=0) != 0
     byte = tl.where(given, tl.load(images + at, mask=live, other=0).to(tl.float32), drawn)
     tl.store(images + at, byte.to(tl.uint8), mask=live)
-    return byte
+    return byte, given
 
 
 @triton.jit
@@ -116,7 +116,8 @@ def in_bits(nats, wrong_parameters, ln2):
 
 
 @triton.jit
-def finish(bits, position, slot, place, total, step_bytes, live):
-    """Stores the bits [b] of each slot, and moves its position."""
+def finish(bits, known_bits, position, slot, place, total, known_total, step_bytes, live):
+    """Stores the bits [b] of each slot and those of its known bytes, and moves its position."""
     tl.store(bits + slot, total, mask=live)
+    tl.store(known_bits + slot, known_total, mask=live)
     tl.store(position + slot, place + step_bytes, mask=live)
