@@ -46,13 +46,15 @@ STATES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
-    """Launches one step of a batch; each launch differs from the others of its kernel in one layer of a kind."""
-    config = replace(config, layers=1, blocks=min(1, config.blocks))
-    model = Transformer(config).requires_grad_(False)
-    for parameter in model.parameters():
-        parameter.copy_(torch.randn_like(parameter).to(stored))
-    kernels = KernelSequence(model, chained=capability >= 90)
-    kernels.run(SlotPool.empty(config, 2), Buffers.of(config, batch, torch.device("cpu")))
+    """Launches one step of a batch, with classes and without; each launch differs from the others of its kernel in one
+    layer of a kind."""
+    for classes in ((), (("7", "seven"),)):
+        config = replace(config, layers=1, blocks=min(1, config.blocks), classes=classes)
+        model = Transformer(config).requires_grad_(False)
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter).to(stored))
+        kernels = KernelSequence(model, chained=capability >= 90)
+        kernels.run(SlotPool.empty(config, 2), Buffers.of(config, batch, torch.device("cpu")))
 
 
 def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
