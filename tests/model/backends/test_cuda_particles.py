@@ -120,6 +120,35 @@ def test_a_copied_particle_goes_on_from_its_ancestor_s_state_with_random_numbers
     assert len(pool.images[[0, 1, 3], 2:].unique(dim=0)) > 1
 
 
+def completed(images: list[int]) -> tuple[list[tuple[bytes, float, float, float]], int]:
+    """Completes images of three particles each, in slots picked at random: what is fetched of each, and how many were
+    resampled."""
+    config, count, random = small_models.config(height=2, width=2, layers=1), 3 * len(images), np.random.default_rng(1)
+    backend, pool = backend_of(small_models.model(config).to(DEVICE)), SlotPool.empty(config, 2 * count, DEVICE)
+    slots = random.permutation(2 * count)[:count]
+    rows, at = torch.from_numpy(slots), slots.reshape(-1, 3)
+    pool.state.position[rows] = config.first
+    pool.index[rows] = there((torch.tensor(images)[:, None] + (torch.arange(3) << 32)).flatten())[0]
+    pool.known[rows, 2], pool.images[rows, 2], pool.effective_particles[rows] = True, 200, 3
+    backend.advance(pool, np.sort(slots), 3)
+    backend.resample(pool, Groups(at, np.full(len(images), 3)))
+    resampled = int((pool.evidence_bits[at[:, 0]] > 0).sum())
+    backend.advance(pool, np.sort(slots), 1)
+    backend.choose(pool, Groups(at, np.full(len(images), 4)))
+    found = backend.fetch(pool, at[:, 0]).wait()
+    assert (found.images[:, 2] == 200).all()
+    numbers = (found.bits.tolist(), found.evidence_bits.tolist(), found.effective_particles.tolist())
+    return list(zip([image.tobytes() for image in found.images], *numbers, strict=True)), resampled
+
+
+def test_a_completion_by_particles_is_the_same_alone_and_among_others() -> None:
+    together, resampled = completed([5, 8])
+    assert resampled > 0
+    assert completed([8])[0] == together[1:]
+    assert len({evidence for _, _, evidence, _ in together}) == 2
+    assert all(1 <= effective <= 3 for _, _, _, effective in together)
+
+
 def test_warming_up_copies_no_slot() -> None:
     pool, backend = filled(), backend_of(small_models.model(CONFIG).to(DEVICE))
     before = copies(pool)
@@ -137,8 +166,8 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.operations += 1
-        masks = [index for index in args[1] if index is not None] if "index" in str(function) and len(args) > 1 else []
-        by_mask = isinstance(args[1], list) and any(mask.dtype == torch.bool for mask in masks) if masks else False
+        indices = args[1] if len(args) > 1 and isinstance(args[1], list) else []
+        by_mask = any(isinstance(index, torch.Tensor) and index.dtype == torch.bool for index in indices)
         if by_mask or any(name in str(function) for name in WAITING):
             self.waiting.append(str(function))
         return function(*args, **(kwargs or {}))
