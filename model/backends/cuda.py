@@ -15,6 +15,7 @@ import torch
 import triton
 
 from scanline.kernels.triton.copy_slots import copy_slots
+from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda_read import KernelReader
@@ -104,6 +105,7 @@ class CudaBackend:
         self.read(images, state, np.full(count, stop))
         itself = torch.zeros(1, dtype=torch.int64, device=self.device)
         copy_particles(pool, itself, itself)  # copies nothing, but is compiled
+        draw_uniforms(itself, itself, itself)
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """As Backend.place."""
@@ -134,12 +136,12 @@ class CudaBackend:
     @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:
         """As Backend.resample: queued as every call is, so that it lies between the graphs before and after it."""
-        particles.resample(pool, groups, copy_particles)
+        particles.resample(pool, groups, copy_particles, draw_uniforms)
 
     @torch.inference_mode()
     def choose(self, pool: SlotPool, groups: Groups) -> None:
         """As Backend.choose."""
-        particles.choose(pool, groups)
+        particles.choose(pool, groups, draw_uniforms)
 
     @torch.inference_mode()
     def read(

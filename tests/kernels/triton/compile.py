@@ -23,6 +23,7 @@ from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.linear import Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
@@ -78,6 +79,8 @@ def copies() -> None:
                 copy_slots(array, slots, slots, layered=True)
         copy_slots(torch.zeros(3, config.bytes, dtype=torch.uint8), slots, slots)
     copy_slots(torch.zeros(3, dtype=torch.float64), slots, slots)
+    for first in (0, 1):  # a place that is not aligned needs no code of its own
+        draw_uniforms(slots[first:], slots[first:], slots[first:])
 
 
 def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
