@@ -173,7 +173,10 @@ class Watch(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_no_decision_needs_a_value_on_the_host() -> None:
+def test_no_decision_needs_a_value_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlotPool, "on_host", False)  # the operations for a GPU, wherever they run
+    if not ON_GPU:
+        monkeypatch.setattr(SlotPool, "rows", lambda pool, slots: torch.from_numpy(slots))
     with Watch() as watch:
         particles.resample(filled(), GROUPS, lambda pool, sources, targets: None)
         particles.choose(filled(), GROUPS)
