@@ -54,6 +54,7 @@ class Scheduler:
         self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
         self.groups: dict[int, SlotAssignment] = {}  # those of several slots
         self.is_busy = np.zeros(slots, np.bool_)  # which slots are assigned
+        self.is_first = np.zeros(slots, np.bool_)  # which of them are the first of an image
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots, self.particles_of = slots, particles_of
@@ -173,6 +174,7 @@ class Scheduler:
         if others:
             self.groups[slot] = assignment
         self.is_busy[[slot, *others]] = True
+        self.is_first[slot] = True
         self.slots_of.setdefault(request, set()).add(slot)
         self.held[client] += 1 + len(others)
         self.turns.end_turn(request, 1 + len(others))
@@ -201,6 +203,7 @@ class Scheduler:
         self.groups.pop(slot, None)
         client, slots = one.client, one.slots
         self.is_busy[list(slots)] = False
+        self.is_first[slot] = False
         self.slots_of[one.request].discard(slot)
         if not self.slots_of[one.request]:
             del self.slots_of[one.request]
