@@ -55,6 +55,8 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy) -> None:
     slots, position = _on_device(pool, groups)
     weights, bits, effective = _weighed(pool, slots)
     few = (effective < slots.shape[1] / 2).unsqueeze(1)  # [G, 1]
+    if pool.on_host and not few.any():  # which a GPU could not say without being waited for
+        return
     itself = torch.arange(slots.shape[1], device=slots.device)
     ancestors = torch.where(few, _systematic(weights, _uniform(pool, slots, position)), itself)
     copy(pool, slots.gather(1, ancestors).flatten(), slots.flatten())
