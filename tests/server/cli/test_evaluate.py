@@ -6,12 +6,14 @@ import re
 import resource
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scanline.model.evaluation.evaluate import bits_per_dim
+from scanline.model.datasets import WORDS
+from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats import model_dir as model_directory
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.sampling.offline import paint
@@ -76,6 +78,29 @@ def test_the_backend_that_is_asked_for_scores(data: Path, directory: Path) -> No
 def test_an_evaluation_can_be_saved(data: Path, directory: Path) -> None:
     result = done("evaluate", directory, "--data", data, "--images", 4, "--save", "--samples", 0)
     assert f"{model_directory.tested_bits_per_dim(directory):.4f} +- " in result
+
+
+def test_a_model_that_knows_the_classes_is_measured_by_class(data: Path, tmp_path: Path) -> None:
+    """Test bits/dim without a class stay the first figure; the report shows the confusion matrices."""
+    model = small_models.model(replace(CONFIG, classes=WORDS["mnist"]))
+    save_model(model, tmp_path / "ten")
+    few = ("--classified", 3, "--class-samples", 2)
+    options = ("--data", data, "--images", 100, "--samples", 50, *few, "--save", "--json")
+    result = json.loads(done("evaluate", tmp_path / "ten", *options))
+    test, labels = blobs.images(100, seed=1).reshape(100, 784), blobs.labels(100, seed=1).astype(int) + 1
+    saved = load_model(tmp_path / "ten")
+    assert result["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test[:100]).mean())
+    true = result["classes"]["true_class"]
+    assert true["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test[:100], labels=labels[:100]).mean())
+    assert (true["images"], result["classes"]["classification"]["images"]) == (100, 3)
+    assert result["classes"]["samples"]["each"] == 2
+    assert model_directory.read_evaluation(tmp_path / "ten") == result
+    page = (tmp_path / "ten" / "report.html").read_text()
+    assert "<h2>Classes asked for</h2>" in page
+    assert page.count("data:image/png;base64,") == 3 + 6 + 3
+    lines = done("evaluate", tmp_path / "ten", "--data", data, "--images", 4, "--samples", 0, "--classified", 2)
+    assert re.search(r"^\d+\.\d{4} \+- \d\.\d{4} bits/dim with the true class$", lines, re.MULTILINE)
+    assert re.search(r"^classified correctly by the bits under every class: .+% of 2 test images$", lines, re.MULTILINE)
 
 
 def test_samples_are_compared_with_test_images(reported: tuple[dict[str, object], str]) -> None:
