@@ -19,7 +19,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inputs import InvalidInput, check_temperature, checked_particles, checked_seed
-from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_repeats, estimate
+from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import Picture
 from scanline.model.precision import DEFAULT
@@ -132,9 +132,11 @@ class Model:
         """
         check_repeats(repeats)
         given = pictures.read_completion(image, keep_rows, mask, self.config)
+        known_bytes = int(given[1].sum())
+        check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
         completed = self._paint(self._request(repeats, seed, 1.0, class_name, given, particles))
         assert completed.evidence_bits is not None
-        return estimate(completed.evidence_bits, int(given[1].sum()))
+        return estimate(completed.evidence_bits, known_bytes)
 
     def classify(self, images: np.ndarray) -> Classification:
         """The bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the posterior

@@ -51,6 +51,13 @@ def estimate(evidence_bits: np.ndarray, known_bytes: int) -> Estimate:
     return Estimate(least - log2(mean), error, known_bytes)
 
 
+def check_known(known_bytes: int, param: str) -> None:
+    """InvalidInput, about the parameter that says what is known, where nothing is."""
+    if not known_bytes:
+        reason = f"{param} leaves nothing known, so that there is nothing to measure."
+        raise InvalidInput(reason, param, "invalid_mask")
+
+
 def check_repeats(repeats: int) -> int:
     """The completions that an estimate is made from; InvalidInput where they give no standard error or are too many."""
     if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not 2 <= repeats <= MAX_REPEATS:
