@@ -1,4 +1,4 @@
-"""The Python API: a loaded model that samples, completes, scores and streams images as numpy arrays.
+"""The Python API: a loaded model that samples, completes, scores, classifies and streams images as numpy arrays.
 
 It drives the same engine loop as the server, so the same seed gives the same bytes. Arrays have the image's own shape:
 uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a ValueError with the API's sentence.
@@ -19,7 +19,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inputs import InvalidInput, check_temperature, checked_particles, checked_seed
-from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_repeats, estimate
+from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import Picture
 from scanline.model.precision import DEFAULT
@@ -132,9 +132,11 @@ class Model:
         """
         check_repeats(repeats)
         given = pictures.read_completion(image, keep_rows, mask, self.config)
+        known_bytes = int(given[1].sum())
+        check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
         completed = self._paint(self._request(repeats, seed, 1.0, class_name, given, particles))
         assert completed.evidence_bits is not None
-        return estimate(completed.evidence_bits, int(given[1].sum()))
+        return estimate(completed.evidence_bits, known_bytes)
 
     def classify(self, images: np.ndarray) -> Classification:
         """The bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the posterior
@@ -143,23 +145,6 @@ class Model:
         images = self._checked(images)
         with self._generator() as generator:
             return classify(generator, images.reshape(len(images), -1))
-
-    def _checked(self, images: np.ndarray) -> np.ndarray:
-        """Images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
-        images = np.asarray(images)
-        if images.shape == self.config.image_shape:
-            images = images[None]
-        if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
-            expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
-            raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
-        return images
-
-    def _generator(self) -> closing[Generator]:
-        """A generator that reads images, to be closed at the end of a with statement."""
-        return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
-
-    def _label(self, class_name: str | None) -> int:
-        return 0 if class_name is None else label_of_class(self.config, str(class_name))
 
     def stream(
         self,
@@ -193,6 +178,23 @@ class Model:
                     painted[index] = first + len(data)
                 if pixels:
                     yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
+
+    def _checked(self, images: np.ndarray) -> np.ndarray:
+        """Images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
+        images = np.asarray(images)
+        if images.shape == self.config.image_shape:
+            images = images[None]
+        if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
+            expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
+            raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
+        return images
+
+    def _generator(self) -> closing[Generator]:
+        """A generator that reads images, to be closed at the end of a with statement."""
+        return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
+
+    def _label(self, class_name: str | None) -> int:
+        return 0 if class_name is None else label_of_class(self.config, str(class_name))
 
     def _request(
         self,

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ def read_pictures(pictures: list[Path], config: ModelConfig) -> np.ndarray:
 
 
 def print_summary(
-    bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool, more: dict[str, Any], words: str = ""
+    bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool, more: dict[str, object], words: str = ""
 ) -> None:
     """Print what was painted [n], as one line, which ends in `words`, or one JSON object, to which `more` belongs."""
     if as_json:

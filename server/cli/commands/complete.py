@@ -77,5 +77,6 @@ def complete(
     run = request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
     words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
-    more = {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
+    more: dict[str, object] = {"class": config.class_names[request.label - 1]} if request.label else {}
+    more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)

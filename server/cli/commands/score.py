@@ -8,7 +8,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_repeats, estimate
+from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
 from scanline.server.cli.options import Class, Device, Json, KeepRows, Mask, Model, Particles, Seed
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def score(
         requests = []
         for number, path in enumerate(pictures):
             known, kept = read_picture(path, keep_rows, mask, network.config)
+            check_known(int(kept.sum()), "keep_rows" if mask is None else str(mask))
             completed = (known.tobytes(),), (kept.tobytes(),)
             requests.append(GenerateRequest(number, repeats, seed, 1.0, *completed, label=of, particles=particles))
         rows = _estimates(network, requests, backend)
