@@ -13,9 +13,10 @@ from scanline.kernels.feature_maps import feature_map
 FORMAT = 2  # of a model directory; a later one is an error
 WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
 MOST_WAVES = 16  # beyond 8, a byte's waves repeat
+MOST_CLASSES = 1000
 # Fields that format 1 did not have, whose defaults are what it meant, and those that it had.
 WINDOW_FIELDS = ("window_rows", "window_columns", "window_centred", "waves", "wave_rows", "wave_columns", "outside")
-ADDED = ("step", "reads", "predicts", "blocks", "block_width", *WINDOW_FIELDS)
+ADDED = ("step", "reads", "predicts", "blocks", "block_width", *WINDOW_FIELDS, "classes")
 REMOVED: dict[str, tuple[Any, ...]] = {"neighbours": ([], ()), "anchors": (False,)}
 
 
@@ -56,6 +57,8 @@ class ModelConfig:
     wave_rows: int = 0
     wave_columns: int = 0
     outside: int = 0  # the byte of pixels beyond the border
+    # Of each class the words that mean it, its name first. Label 0 is an image without a class, k + 1 one of class k.
+    classes: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -74,6 +77,7 @@ class ModelConfig:
         if self.bytes > LARGEST_IMAGE:
             raise ValueError(f"an image must have at most {LARGEST_IMAGE} bytes, not {self.bytes}")
         feature_map(self.feature_map)
+        _check_classes(self.classes)
         if self.embedding_join == "concat" and self.model_width % 2:
             raise ValueError(f"a concatenated embedding needs an even width, not {self.model_width}")
         self._check_step()
@@ -147,6 +151,11 @@ class ModelConfig:
         return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The name of each class: the first of its words."""
+        return tuple(words[0] for words in self.classes)
+
+    @property
     def size(self) -> str:
         """The size as the API writes it, WIDTHxHEIGHT."""
         return f"{self.width}x{self.height}"
@@ -174,8 +183,28 @@ class ModelConfig:
             raise ValueError(f"unknown key {unknown[0]!r}")
         if missing := [name for name in known if name not in data and name not in ADDED]:
             raise ValueError(f"missing key {missing[0]!r}")
-        values: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
-        return cls(**values)
+        return cls(**{key: _as_tuples(value) for key, value in data.items()})
+
+
+def _as_tuples(value: Any) -> Any:
+    """Returns a JSON value with tuples in the place of its lists, however deep they are."""
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
+    """Raises ValueError where there are too many classes, or where a word cannot stand for one of them."""
+    if len(classes) > MOST_CLASSES:
+        raise ValueError(f"a model has at most {MOST_CLASSES:,} classes, not {len(classes):,}")
+    known: set[str] = set()
+    for words in classes:
+        if not words:
+            raise ValueError("each class needs at least one word, its name")
+        for word in words:
+            if not word or word != word.strip().lower():
+                raise ValueError(f"the words of classes are lower case, without spaces at their ends, not {word!r}")
+            if word in known:
+                raise ValueError(f"the word {word!r} stands for more than one class, or twice for one")
+            known.add(word)
 
 
 def _check_type(name: str, value: object, wanted: Any) -> None:
@@ -183,6 +212,11 @@ def _check_type(name: str, value: object, wanted: Any) -> None:
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted) or not isinstance(value, str):
             raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")
+    elif name == "classes":
+        if not isinstance(value, tuple) or not all(
+            isinstance(words, tuple) and all(isinstance(word, str) for word in words) for words in value
+        ):
+            raise ValueError(f"classes must be a list of lists of words, not {value!r}")
     elif wanted in (int, str, bool):
         if type(value) is not wanted:
             raise ValueError(f"{name} must be of type {wanted.__name__}, not {value!r}")

@@ -92,10 +92,13 @@ class SimulatedBackend:
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         self.clock.spend(FETCH_SECONDS)
         images = self.pictures[picture_of(pool.seed.numpy()[slots], pool.index.numpy()[slots])]
-        fetched = Fetched(images, np.full(len(slots), 0.7 * self.config.bytes))
+        bits = np.full(len(slots), 0.7 * self.config.bytes)
+        fetched = Fetched(images, bits, np.zeros(len(slots)), np.ones(len(slots)))
         return self._pending(self._work(_copy_seconds(images.size)), fetched)
 
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         ended = self._work(READ_SECONDS + READ_IMAGE_SECONDS * len(images))
         self.clock.wait_until(ended)
         state.position.copy_(torch.from_numpy(stops))

@@ -7,8 +7,8 @@ import torch
 
 from scanline.model.state import State
 
-INTEGERS = 4  # slot, seed, index, position
-NUMBERS = INTEGERS + 2  # bits, temperature
+INTEGERS = 5  # slot, seed, index, position, label
+NUMBERS = INTEGERS + 4  # bits, temperature, evidence bits, effective particles
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,18 @@ class Arrivals:
 
     @property
     def index(self) -> torch.Tensor:
-        """[n] int64: of the image in its request."""
+        """[n] int64: of the image in its request, and its particle in the high 32 bits."""
         return self._integers[2]
 
     @property
     def position(self) -> torch.Tensor:
         """[n] int64: the byte that comes next."""
         return self._integers[3]
+
+    @property
+    def label(self) -> torch.Tensor:
+        """[n] int64: 0 for no class, k + 1 for class k."""
+        return self._integers[4]
 
     @property
     def bits(self) -> torch.Tensor:
@@ -75,6 +80,16 @@ class Arrivals:
     def temperature(self) -> torch.Tensor:
         """[n] float64, which becomes float32 in the pool."""
         return self._floats[1]
+
+    @property
+    def evidence_bits(self) -> torch.Tensor:
+        """[n] float64: what the known bytes before the position have cost."""
+        return self._floats[2]
+
+    @property
+    def effective_particles(self) -> torch.Tensor:
+        """[n] float64: how many particles the image has."""
+        return self._floats[3]
 
     @property
     def images(self) -> torch.Tensor:

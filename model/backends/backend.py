@@ -43,12 +43,14 @@ class Backend(Protocol):
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """Copies images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
 
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Runs known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
 
         `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
-        are the same. Returns bits [B, max(stops)] float64: at the place of each byte that was run its cost, elsewhere
-        0. `state` is moved to `stops` IN PLACE.
+        are the same. labels: [B] int64 on the images' device, all 0 by default. Returns bits [B, max(stops)] float64:
+        at the place of each byte that was run its cost, elsewhere 0. `state` is moved to `stops` IN PLACE.
         """
 
     def close(self) -> None:

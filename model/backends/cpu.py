@@ -66,7 +66,9 @@ class CpuBackend:
         """See Backend.fetch."""
         return pool.fetch(slots)
 
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
         the same byte are read side by side."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64)

@@ -119,7 +119,9 @@ class CudaBackend:
         return pool.fetch(slots)
 
     @torch.inference_mode()
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """As Backend.read, with the bits of `advance`."""
         return self.reader.read(images, state, stops)
 

@@ -15,7 +15,7 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.slots import WEIGHING, SlotPool
 from scanline.model.state import State
 
 
@@ -137,4 +137,6 @@ def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
         seed=numbers[1],
         index=numbers[2],
         temperature=torch.ones(count, device=device),
+        label=numbers[1],
+        **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
     )

@@ -55,14 +55,17 @@ class EagerBackend:
         """See Backend.fetch."""
         return pool.fetch(slots)
 
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """As Backend.read, through the parallel view, one image at a time."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
         with torch.inference_mode(), _repeatable():
             for i, stop in enumerate(stops.tolist()):
                 image, start = images[i : i + 1], int(state.position[i])
                 if start < stop:
-                    parameters = self.model.parallel(image, state.part(i, i + 1), stop)
+                    label = None if labels is None else labels[i : i + 1]
+                    parameters = self.model.parallel(image, state.part(i, i + 1), stop, label)
                     bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
         return bits
 
@@ -84,12 +87,13 @@ class EagerBackend:
         first = tile.state.position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
         draws = torch.stack([uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1)
-        parameters = self.model.step(tile.images, tile.state)
-        values, kept = tile.images.gather(1, places), tile.known.gather(1, places) | done
-        painted = distribution.sample(parameters, draws, tile.temperature, values, kept)
+        parameters = self.model.step(tile.images, tile.state, tile.label)
+        values, known = tile.images.gather(1, places), tile.known.gather(1, places)
+        painted = distribution.sample(parameters, draws, tile.temperature, values, known | done)
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
         tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
+        tile.known_bits.add_(cost.masked_fill(done | ~known, 0.0).sum(dim=1))
 
 
 @contextmanager

@@ -15,7 +15,10 @@ from scanline.model.backends.pending import Pending
 from scanline.model.config import ModelConfig
 from scanline.model.state import State
 
-NUMBERS_AND_BYTES = ("images", "known", "bits", "seed", "index", "temperature")  # of an image, beside its state
+# What is known of an image beside its state. As it is placed, its known_bits are 0 and all others given.
+WEIGHING = ("evidence_bits", "effective_particles")
+PLACED = ("images", "known", "bits", "seed", "index", "temperature", "label", *WEIGHING)
+ARRAYS = (*PLACED, "known_bits")
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,12 @@ class Fetched:
 
     images: np.ndarray  # [n, N] uint8
     bits: np.ndarray  # [n] float64: the cost of the bytes before the position
+    evidence_bits: np.ndarray  # [n] float64: of its known bytes, by all particles, and since a resampling by this one
+    effective_particles: np.ndarray  # [n] float64: the smallest number so far
 
     @classmethod
     def nothing(cls) -> "Fetched":
-        return cls(np.empty((0, 0), np.uint8), np.empty(0))
+        return cls(np.empty((0, 0), np.uint8), *(np.empty(0) for _ in range(3)))
 
 
 @dataclass
@@ -39,8 +44,13 @@ class SlotPool:
     known: torch.Tensor  # [S, N] bool: bytes that are given, not painted
     bits: torch.Tensor  # [S] float64: the cost of the bytes before the position
     seed: torch.Tensor  # [S] int64
-    index: torch.Tensor  # [S] int64: of the image in its request
+    index: torch.Tensor  # [S] int64: of the image in its request, and of its particle in the high 32 bits
     temperature: torch.Tensor  # [S] float32
+    label: torch.Tensor  # [S] int64: 0 for no class, k + 1 for class k
+    # Of an image with particles, each in a slot of its own (particles.py):
+    known_bits: torch.Tensor  # [S] float64: the cost of this slot's known bytes since the last resampling
+    evidence_bits: torch.Tensor  # [S] float64: of the known bytes before it, the prefix's included, by all particles
+    effective_particles: torch.Tensor  # [S] float64: the smallest effective number of particles so far
 
     @classmethod
     def empty(
@@ -61,12 +71,14 @@ class SlotPool:
             seed=torch.zeros(count, dtype=torch.int64, device=device),
             index=torch.zeros(count, dtype=torch.int64, device=device),
             temperature=torch.ones(count, device=device),
+            label=torch.zeros(count, dtype=torch.int64, device=device),
+            **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
         )
 
     def part(self, first: int, stop: int) -> "SlotPool":
         """Returns a view of slots first..stop-1."""
-        arrays = (self.images, self.known, self.bits, self.seed, self.index, self.temperature)
-        return SlotPool(self.state.part(first, stop), *(tensor[first:stop] for tensor in arrays))
+        arrays = {name: getattr(self, name)[first:stop] for name in ARRAYS}
+        return SlotPool(self.state.part(first, stop), **arrays)
 
     @property
     def on_host(self) -> bool:
@@ -84,7 +96,9 @@ class SlotPool:
     def fetch(self, slots: np.ndarray) -> Pending[Fetched]:
         """Returns copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
         if self.on_host:
-            return Pending.ended(Fetched(self.images.numpy()[slots], self.bits.numpy()[slots]))
+            numbers = [getattr(self, name).numpy()[slots] for name in ("bits", "evidence_bits", "known_bits")]
+            effective = self.effective_particles.numpy()[slots]
+            return Pending.ended(Fetched(self.images.numpy()[slots], numbers[0], numbers[1] + numbers[2], effective))
         copied = _to_host(self._gathered(self._rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
@@ -119,8 +133,9 @@ class SlotPool:
 
     def _place_by_numpy(self, arrivals: Arrivals) -> None:
         slots, first = arrivals.slots.numpy(), arrivals.without_prefix
-        for name in NUMBERS_AND_BYTES:
+        for name in PLACED:
             getattr(self, name).numpy()[slots] = getattr(arrivals, name).numpy()
+        self.known_bits.numpy()[slots] = 0
         self.state.position.numpy()[slots] = arrivals.position.numpy()
         for name in ("s", "z"):
             array = getattr(self.state, name).numpy()
@@ -130,9 +145,10 @@ class SlotPool:
 
     def _place_by_torch(self, arrivals: Arrivals) -> None:
         slots, first = arrivals.slots, arrivals.without_prefix
-        for name in NUMBERS_AND_BYTES:
+        for name in PLACED:
             array = getattr(self, name)
             array.index_copy_(0, slots, getattr(arrivals, name).to(array.dtype))
+        self.known_bits.index_fill_(0, slots, 0)
         self.state.position.index_copy_(0, slots, arrivals.position)
         which = self._rows(np.array(arrivals.prefix, np.int64))
         for name in ("s", "z"):
@@ -143,14 +159,16 @@ class SlotPool:
                 array.index_copy_(1, slots[first:], prefixes.index_select(1, which))
 
     def _gathered(self, rows: torch.Tensor) -> torch.Tensor:
-        """Returns bits and images of some slots as one block of bytes, for one copy."""
-        return torch.cat((self.bits[rows].view(torch.uint8), self.images[rows].flatten()))
+        """Returns numbers and images of some slots as one block of bytes, for one copy."""
+        evidence = self.evidence_bits[rows] + self.known_bits[rows]
+        numbers = torch.cat((self.bits[rows], evidence, self.effective_particles[rows]))
+        return torch.cat((numbers.view(torch.uint8), self.images[rows].flatten()))
 
 
 def _taken_apart(block: torch.Tensor, count: int) -> Fetched:
     """Returns what SlotPool._gathered of `count` slots holds, on the host."""
-    bits, images = block[: 8 * count].view(torch.float64), block[8 * count :].view(count, -1)
-    return Fetched(images.numpy(), bits.numpy())
+    numbers = block[: 24 * count].view(torch.float64).view(3, count)
+    return Fetched(block[24 * count :].view(count, -1).numpy(), *numbers.numpy())
 
 
 def _to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:

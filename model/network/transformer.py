@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.attention import causal_linear_attention
@@ -87,6 +88,8 @@ class Transformer(nn.Module):
         self.head = nn.Linear(config.model_width, self.distribution.width)
         if self.window and config.predicts == "pixel_logistics":
             self.skip = nn.Linear(self.window.linear_inputs, config.channels)
+        if config.classes:  # row 0 is an image without a class; at first, all rows are the same
+            self.classes = nn.Parameter(torch.zeros(1 + len(config.classes), config.model_width))
         self._initialise()
 
     @property
@@ -97,14 +100,20 @@ class Transformer(nn.Module):
     def parameter_count(self) -> int:
         return sum(p.numel() for p in self.parameters())
 
-    def parallel(self, images: torch.Tensor, state: State | None = None, stop: int | None = None) -> torch.Tensor:
+    def parallel(
+        self,
+        images: torch.Tensor,
+        state: State | None = None,
+        stop: int | None = None,
+        labels: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """Returns parameters [B, n, P] of the n steps of bytes start..stop-1 of images [B, N] uint8, each from the
         bytes before it.
 
         start is the state's position, which must be the same for all its images; without a state, it is the first
         byte that the network predicts. stop defaults to N. A given state is moved to `stop` IN PLACE, and no
-        gradients flow then. ValueError where the images are not N bytes, or start..stop-1 is empty, beyond N or not
-        whole steps.
+        gradients flow then. labels: [B] int64, as in `step`. ValueError where the images are not N bytes, or
+        start..stop-1 is empty, beyond N or not whole steps.
         """
         stop = self.config.bytes if stop is None else stop
         start = self.config.first if state is None else int(state.position[0])
@@ -114,7 +123,7 @@ class Transformer(nn.Module):
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         carried = State.zeros(self.config, batch, self.device) if state is None else state
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
-        x, base = self._read_in(images, position)
+        x, base = self._read_in(images, position, labels)
         for i, layer in enumerate(self.layers):
             x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i])
             if state is not None:
@@ -123,14 +132,15 @@ class Transformer(nn.Module):
             state.position.fill_(stop)
         return self._read_out(x, base)
 
-    def step(self, images: torch.Tensor, state: State) -> torch.Tensor:
+    def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
         """Returns parameters [B, P] for the step of images [B, N] uint8 at each image's own position.
 
-        Updates `state` IN PLACE: s and z of every layer, and the position moves by the bytes of a step. The position of
-        a finished image stays at N, and its parameters have no meaning.
+        labels: [B] int64, 0 for an image without a class and k + 1 for one of class k; None where all are 0. A model
+        without classes does not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by
+        the bytes of a step. The position of a finished image stays at N, and its parameters have no meaning.
         """
         length, size = self.config.bytes, self.config.step_bytes
-        x, base = self._read_in(images, state.position.clamp(max=length - size).unsqueeze(1))
+        x, base = self._read_in(images, state.position.clamp(max=length - size).unsqueeze(1), labels)
         x = x.squeeze(1)
         for i, layer in enumerate(self.layers):
             x = layer.step(x, state.s[i], state.z[i])
@@ -143,20 +153,28 @@ class Transformer(nn.Module):
         values = images[:, start:stop].unflatten(1, (-1, self.config.step_bytes))
         return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
 
-    def _read_in(self, images: torch.Tensor, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N], and the base [B, n, C] that
-        is added to the means of pixel logistics, or None."""
+    def _read_in(
+        self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Returns x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with labels [B], and the
+        base [B, n, C] that is added to the means of pixel logistics, or None."""
         if self.window is None:
-            return self.embedding(images, position), None
+            return self._with_class(self.embedding(images, position), labels), None
         pixel = position // self.config.channels
         inputs, reference = self.window.read(images, pixel)
-        x = self.embedding(inputs, pixel)
+        x = self._with_class(self.embedding(inputs, pixel), labels)
         for block in self.blocks:
             x = block(x)
         if self.config.predicts != "pixel_logistics":
             return x, None
         with torch.autocast(x.device.type, enabled=False):
             return x, reference + self._skipped(inputs[..., : self.window.linear_inputs])
+
+    def _with_class(self, x: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+        """Returns x [B, n, D] with the vectors of the images' labels [B] added, where the model has classes."""
+        if not self.config.classes:
+            return x
+        return x + (self.classes[0] if labels is None else F.embedding(labels, self.classes).unsqueeze(1))
 
     def _skipped(self, inputs: torch.Tensor) -> torch.Tensor:
         """Returns `skip` of inputs [B, n, .], [B, n, C], with the pixels as columns of the product: as its rows, with
@@ -178,13 +196,13 @@ class Transformer(nn.Module):
 
     def _initialise(self) -> None:
         """Draws weights as GPT-2 does: N(0, 0.02), and less with depth for products that end in a residual; residual
-        blocks start as the identity. Of the mixture, no two components start equal."""
+        blocks start as the identity, classes as zeros. Of the mixture, no two components start equal."""
         if self.head.weight.is_meta:  # a model that is built for its shapes alone
             return
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
-            elif "norm" not in name and not name.startswith(("embedding", "blocks")):
+            elif "norm" not in name and not name.startswith(("embedding", "blocks", "classes")):
                 residual = name.endswith(("attention_out.weight", "feed_forward_out.weight"))
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers) if residual else 0.02)
         for block in self.blocks:

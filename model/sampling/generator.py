@@ -29,6 +29,7 @@ class Reading:
     """Images whose known bytes are being run through the network, each up to its stop and all at one position."""
 
     images: torch.Tensor  # [B, N] uint8
+    labels: torch.Tensor  # [B] int64, as in ImageSpec
     state: State  # of B images
     bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
     first: int  # byte, before which nothing is run
@@ -93,8 +94,11 @@ class Generator:
         return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
-    def start_reading(self, images: np.ndarray, stops: Sequence[int]) -> Reading:
-        """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot."""
+    def start_reading(self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
+        """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
+
+        labels: [B], as in ImageSpec; all 0 by default.
+        """
         first = self.config.first
         ends = np.array(stops, np.int64)
         state = State.zeros(self.config, len(images), self.model.device, self.backend.state_dtype)
@@ -103,7 +107,8 @@ class Generator:
             read = ends > 0
             bits[read, :1] = first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
         given = torch.tensor(images, device=self.model.device)
-        return Reading(given, state, bits, first, first, ends, self.config.step_bytes)
+        classes = torch.tensor(labels or [0] * len(images), device=self.model.device)
+        return Reading(given, classes, state, bits, first, first, ends, self.config.step_bytes)
 
     @torch.inference_mode()
     def read(self, reading: Reading, steps: int | None = None) -> None:
@@ -115,19 +120,20 @@ class Generator:
         if steps is not None and self.backend.reads_in_pieces:
             stop = min(stop, reading.position + steps * self.config.step_bytes)
         stops = np.minimum(reading.stops, stop)
-        reading.bits[:, :stop] += self.backend.read(reading.images, reading.state, stops).cpu().numpy()
+        found = self.backend.read(reading.images, reading.state, stops, reading.labels)
+        reading.bits[:, :stop] += found.cpu().numpy()
         reading.position = stop
 
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known bytes at the front of an image through the network at once, on their own."""
         assert spec.known is not None
-        reading = self.start_reading(spec.known[None], [self.prefix(spec)])
+        reading = self.start_reading(spec.known[None], [self.prefix(spec)], [spec.label])
         self.read(reading)
         return reading.prefix(0)
 
-    def score(self, images: np.ndarray) -> np.ndarray:
-        """Bits [B, N] float64 of every byte of images [B, N] uint8, without using a slot."""
-        reading = self.start_reading(images, [self.config.bytes] * len(images))
+    def score(self, images: np.ndarray, labels: Sequence[int] = ()) -> np.ndarray:
+        """Bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
+        reading = self.start_reading(images, [self.config.bytes] * len(images), labels)
         self.read(reading)
         return reading.bits
 
@@ -157,7 +163,9 @@ class Generator:
         first = self.config.first
         arrivals.slots.numpy()[:] = slots
         arrivals.seed.numpy()[:] = [spec.seed for spec in specs]
-        arrivals.index.numpy()[:] = [spec.index for spec in specs]
+        arrivals.index.numpy()[:] = [spec.index + (spec.particle << 32) for spec in specs]
+        arrivals.label.numpy()[:] = [spec.label for spec in specs]
+        arrivals.effective_particles.numpy()[:] = [spec.particles for spec in specs]
         arrivals.temperature.numpy()[:] = [spec.temperature for spec in specs]
         images, known = arrivals.images.numpy(), arrivals.known.numpy()
         for row, spec in enumerate(specs):
@@ -168,6 +176,7 @@ class Generator:
         arrivals.position.numpy()[:] = [first if prefix is None else prefix.position for prefix in prefixes]
         started = arrivals.without_prefix
         arrivals.bits.numpy()[started:] = [prefix.bits for prefix in prefixes[started:] if prefix is not None]
+        arrivals.evidence_bits.numpy()[started:] = arrivals.bits.numpy()[started:]
 
     def _draw_first_bytes(self, arrivals: Arrivals) -> None:
         """Draw byte 0 of each image from the histogram of a model without a start token, unless it is known."""
@@ -180,6 +189,7 @@ class Generator:
             cumulative = histogram.pow(1 / torch.tensor([temperature], dtype=torch.float64)).cumsum(0)
             values[rows] = torch.searchsorted(cumulative, draw * cumulative[-1], right=True).to(torch.uint8)
         arrivals.bits.copy_(first_byte_bits(self.config, values))
+        arrivals.evidence_bits.copy_(arrivals.bits.masked_fill(unknown, 0.0))
 
     def place(self, slot: int, spec: ImageSpec, prefix: Prefix | None = None) -> None:
         """Start one image in a slot, as place_many does."""

@@ -14,13 +14,17 @@ from scanline.model.sampling.histogram import BATCHES, LATENCIES, STEPS, Histogr
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """One image to paint: its random numbers are those of (seed, index); known bytes are kept."""
+    """One image to paint, or one of its particles: its random numbers are those of (seed, index, particle), and known
+    bytes are kept."""
 
     seed: int
     index: int
     temperature: float = 1.0
     known: np.ndarray | None = None  # [N] uint8
     mask: np.ndarray | None = None  # [N] bool, True where a byte is known
+    label: int = 0  # 0: no class; k + 1: class k of the model
+    particle: int = 0  # which of the image's particles, each of which has random numbers of its own
+    particles: int = 1  # of the image, this one included
 
     @property
     def prefix(self) -> int:
@@ -43,6 +47,8 @@ class GenerateRequest:
     temperature: float = 1.0
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
+    label: int = 0  # of all images; 0: no class, k + 1: class k
+    particles: int = 1  # of each image that `particles_of` gives several
     stream: bool = False  # send Pixels as they are painted, not only Finished images
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
@@ -69,14 +75,23 @@ class GenerateRequest:
         """Which of `known` image `index` completes."""
         return index * len(self.known) // self.images if self.known else None
 
-    def image(self, index: int) -> ImageSpec:
-        """Image `index` as a generator paints it."""
+    def particles_of(self, index: int) -> int:
+        """How many particles image `index` has: 1 where no known byte follows a hidden one, so that none is weighed."""
         source = self.source(index)
         if source is None:
-            return ImageSpec(self.seed, index, self.temperature)
+            return 1
+        hidden = self.masks[source].find(0)
+        return self.particles if hidden >= 0 and self.masks[source].find(1, hidden) >= 0 else 1
+
+    def image(self, index: int, particle: int = 0) -> ImageSpec:
+        """A particle of image `index` as a generator paints it."""
+        source = self.source(index)
+        if source is None:
+            return ImageSpec(self.seed, index, self.temperature, label=self.label)
         known = np.frombuffer(self.known[source], np.uint8)
         mask = np.frombuffer(self.masks[source], np.bool_)
-        return ImageSpec(self.seed, index, self.temperature, known, mask)
+        particles = self.particles_of(index)
+        return ImageSpec(self.seed, index, self.temperature, known, mask, self.label, particle, particles)
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
         """The same request for some of its images, without the known images of the others."""
@@ -92,6 +107,7 @@ class ScoreRequest:
 
     id: int
     images: tuple[bytes, ...]
+    labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
     digest: str = ""  # of the model that must score them (Ready.digest); empty: any
@@ -100,6 +116,10 @@ class ScoreRequest:
     def indices(self) -> Sequence[int]:
         """The images to score, in order."""
         return range(len(self.images)) if self.only is None else self.only
+
+    def label_of(self, index: int) -> int:
+        """The label of one image."""
+        return self.labels[index] if self.labels else 0
 
     def shard(self, indices: tuple[int, ...]) -> "ScoreRequest":
         """The same request for some of its images, without the others."""
@@ -175,12 +195,18 @@ class StateSnapshot:
 
 @dataclass(frozen=True)
 class Finished:
-    """One image is complete: all its bytes, and its bits/dim at temperature 1."""
+    """One image is complete: all its bytes, and its bits/dim at temperature 1.
+
+    Of a completion also the estimate of what its known bytes cost, and the smallest effective number of its particles
+    on the way.
+    """
 
     request: int
     index: int
     image: bytes
     bits_per_dim: float
+    evidence_bits: float | None = None
+    effective_particles: float | None = None
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,10 @@ class FaultyBackend(EagerBackend):
             self.after(pool)
         return pending
 
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
-        return super().read(images, state, stops) + self.read_off_by
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return super().read(images, state, stops, labels) + self.read_off_by
 
 
 def stop_all(slots: SlotPool) -> None:
