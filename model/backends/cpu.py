@@ -8,7 +8,9 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.window import wave_table
 from scanline.model import resources
+from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.config import ModelConfig
@@ -65,6 +67,14 @@ class CpuBackend:
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """See Backend.fetch."""
         return pool.fetch(slots)
+
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """See Backend.resample."""
+        particles.resample(pool, groups, particles.copy_slots)
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """See Backend.choose."""
+        particles.choose(pool, groups)
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
