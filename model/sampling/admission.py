@@ -71,12 +71,12 @@ class Admission:
         self._admit(placed)
         freed: set[int] = set()
         for victim, assignment in self.scheduler.reclaim(self.positions):
-            placed.pop(victim.slot, None)
             freed.update(victim.slots)
+            if _is_in(placed, victim):
+                del placed[victim.slot]
             if self.scheduler.next_index(victim.request) == victim.index:  # it had no waiting images before
                 self._prepare_next(self.requests[victim.request])
-            started = placed.get(assignment.slot)
-            if started is None or started.assignment is not assignment:
+            if not _is_in(placed, assignment):  # which may have taken the slots of several
                 placed[assignment.slot] = self._placement(assignment)
         if freed:
             self._admit(placed)
@@ -167,3 +167,8 @@ class Admission:
         elif not self.prefixes.keep(request.id, source):
             self.scheduler.hold(request.id)
             self.prefixes.want(request.id, request.client)
+
+
+def _is_in(placed: dict[int, Placement], assignment: SlotAssignment) -> bool:
+    """Whether an image is among those that are to start."""
+    return assignment.slot in placed and placed[assignment.slot].assignment is assignment

@@ -17,8 +17,8 @@ from scanline.model.sampling.scheduler import SlotAssignment
 class Piece:
     """Painted bytes of a streamed image, from `first` to `stop` - 1.
 
-    Of an image that is painted by several particles, the bytes in which all of them agree, from those sent before: which
-    these are is known once the steps have ended.
+    Of an image of several particles, the bytes after those sent before in which all particles agree: which these are is
+    known once the steps have ended.
     """
 
     assignment: SlotAssignment
@@ -27,8 +27,8 @@ class Piece:
     slots: tuple[int, ...]  # to fetch
 
     def painted(self, images: np.ndarray) -> tuple[int, int]:
-        """Return the first byte and the one after the last, given the images [n, N] of the slots; what an image of several
-        particles has sent is noted IN PLACE."""
+        """Return the first byte and the one after the last, given the images [n, N] of the slots; notes in the
+        assignment, IN PLACE, what has been sent of an image of several particles."""
         if not self.assignment.others:
             return self.first, self.stop
         first = self.assignment.sent

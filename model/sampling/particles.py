@@ -1,5 +1,5 @@
-"""Particles: copies of one image that are painted side by side, each in a slot of its own, and weighed by what the known
-bytes cost each of them (sequential Monte Carlo; Doucet and Johansen, 2009).
+"""Particles: an image that is painted several times side by side, each time in a slot of its own, and weighed by what
+the known bytes cost (sequential Monte Carlo; Chopin and Papaspiliopoulos 2020, chapter 10).
 
 At a check, an image's particles are resampled where few of them carry most of the weight. Where the checks are is a
 function of the image's mask alone, so that its bytes do not depend on what else is painted. The arithmetic is that of

@@ -84,10 +84,10 @@ class Scheduler:
     def reclaim(self, painted: np.ndarray) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
         """Give slots of the clients that hold most to those that wait with less than their share of all slots.
 
-        `painted` [slots] is how much of every slot's image is painted. Yield each image that lost its slots, which waits
-        behind the others of its request, with the image for which it did, until every client that waits has its share,
-        or the next image fits into the free slots: not all of what was taken may be needed. Between two images the
-        caller may hold requests. The slots are sorted once, so that thousands are taken back in milliseconds.
+        `painted` [slots] is how much of every slot's image is painted. Yield each image that lost its slots, which
+        waits behind the others of its request, with the image for which it lost them, until every client that waits has
+        its share, or the next image fits into the free slots: what was taken may be more than was needed. Between two
+        images the caller may hold requests. Slots are sorted once, so that thousands are taken back in milliseconds.
         """
         share = self._share
         poor = deque(client for client in self.turns.clients if self.held[client] < share)

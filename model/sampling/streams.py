@@ -1,7 +1,7 @@
 """What streams get in a tick: first and last bytes of an image at once, others as often as there is time for.
 
-Of an image that is painted by several particles, streams get the bytes in which all particles agree, because nothing that
-was sent may change; the others come when the image is complete. A state snapshot is that of its first particle.
+Of an image of several particles, streams get the bytes in which all particles agree, because nothing that was sent may
+change; the others come when the image is complete. A state snapshot is that of its first particle.
 
 A browser that draws the frames of many images shares our cores, and each frame costs the API's side.
 """
