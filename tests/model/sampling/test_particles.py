@@ -87,10 +87,12 @@ class Case:
         self.expected: dict[int, Finished] = {}
         for index in range(4):
             one = by_particles(generator, self.request, index)
-            bits, evidence, effective = float(one.bits[0]), float(one.evidence_bits[0]), float(one.effective_particles[0])
-            self.expected[index] = Finished(
-                0, index, one.images[0].tobytes(), bits / config.bytes, evidence, effective
+            bits, evidence, effective = (
+                float(one.bits[0]),
+                float(one.evidence_bits[0]),
+                float(one.effective_particles[0]),
             )
+            self.expected[index] = Finished(0, index, one.images[0].tobytes(), bits / config.bytes, evidence, effective)
             assert 1 <= effective < PARTICLES
         generator.close()
 
@@ -108,7 +110,9 @@ def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(scope="module", params=[(variant, "every third") for variant in VARIANTS] + [("plain", "hole")], ids="-".join)
+@pytest.fixture(
+    scope="module", params=[(variant, "every third") for variant in VARIANTS] + [("plain", "hole")], ids="-".join
+)
 def case(request: pytest.FixtureRequest, backend: str) -> Case:
     return Case(*request.param, backend)
 
@@ -140,9 +144,7 @@ def test_an_image_of_particles_is_a_function_of_its_seed(
 
 @pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
 @pytest.mark.parametrize("slots", [PARTICLES, 9, 40])
-def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(
-    plain: Case, slots: int, kind: type[Generator]
-) -> None:
+def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(plain: Case, slots: int, kind: type[Generator]) -> None:
     generator = plain.generator(slots, 2, kind)
     engine = Engine(generator)
     events: list[Event] = []
