@@ -134,14 +134,13 @@ class Queue(RuleBasedStateMachine):
             assert refusal(self.admission, images, client).code != "deadline_unreachable"
             return None
         reservation = self.admission.reserve(images, client, SLOTS)
-        more = images * (particles - 1)
-        fits = total.images + more <= SLOTS + WAITING and own.images + images + more <= SHARE * (SLOTS + WAITING)
-        if not fits:
+        more, own = images * (particles - 1), self.admission.clients[client]  # they have the images by now
+        if total.images + more <= SLOTS + WAITING and own.images + more <= SHARE * (SLOTS + WAITING):
+            reservation.extend(more)
+        else:
             with pytest.raises(QueueFullError):
                 reservation.extend(more)
             particles = 1
-        elif more:
-            reservation.extend(more)
         job = Job(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client), LENGTH)
         job.reservation = reservation
         self.live.append((job, reservation))

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from scanline.model.inference import Model
+from scanline.server.api.errors import from_exception
+from scanline.server.engine.client.job import EngineFailedError
 from tests.support.error_answers import assert_error, assert_refused
 from tests.support.metrics_reader import Metrics
 from tests.support.pictures import encode, noise, painted, text
@@ -122,6 +124,15 @@ def test_more_particles_than_the_server_seats_are_refused(shapes_server: Server,
     with connected(shapes_server.url) as websocket:
         job = websocket.paint(type="complete", id=1, particles=64, **MASKED)
     assert job.messages[-1]["error"]["message"] == expected
+
+
+def test_an_engine_that_has_fewer_slots_by_now_is_the_same_error() -> None:
+    error = from_exception(EngineFailedError("This server seats at most 8 particles.", "too_many_particles"))
+    assert (error.status, error.body["error"]["param"], error.body["error"]["type"]) == (
+        400,
+        "particles",
+        "invalid_request_error",
+    )
 
 
 def test_the_limits_count_every_particle(shapes_client: httpx.Client) -> None:
