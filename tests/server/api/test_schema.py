@@ -54,7 +54,6 @@ VALID = {  # values that also fit the model, which the description does not know
         "model": st.just("grey"),
         "n": st.integers(1, SLOTS),
         "prompt": st.just(""),
-        "class": st.none(),
         "seed": st.integers(0, 2**63 - 1),
         "size": st.sampled_from(["auto", "5x7"]),
         "stream": st.just(False),
@@ -62,12 +61,12 @@ VALID = {  # values that also fit the model, which the description does not know
     },
     CLASSIFICATIONS: {"model": st.just("grey"), "image": st.lists(st.sampled_from(GOOD), min_size=1, max_size=3)},
 }
-VALID[EDITS] = VALID[GENERATIONS] | VALID[CLASSIFICATIONS] | {"mask": st.just(MASK)}
-VALID[LIKELIHOODS] = VALID[CLASSIFICATIONS] | {
-    "class": st.none(),
-    "mask": st.just(MASK),
+MASKED = VALID[CLASSIFICATIONS] | {"mask": st.just(MASK), "particles": st.integers(1, 64)}
+VALID[EDITS] = VALID[GENERATIONS] | MASKED
+VALID[LIKELIHOODS] = MASKED | {
     "per_pixel": st.just(False),
     "repeats": st.just(2),
+    "seed": st.integers(0, 2**63 - 1),
 }
 schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
 
@@ -126,7 +125,8 @@ def fit(case: Case, fields: dict[str, Any]) -> None:
         case.body.pop("image[]", None)
         case.body = {name: value for name, value in case.body.items() if value is not None}  # forms have no null
     case.body = {**case.body, **fields}
-    case.body.pop("keep_rows", None)
+    for name in ("keep_rows", "class"):  # the model has no classes
+        case.body.pop(name, None)
 
 
 def is_wrong(case: Case) -> bool:
