@@ -23,10 +23,10 @@ LIMIT = 50.5
 CASES = {  # model options, how much sharper, and the hidden bytes
     "one byte": ({"height": 2, "width": 3, "predicts": "categorical"}, 1.5, (1,)),
     "two bytes apart": ({"height": 2, "width": 3}, 1, (1, 3)),
-    "the green of a pixel": (
+    "the red of a pixel": (
         {"height": 2, "width": 2, **small_models.VARIANTS["pixels"], "window_columns": 2},
-        0.7,
-        (4,),
+        0.5,
+        (3,),
     ),
 }
 
