@@ -43,6 +43,7 @@ EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "int_parsing": "a whole number",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
+    "string_too_long": "at most {max_length} characters long",
     "string_type": "text",
 }
 FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals
@@ -139,6 +140,8 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
         case EngineFailedError(code="model_changed"):
             return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
+        case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots
+            return ApiError(400, str(error), param="particles", code="invalid_value")
         case EngineFailedError():
             return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body
