@@ -19,6 +19,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.config import ModelConfig
@@ -95,6 +96,12 @@ class SimulatedBackend:
         bits = np.full(len(slots), 0.7 * self.config.bytes)
         fetched = Fetched(images, bits, np.zeros(len(slots)), np.ones(len(slots)))
         return self._pending(self._work(_copy_seconds(images.size)), fetched)
+
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """Nothing: what it paints has no particles."""
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """Nothing, as `resample`."""
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None

@@ -22,6 +22,7 @@ struct Shape {
     int64_t pre_norm, gelu, concat, axial, exp_scale;
     // of a network that reads a window, as in kernels/window/reference.py
     int64_t blocks, block_width, window_rows, window_columns, centred, waves, wave_rows, wave_columns, outside;
+    int64_t classes;  // of images; 0: labels are not read
 };
 
 // A contiguous float32 tensor of `size` numbers.
@@ -41,6 +42,8 @@ struct Slots {
     double* bits;                 // [B], cost of the bytes before the position
     const int64_t *seed, *index;  // [B]
     const float* temperature;     // [B]
+    const int64_t* label;         // [B], 0 for no class, k + 1 for class k
+    double* known_bits;           // [B], cost of the known bytes that steps have passed
 };
 
 // SCANLINE_ABI mixed with the sizes of the structs above. Python refuses a library that returns another number.
@@ -63,5 +66,9 @@ void scanline_advance(void* network, const Slots*, int64_t steps);
 // Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, n whole steps, and writes the bytes'
 // cost to bits [B, stop - start] and, unless it is null, the distributions' parameters to `parameters` [B, n, P].
 void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, double* bits, float* parameters);
+
+// Copies state, image and bits of slot sources[i] to slot targets[i], for each i < count; no target is the source of
+// another slot. Where both are the same, nothing is copied.
+void scanline_copy_slots(void* network, const Slots*, const int64_t* sources, const int64_t* targets, int64_t count);
 }
 #pragma GCC visibility pop

@@ -17,7 +17,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 4
+ABI = 5
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024
@@ -33,7 +33,7 @@ class _Slots(ctypes.Structure):
     _fields_ = (
         ("count", _i64),
         *((name, _pointer) for name in ("s", "z", "position", "images", "known", "bits", "seed", "index")),
-        ("temperature", _pointer),
+        *((name, _pointer) for name in ("temperature", "label", "known_bits")),
     )
 
 
@@ -53,7 +53,7 @@ class Network:
         are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
         expansion and its contraction. Then, for each layer, the weight and bias of query-key-value, attention out,
         feed-forward in and out, then of its two norms; those of the last norm and of the head; those of the skip if
-        pixel logistics are predicted.
+        pixel logistics are predicted; the vectors [1 + classes, D] of labels if there are classes.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
         Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are
@@ -93,6 +93,18 @@ class Network:
         written = None if parameters is None else parameters.data_ptr()
         _library().scanline_read(
             self._open(), ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)
+        )
+
+    def copy_slots(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no target is the
+        source of another slot."""
+        self.shape.check_copying(slots, sources, targets)
+        _library().scanline_copy_slots(
+            self._open(),
+            ctypes.byref(_slots(slots)),
+            _pointer(sources.data_ptr()),
+            _pointer(targets.data_ptr()),
+            len(sources),
         )
 
     def _open(self) -> int:
@@ -157,7 +169,9 @@ def _load() -> ctypes.CDLL | str:
     library.scanline_destroy.argtypes = [_pointer]
     library.scanline_advance.argtypes = [_pointer, _pointer, _i64]
     library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer]
-    library.scanline_destroy.restype = library.scanline_advance.restype = library.scanline_read.restype = None
+    library.scanline_copy_slots.argtypes = [_pointer, _pointer, _pointer, _pointer, _i64]
+    for name in ("destroy", "advance", "read", "copy_slots"):
+        getattr(library, f"scanline_{name}").restype = None
     return library
 
 

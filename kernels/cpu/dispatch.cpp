@@ -93,3 +93,8 @@ void scanline_advance(void* network, const Slots* slots, int64_t steps) {
 void scanline_read(void* network, const Slots* slots, int64_t start, int64_t stop, double* bits, float* parameters) {
     static_cast<Runner*>(network)->read(*slots, start, stop, bits, parameters);
 }
+
+void scanline_copy_slots(void* network, const Slots* slots, const int64_t* sources, const int64_t* targets,
+                         int64_t count) {
+    static_cast<Runner*>(network)->copy_slots(*slots, sources, targets, count);
+}

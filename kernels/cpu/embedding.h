@@ -1,4 +1,5 @@
-// The input of a step that reads a byte: the value of the byte before the one to predict, and its place in the image.
+// The input of a step that reads a byte: the value of the byte before the one to predict, and its place in the image. The
+// class of an image, which every step reads.
 #pragma once
 #include "weights.h"
 
@@ -25,6 +26,12 @@ static inline void embed(const Weights& w, const uint8_t* image, int64_t positio
     } else {
         add(&w.waves[(position - shape.first) * n], place, shape.concat);
     }
+}
+
+// Adds to x [D] the vector of an image's label.
+static inline void add_class(const Weights& w, int64_t label, float* x) {
+    const float* vector = &w.classes[label * w.width];
+    for (int64_t i = 0; i < w.width; i++) x[i] += vector[i];
 }
 
 }  // namespace ISA

@@ -90,6 +90,7 @@ class Network {
             } else {
                 embed(weights, image, t.position[r], t.x.data + r * stride);
             }
+            if (shape.classes) add_class(weights, slots.label[t.slot[r]], t.x.data + r * stride);
         }
         member.wait();
         if (shape.reads != WINDOW) return;

@@ -9,6 +9,7 @@
 
 namespace ISA {
 
+constexpr int64_t BYTES_PER_COPYING_THREAD = 1 << 18;  // fewer take less time than waking a thread; not measured
 constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thread, threads share a tile
 // A group that lost time at a barrier grows again after so many times as long, within these limits: where other programs
 // keep the cores, attempts cost a few percent.
@@ -108,6 +109,25 @@ class IsaRunner final : public Runner {
         });
     }
 
+    void copy_slots(const Slots& slots, const int64_t* sources, const int64_t* targets, int64_t count) override {
+        const Shape& shape = weights.shape;
+        const int64_t z_size = shape.heads * shape.key_width, s_size = z_size * shape.value_width, L = shape.layers;
+        const int64_t parts = count * L, most = std::max<int64_t>(1, 4 * parts * s_size / BYTES_PER_COPYING_THREAD);
+        std::atomic<int64_t> next{0};
+        // A part is one layer's state of one slot.
+        threads.run(int(std::min<int64_t>({threads.count, parts, most})), [&](int) {
+            for (int64_t part; (part = next.fetch_add(1)) < parts;) {
+                const int64_t from = sources[part / L], to = targets[part / L], layer = part % L * slots.count;
+                if (from == to) continue;
+                memcpy(slots.s + (layer + to) * s_size, slots.s + (layer + from) * s_size, 4 * s_size);
+                memcpy(slots.z + (layer + to) * z_size, slots.z + (layer + from) * z_size, 4 * z_size);
+                if (part % L) continue;
+                memcpy(slots.images + to * weights.bytes, slots.images + from * weights.bytes, weights.bytes);
+                slots.bits[to] = slots.bits[from];
+            }
+        });
+    }
+
   private:
     // Calls work(part, tile, scratch, member) for every part, on every member of the group that takes it. Groups have
     // equal sizes and take the next part when they have finished one.
@@ -167,7 +187,10 @@ class IsaRunner final : public Runner {
         const Draw draw{slots.seed[b], slots.index[b], position, slots.temperature[b], slots.known + at};
         double bits[MOST_CHANNELS];
         paint_step(weights.shape, network.parameters(tile, r), draw, slots.images + at, bits, scratch.distribution.data);
-        for (int64_t c = 0; c < weights.shape.step_bytes; c++) slots.bits[b] += bits[c];
+        for (int64_t c = 0; c < weights.shape.step_bytes; c++) {
+            slots.bits[b] += bits[c];
+            if (draw.known[c]) slots.known_bits[b] += bits[c];
+        }
         slots.position[b] = position + weights.shape.step_bytes;
     }
 };

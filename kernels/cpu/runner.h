@@ -6,6 +6,7 @@ struct Runner {
     virtual ~Runner() = default;
     virtual void advance(const Slots&, int64_t steps) = 0;
     virtual void read(const Slots&, int64_t start, int64_t stop, double* bits, float* parameters) = 0;
+    virtual void copy_slots(const Slots&, const int64_t* sources, const int64_t* targets, int64_t count) = 0;
 };
 
 // Each throws std::invalid_argument if the tensors are not those the shape needs.

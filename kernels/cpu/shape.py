@@ -19,7 +19,7 @@ class Shape(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("value_width", "feed_forward", "components", "first", "step_bytes")),
         *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
         *((name, ctypes.c_int64) for name in ("exp_scale", "blocks", "block_width", "window_rows", "window_columns")),
-        *((name, ctypes.c_int64) for name in ("centred", "waves", "wave_rows", "wave_columns", "outside")),
+        *((name, ctypes.c_int64) for name in ("centred", "waves", "wave_rows", "wave_columns", "outside", "classes")),
     )
 
     def check(self) -> None:
@@ -36,6 +36,7 @@ class Shape(ctypes.Structure):
             "block_width": (1 if self.blocks else 0, WIDEST),
             "waves": (0, DEEPEST),
             "outside": (0, 255),
+            "classes": (0, DEEPEST),
         }
         for name, (least, most) in limits.items():
             if not least <= getattr(self, name) <= most:
@@ -73,14 +74,15 @@ class Shape(ctypes.Structure):
 
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h, or stand within a step."""
-        self._check(slots, ("s", "z", "position", "images", "known", "bits", "seed", "index", "temperature"))
+        numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits")
+        self._check(slots, ("s", "z", "position", "images", *numbers))
         position, first = slots["position"], self.first
         if bool(((position < first) | ((position < self.bytes) & ((position - first) % self.step_bytes != 0))).any()):
             raise ValueError(f"a position is before byte {first}, or within a step of {self.step_bytes} bytes")
 
     def check_reading(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: Arrays) -> None:
         """Raise ValueError where `read` cannot run the bytes start .. stop - 1; parameters: none or {"parameters"}."""
-        self._check(slots, ("s", "z", "position", "images"))
+        self._check(slots, ("s", "z", "position", "images", "label"))
         size = self.step_bytes
         if not self.first <= start < stop <= self.bytes or (start - self.first) % size or (stop - start) % size:
             raise ValueError(f"cannot read bytes {start} to {stop} of images of {self.bytes} bytes")
@@ -88,6 +90,14 @@ class Shape(ctypes.Structure):
         _check_tensor("bits", bits, torch.float64, (count, n))
         for name, tensor in parameters.items():
             _check_tensor(name, tensor, torch.float32, (count, n // size, self.parameters))
+
+    def check_copying(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        """Raise ValueError where there are no such slots to copy."""
+        self._check(slots, ("s", "z", "position", "images", "bits"))
+        for name, numbers in (("sources", sources), ("targets", targets)):
+            _check_tensor(name, numbers, torch.int64, (len(sources),))
+            if bool(((numbers < 0) | (numbers >= len(slots["position"]))).any()):
+                raise ValueError(f"{name} must be from 0 to {len(slots['position']) - 1}")
 
     def _check(self, slots: Arrays, names: tuple[str, ...]) -> None:
         if set(slots) != set(names):
@@ -100,12 +110,15 @@ class Shape(ctypes.Structure):
             "images": (torch.uint8, (b, self.bytes)),
             "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
             "bits": (torch.float64, (b,)),
+            "known_bits": (torch.float64, (b,)),
             "temperature": (torch.float32, (b,)),
         }
         for name in names:
             _check_tensor(name, slots[name], *expected.get(name, (torch.int64, (b,))))
         if "known" in slots and slots["known"].dtype not in (torch.bool, torch.uint8):
             raise ValueError(f"known must be of type bool or uint8, not {slots['known'].dtype}")
+        if self.classes and "label" in slots and bool(((slots["label"] < 0) | (slots["label"] > self.classes)).any()):
+            raise ValueError(f"a label must be from 0 to {self.classes}")
 
 
 def _check_tensor(name: str, tensor: torch.Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:

@@ -71,7 +71,7 @@ struct Weights {
     const int64_t width, bytes, keys, head_width, padded_width, padded_hidden;
     const int64_t embedding_width;                      // of values and of positions: D, or D/2 where they are concatenated
     const int64_t window_bytes, linear_inputs, inputs;  // of a window: its bytes, its inputs without waves, all of them
-    std::vector<float> value, row, column, channel, waves, wave_table;
+    std::vector<float> value, row, column, channel, waves, wave_table, classes;
     PackedMatrix input, skip;
     std::vector<BlockWeights> blocks;
     std::vector<LayerWeights> layers;
@@ -114,6 +114,7 @@ struct Weights {
         final_norm = reader.norm(width);
         head = reader.matrix(parameters_of(shape), width, exact);
         if (shape.predicts == PIXEL_LOGISTICS) skip = reader.matrix(shape.channels, linear_inputs, exact);
+        if (shape.classes) classes = reader.copy((shape.classes + 1) * width);
         reader.expect_end();
     }
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.state import State
@@ -42,6 +43,12 @@ class Backend(Protocol):
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """Copies images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
+
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """Draws the particles of each group anew where few have most of the weight, IN PLACE (particles.py)."""
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """Draws one particle of each group by weight, whose image and bits its leader's slot then has, IN PLACE."""
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None

@@ -8,7 +8,9 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.window import wave_table
 from scanline.model import resources
+from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.config import ModelConfig
@@ -16,6 +18,10 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
 from scanline.model.precision import DEFAULT, PRECISIONS, Precision
 from scanline.model.state import State
+
+# What of the slots the kernel takes to paint and to copy them, beside their states and positions.
+PAINTED = ("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits")
+COPIED = ("images", "bits")
 
 
 class CpuBackend:
@@ -66,12 +72,21 @@ class CpuBackend:
         """See Backend.fetch."""
         return pool.fetch(slots)
 
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """See Backend.resample."""
+        particles.resample(pool, groups, self._copy)
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """See Backend.choose."""
+        particles.choose(pool, groups)
+
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
         the same byte are read side by side."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64)
+        labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
         starts = state.position.numpy()
         if bad := stops[stops < starts].tolist():
             raise ValueError(f"cannot run bytes {starts.max()} to {bad[0]} of images of {images.shape[1]} bytes")
@@ -79,29 +94,43 @@ class CpuBackend:
             rows = np.flatnonzero((stops == stop) & (starts < stop))
             start = int(starts[rows[0]])
             if len(rows) == len(images):
-                bits[:, start:] = self._read(images, state, int(stop), None)
+                bits[:, start:] = self._read(images, state, int(stop), None, labels)
                 break
             chosen = torch.from_numpy(rows)
             part = State(state.s[:, chosen], state.z[:, chosen], state.position[chosen])
-            bits[chosen, start:stop] = self._read(images[chosen], part, int(stop), None)
+            bits[chosen, start:stop] = self._read(images[chosen], part, int(stop), None, labels[chosen])
             state.s[:, chosen], state.z[:, chosen], state.position[chosen] = part.s, part.z, part.position
         return bits
 
-    def read_parameters(self, images: torch.Tensor, state: State, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def read_parameters(
+        self, images: torch.Tensor, state: State, stop: int, labels: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return bits [B, stop - start] as `read` does, and the distributions' parameters [B, n, P] of the n steps."""
         steps = (stop - int(state.position[0])) // self.config.step_bytes
         parameters = torch.empty(len(images), max(0, steps), self.parameters)
-        return self._read(images, state, stop, parameters), parameters
+        labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
+        return self._read(images, state, stop, parameters, labels), parameters
 
-    def _read(self, images: torch.Tensor, state: State, stop: int, parameters: torch.Tensor | None) -> torch.Tensor:
+    def _read(
+        self,
+        images: torch.Tensor,
+        state: State,
+        stop: int,
+        parameters: torch.Tensor | None,
+        labels: torch.Tensor,
+    ) -> torch.Tensor:
         start, length, size = int(state.position[0]), self.config.bytes, self.config.step_bytes
         whole = start % size == stop % size == 0
         if images.shape[1] != length or not start < stop <= length or not whole:  # beyond them lies other memory
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
-        slots = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
-        self.network.read(slots, start, stop, bits, parameters)
+        arrays = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
+        self.network.read(arrays | {"label": labels}, start, stop, bits, parameters)
         return bits
+
+    def _copy(self, pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        if not torch.equal(sources, targets):
+            self.network.copy_slots(_arrays(pool, COPIED), sources, targets)
 
     def close(self) -> None:
         """Free threads and weights."""
@@ -125,6 +154,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     shape.pre_norm, shape.gelu = config.norm == "pre", config.activation == "gelu"
     shape.concat, shape.axial = config.embedding_join == "concat", config.position == "axial"
     shape.exp_scale, shape.centred = config.scale == "exp", config.window_centred
+    shape.classes = len(config.classes)
     return shape
 
 
@@ -150,9 +180,9 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
     tensors += [model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
     if config.predicts == "pixel_logistics":
         tensors += [model.skip.weight, model.skip.bias]
-    return tensors
+    return [*tensors, model.classes] if config.classes else tensors
 
 
-def _arrays(slots: SlotPool) -> dict[str, torch.Tensor]:
-    arrays = {name: getattr(slots, name) for name in ("images", "known", "bits", "seed", "index", "temperature")}
+def _arrays(slots: SlotPool, names: tuple[str, ...] = PAINTED) -> dict[str, torch.Tensor]:
+    arrays = {name: getattr(slots, name) for name in names}
     return arrays | {"s": slots.state.s, "z": slots.state.z, "position": slots.state.position}

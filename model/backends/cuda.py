@@ -14,9 +14,11 @@ import numpy as np
 import torch
 import triton
 
+from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda_read import KernelReader
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.device import HOPPER
@@ -117,6 +119,14 @@ class CudaBackend:
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """As Backend.fetch."""
         return pool.fetch(slots)
+
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """As Backend.resample."""
+        particles.resample(pool, groups, particles.copy_slots)
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """As Backend.choose."""
+        particles.choose(pool, groups)
 
     @torch.inference_mode()
     def read(

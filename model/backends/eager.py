@@ -13,7 +13,9 @@ import torch
 
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
+from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.network.transformer import Transformer
@@ -54,6 +56,14 @@ class EagerBackend:
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """See Backend.fetch."""
         return pool.fetch(slots)
+
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """See Backend.resample."""
+        particles.resample(pool, groups, particles.copy_slots)
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """See Backend.choose."""
+        particles.choose(pool, groups)
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None

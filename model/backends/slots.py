@@ -99,7 +99,7 @@ class SlotPool:
             numbers = [getattr(self, name).numpy()[slots] for name in ("bits", "evidence_bits", "known_bits")]
             effective = self.effective_particles.numpy()[slots]
             return Pending.ended(Fetched(self.images.numpy()[slots], numbers[0], numbers[1] + numbers[2], effective))
-        copied = _to_host(self._gathered(self._rows(slots)))
+        copied = _to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
     def snapshot(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
@@ -117,17 +117,18 @@ class SlotPool:
 
     def empty_slots(self, slots: np.ndarray) -> None:
         """Frees `slots` [n] int64, IN PLACE, whatever they hold."""
-        self.state.position[self._rows(slots)] = self.images.shape[1]
+        self.state.position[self.rows(slots)] = self.images.shape[1]
 
     def advance_only(self, slots: np.ndarray, advance: Callable[["SlotPool"], None]) -> None:
         """Calls `advance` with this pool, IN PLACE, in which all slots but `slots` [n] int64 count as done."""
-        position, rows = self.state.position, self._rows(slots)
+        position, rows = self.state.position, self.rows(slots)
         chosen = torch.full_like(position, self.images.shape[1])
         chosen[rows] = position[rows]
         advance(replace(self, state=replace(self.state, position=chosen)))
         position[rows] = chosen[rows]
 
-    def _rows(self, slots: np.ndarray) -> torch.Tensor:
+    def rows(self, slots: np.ndarray) -> torch.Tensor:
+        """Returns numbers of slots, int64, where the pool is; on a GPU without waiting for it."""
         rows = torch.from_numpy(slots)
         return rows if self.on_host else rows.pin_memory().to(self.images.device, non_blocking=True)
 
@@ -150,7 +151,7 @@ class SlotPool:
             array.index_copy_(0, slots, getattr(arrivals, name).to(array.dtype))
         self.known_bits.index_fill_(0, slots, 0)
         self.state.position.index_copy_(0, slots, arrivals.position)
-        which = self._rows(np.array(arrivals.prefix, np.int64))
+        which = self.rows(np.array(arrivals.prefix, np.int64))
         for name in ("s", "z"):
             array = getattr(self.state, name)
             array.index_fill_(1, slots[:first], 0)

@@ -15,6 +15,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
@@ -208,6 +209,17 @@ class Generator:
     def advance(self, steps: int) -> None:
         """Paint up to `steps` steps of every image that is not done."""
         self.start(self.pool.in_flight(), steps).wait()
+
+    @torch.inference_mode()
+    def resample(self, groups: Groups) -> None:
+        """Draw the particles of groups anew where few have most of the weight, after the steps started before."""
+        self.backend.resample(self.pool, groups)
+
+    @torch.inference_mode()
+    def choose(self, groups: Groups) -> None:
+        """Draw one particle of each group by weight, as they are after the steps started before: the leader's slot then
+        has its image and bits."""
+        self.backend.choose(self.pool, groups)
 
     @torch.inference_mode()
     def fetch(self, slots: Sequence[int]) -> Pending[Fetched]:

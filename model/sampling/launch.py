@@ -1,34 +1,39 @@
 """What a generator is given in one tick, images to start and steps, and what is to be sent once these have ended."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import isfinite, isnan
 
 import numpy as np
 
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
-from scanline.model.sampling.generator import Prefix
-from scanline.model.sampling.messages import Finished, ImageSpec, Pixels, StateSnapshot
+from scanline.model.sampling.admission import ActiveRequest
+from scanline.model.sampling.messages import Finished, Pixels, StateSnapshot
+from scanline.model.sampling.particles import agreed
 from scanline.model.sampling.scheduler import SlotAssignment
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """An image that is to start in its slot."""
-
-    assignment: SlotAssignment
-    spec: ImageSpec
-    prefix: Prefix | None
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
-    """Painted bytes of a streamed image, from `first` to `stop` - 1."""
+    """Painted bytes of a streamed image, from `first` to `stop` - 1.
+
+    Of an image of several particles, the bytes after those sent before in which all particles agree: which these are is
+    known once the steps have ended.
+    """
 
     assignment: SlotAssignment
     first: int
     stop: int
+    slots: tuple[int, ...]  # to fetch
+
+    def painted(self, images: np.ndarray) -> tuple[int, int]:
+        """Return the first byte and the one after the last, given the images [n, N] of the slots; notes in the
+        assignment, IN PLACE, what has been sent of an image of several particles."""
+        if not self.assignment.others:
+            return self.first, self.stop
+        first = self.assignment.sent
+        self.assignment.sent = agreed(images, self.stop)
+        return first, self.assignment.sent
 
 
 @dataclass(frozen=True)
@@ -56,25 +61,32 @@ class Launch:
 
     @property
     def slots(self) -> list[int]:
-        """The slots to fetch: those of the pieces, then those of the finished images."""
-        return [*(piece.assignment.slot for piece in self.pieces), *(one.slot for one in self.finished)]
+        """The slots to fetch: those of the pieces, then the first ones of the finished images."""
+        return [*(slot for piece in self.pieces for slot in piece.slots), *(one.slot for one in self.finished)]
 
     def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
         """Those of `requests` of which a fetched image has cost what is not a number, or infinitely much: that a first
-        byte may without a start token."""
-        assignments = [*(piece.assignment for piece in self.pieces), *self.finished]
-        is_wrong = isnan if may_be_infinite else lambda bits: not isfinite(bits)
-        costs = zip(assignments, self.fetched.wait().bits.tolist(), strict=False)
-        return {one.request for one, bits in costs if one.request in requests and is_wrong(bits)}
+        byte may without a start token, and a particle beside others, because it is not chosen then."""
+        fetched, owners, is_chosen = self.fetched.wait(), [], []
+        for one in (*self.pieces, *self.finished):
+            assignment, slots = (one.assignment, one.slots) if isinstance(one, Piece) else (one, (one.slot,))
+            owners += [assignment.request] * len(slots)
+            is_chosen += [len(slots) == 1] * len(slots)
+        wrong = np.isnan(fetched.bits) | np.isnan(fetched.evidence_bits)
+        if not may_be_infinite:
+            wrong |= np.isinf(fetched.bits) & np.array(is_chosen, np.bool_)
+        return {owners[row] for row in np.flatnonzero(wrong) if owners[row] in requests}
 
     def pixels(self, requests: Container[int]) -> list[Pixels]:
         """The pieces, those of each of `requests` together."""
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
-        for piece, image in zip(self.pieces, self.fetched.wait().images, strict=False):
-            one = piece.assignment
-            if one.request in requests:
-                data = image[piece.first : piece.stop].tobytes()
-                painted.setdefault(one.request, []).append((one.index, piece.first, data))
+        images, row = self.fetched.wait().images, 0
+        for piece in self.pieces:
+            one, its = piece.assignment, images[row : row + len(piece.slots)]
+            first, stop = piece.painted(its)
+            row += len(its)
+            if one.request in requests and first < stop:
+                painted.setdefault(one.request, []).append((one.index, first, its[0, first:stop].tobytes()))
         return [Pixels(request, frames) for request, frames in painted.items()]
 
     def state_snapshots(self, requests: Container[int]) -> Iterator[StateSnapshot]:
@@ -84,10 +96,13 @@ class Launch:
                 s, z = one.state.wait()
                 yield StateSnapshot(one.request, one.position, s.tobytes(), z.tobytes())
 
-    def finished_images(self, requests: Container[int]) -> Iterator[Finished]:
+    def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
         """The finished images of `requests`."""
         fetched, length = self.fetched.wait(), self.fetched.wait().images.shape[1]
-        bits_per_dim = (fetched.bits / max(1, length)).tolist()
-        for row, one in enumerate(self.finished, len(self.pieces)):
+        row = len(self.slots) - len(self.finished)
+        arrays = (fetched.bits, fetched.evidence_bits, fetched.effective_particles)
+        numbers = zip(*(array[row:].tolist() for array in arrays), strict=True)
+        for one, image, (bits, evidence, effective) in zip(self.finished, fetched.images[row:], numbers, strict=True):
             if one.request in requests:
-                yield Finished(one.request, one.index, fetched.images[row].tobytes(), bits_per_dim[row])
+                weighed = (evidence, effective) if requests[one.request].request.known else (None, None)
+                yield Finished(one.request, one.index, image.tobytes(), bits / max(1, length), *weighed)

@@ -34,6 +34,7 @@ class Read:
     image: bytes
     stop: int  # bytes
     is_score: bool
+    label: int = 0  # of the image's class, as in ImageSpec
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,8 @@ class Reads:
         try:
             if self.reading is None:
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
-                self.reading = self.generator.start_reading(images, [read.stop for read in self.batch])
+                stops, labels = zip(*((read.stop, read.label) for read in self.batch), strict=True)
+                self.reading = self.generator.start_reading(images, stops, labels)
             reading, before = self.reading, self.reading.position
             steps = int(PASS_SECONDS / self.step_seconds)
             began = self.clock()

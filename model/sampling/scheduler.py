@@ -1,19 +1,26 @@
-"""Which image gets a slot next: round robin over clients, then over a client's requests. Owns slots, no tensor.
+"""Which image gets slots next: round robin over clients, then over a client's requests. Owns slots, no tensor.
 
-An image holds one slot from its first byte to its last. Slots are shared fairly between clients, not between requests:
-beside one client with a thousand requests, another one with a single request gets every second slot that becomes free.
-Where all slots are taken, a client that waits with less than an equal share of them takes slots from the client that
-holds most: images of which least is painted go back into the queue, and start anew later, from their seed.
-Among the requests of one client each gets a slot in turn, whatever their sizes, so that a request for one image is not
-behind one for thousands. The lowest free slot is used first, so that busy slots lie together.
+An image holds its slots from its first byte to its last: one for each of its particles, all of them or none. Slots are
+shared fairly between clients, not between requests: beside one client with a thousand requests, another one with a
+single request gets every second slot that becomes free. Among the requests of one client each gets a turn, whatever
+their sizes, so that a request for one image is not behind one for thousands. The lowest free slots are used first, so
+that busy slots lie together.
+
+An image that needs more slots than are free waits for them, and those behind it wait with it: else images of one slot
+would take each slot that becomes free, for ever. A client that holds slots already, and would hold more than an equal
+share with this image, lets the others go first until it may have it.
+
+Where an image does not fit, clients that wait and have at most their share with it take slots from the client that
+holds most: images of which least is painted go back into the queue, and start anew later, from their seed. No client
+loses its last image so, whatever its slots: it would never be complete.
 
 A request on hold keeps its images and has no turns; it takes them up again behind the others.
 """
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,26 +29,35 @@ from scanline.model.sampling.turns import Turns
 
 @dataclass
 class SlotAssignment:
-    """An image of a request in a slot."""
+    """An image of a request in its slots."""
 
-    slot: int
+    slot: int  # of its first particle: the lowest
     request: int
     index: int  # of the image in its request
     client: str = ""
     sent: int = 0  # bytes of it already sent to its stream
+    others: tuple[int, ...] = ()  # the slots of its other particles, ascending
+    checks: deque[int] = field(default_factory=deque)  # positions before which its particles are to be resampled
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        return (self.slot, *self.others)
 
 
 class Scheduler:
     """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
     is not on hold."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, particles_of: Callable[[int, int], int] = lambda request, index: 1) -> None:
+        """particles_of(request, index) is how many slots an image needs: at most all."""
         self.free = list(range(slots))
-        self.assigned: dict[int, SlotAssignment] = {}  # by slot
+        self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
+        self.groups: dict[int, SlotAssignment] = {}  # those of several slots
         self.is_busy = np.zeros(slots, np.bool_)  # which slots are assigned
-        self.slots_of: dict[int, set[int]] = {}  # by request
+        self.is_first = np.zeros(slots, np.bool_)  # which of them are the first of an image
+        self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
-        self.slots = slots
+        self.slots, self.particles_of = slots, particles_of
         self.turns = Turns()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
@@ -54,39 +70,87 @@ class Scheduler:
         self.turns.join(request, client)
 
     def admit(self) -> SlotAssignment | None:
-        """Assign a slot to the next image; None where no slot is free or no image has a turn."""
-        if not self.free or (request := self.turns.next()) is None:
+        """Assign slots to the next image; None where too few are free or no image has a turn."""
+        if not self.free:
             return None
-        return self._assign(request)
+        for request in self.turns.in_order():
+            needed, client = self._needed(request), self.turns.client_of[request]
+            if needed <= len(self.free):
+                return self._assign(request)
+            if not self.held[client] or self.held[client] + needed <= self._share:
+                return None
+        return None
 
     def reclaim(self, painted: np.ndarray) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
         """Give slots of the clients that hold most to those that wait with less than their share of all slots.
 
-        `painted` [slots] is how much of every slot's image is painted. Yield what held a slot, which waits behind the
-        images of its request, and what holds it now, until every client that waits has its share, or a slot is free.
-        Between two of them the caller may hold requests. The slots are sorted once, so that thousands are taken back
-        in milliseconds.
+        `painted` [slots] is how much of every slot's image is painted. Yield each image that lost its slots, which
+        waits behind the others of its request, with the image for which it lost them, until every client that waits has
+        its share, or the next image fits into the free slots: what was taken may be more than was needed. Between two
+        images the caller may hold requests. Slots are sorted once, so that thousands are taken back in milliseconds.
         """
-        share = self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
+        share = self._share
         poor = deque(client for client in self.turns.clients if self.held[client] < share)
-        if self.free or not poor:
+        if not poor or self._next_fits():
             return
-        richest = [(-count, order, client) for order, (client, count) in enumerate(self.held.items())]
-        heapq.heapify(richest)
         least_painted = self._by_painted(painted)
-        while poor and not self.free:
+        richest = [
+            (-count, order, client)
+            for order, (client, count) in enumerate(self.held.items())
+            if count > share and len(least_painted[client]) > 1
+        ]
+        heapq.heapify(richest)
+        left = sum(self._beyond(share, least_painted[client]) for _, _, client in richest)
+        while poor and not self._next_fits():
             client = poor.popleft()
-            if client not in self.turns.clients or self.held[client] >= share:
+            if client not in self.turns.clients:
                 continue
-            count, order, rich = richest[0]
-            heapq.heapreplace(richest, (count + 1, order, rich))
-            victim = self.assigned[least_painted[rich].pop()]
-            self._requeue(victim)
-            yield victim, self._assign(self.turns.next_of(client))
+            request = self.turns.next_of(client)
+            needed = self._needed(request)
+            kept = 0 if request == self.turns.next() else len(self.free)  # for the image whose turn it is
+            if self.held[client] + needed > share or needed + kept - len(self.free) > left:
+                continue
+            victims = []
+            while len(self.free) - kept < needed:
+                _, order, rich = richest[0]
+                victims.append(self.assigned[least_painted[rich].pop()])
+                self._requeue(victims[-1])
+                left -= len(victims[-1].slots)
+                if (count := self.held[rich]) > share and len(least_painted[rich]) > 1:
+                    heapq.heapreplace(richest, (-count, order, rich))
+                else:
+                    heapq.heappop(richest)
+            assignment = self._assign(request)
+            yield from ((victim, assignment) for victim in victims)
             poor.append(client)
 
+    @property
+    def _share(self) -> int:
+        """Slots of each client, if all that hold any or wait had the same number."""
+        return self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
+
+    def _needed(self, request: int) -> int:
+        """How many slots the next image of a waiting request needs."""
+        return self.particles_of(request, self.waiting[request][0])
+
+    def _next_fits(self) -> bool:
+        """Whether no image waits for slots that are not free."""
+        request = self.turns.next()
+        return request is None or (bool(self.free) and self._needed(request) <= len(self.free))
+
+    def _beyond(self, share: int, least_painted: Sequence[int]) -> int:
+        """How many slots can be taken from a client with these images until it has its share or one image."""
+        sizes = [len(self.assigned[slot].slots) for slot in reversed(least_painted)]
+        held, taken = sum(sizes), 0
+        for size in sizes[:-1]:
+            if held - taken <= share:
+                break
+            taken += size
+        return taken
+
     def _by_painted(self, painted: np.ndarray) -> dict[str, list[int]]:
-        """The slots of every client, the one of which least is painted last; of equal ones the one assigned first."""
+        """The images of every client by their first slots, the one of which least is painted last; of equal ones the
+        one assigned first."""
         slots = np.fromiter(reversed(self.assigned), np.int64, len(self.assigned))
         by_client: dict[str, list[int]] = {client: [] for client in self.held}
         for slot in slots[np.argsort(-painted[slots], kind="stable")].tolist():
@@ -94,7 +158,7 @@ class Scheduler:
         return by_client
 
     def _requeue(self, victim: SlotAssignment) -> None:
-        """Free an image's slot and queue the image again."""
+        """Free an image's slots and queue the image again."""
         self.release(victim.slot)
         if victim.request not in self.waiting:
             self.waiting[victim.request] = deque()
@@ -102,14 +166,18 @@ class Scheduler:
         self.waiting[victim.request].append(victim.index)
 
     def _assign(self, request: int) -> SlotAssignment:
-        """Give the lowest free slot to the next image of a request that has turns."""
+        """Give the lowest free slots to the next image of a request that has turns."""
         images, client = self.waiting[request], self.turns.client_of[request]
-        assignment = SlotAssignment(heapq.heappop(self.free), request, images.popleft(), client)
-        self.assigned[assignment.slot] = assignment
-        self.is_busy[assignment.slot] = True
-        self.slots_of.setdefault(request, set()).add(assignment.slot)
-        self.held[client] += 1
-        self.turns.end_turn(request)
+        slot, *others = (heapq.heappop(self.free) for _ in range(self._needed(request)))
+        assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
+        self.assigned[slot] = assignment
+        if others:
+            self.groups[slot] = assignment
+        self.is_busy[[slot, *others]] = True
+        self.is_first[slot] = True
+        self.slots_of.setdefault(request, set()).add(slot)
+        self.held[client] += 1 + len(others)
+        self.turns.end_turn(request, 1 + len(others))
         if not images:
             self.turns.leave(request)
             del self.waiting[request]
@@ -130,27 +198,31 @@ class Scheduler:
         self.turns.join(request, self.on_hold.pop(request))
 
     def release(self, slot: int) -> None:
-        """Free the slot of an image that is complete."""
+        """Free the slots of the image whose first one is `slot`."""
         one = self.assigned.pop(slot)
-        client = one.client
-        self.is_busy[slot] = False
+        self.groups.pop(slot, None)
+        client, slots = one.client, one.slots
+        self.is_busy[list(slots)] = False
+        self.is_first[slot] = False
         self.slots_of[one.request].discard(slot)
         if not self.slots_of[one.request]:
             del self.slots_of[one.request]
-        self.held[client] -= 1
+        self.held[client] -= len(slots)
         if not self.held[client]:
             del self.held[client]
-        heapq.heappush(self.free, slot)
+        for freed in slots:
+            heapq.heappush(self.free, freed)
 
     def cancel(self, request: int) -> list[int]:
         """Drop a request, waiting, on hold or in slots; return the slots that it held, now free."""
         self.waiting.pop(request, None)
         self.on_hold.pop(request, None)
         self.turns.leave(request)
-        slots = sorted(self.slots_of.get(request, ()))
-        for slot in slots:
+        freed: list[int] = []
+        for slot in sorted(self.slots_of.get(request, ())):
+            freed += self.assigned[slot].slots
             self.release(slot)
-        return slots
+        return sorted(freed)
 
     @property
     def images_waiting(self) -> int:

@@ -1,5 +1,8 @@
 """What streams get in a tick: first and last bytes of an image at once, others as often as there is time for.
 
+Of an image of several particles, streams get the bytes in which all particles agree, because nothing that was sent may
+change; the others come when the image is complete. A state snapshot is that of its first particle.
+
 A browser that draws the frames of many images shares our cores, and each frame costs the API's side.
 """
 
@@ -56,8 +59,11 @@ class Streams:
         for one, stream in images:
             stop = int(positions[one.slot])
             is_last = stop == self.generator.config.bytes
-            if stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
-                pieces.append(Piece(one, one.sent, stop))
+            if stream.sends_pixels and one.others:
+                if is_last or one.request in due:
+                    pieces.append(Piece(one, 0, stop, (one.slot,) if is_last else one.slots))
+            elif stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
+                pieces.append(Piece(one, one.sent, stop, one.slots))
                 one.sent = stop
             if stream.snapshot is not None and one.index == 0:
                 snapshots.append(Snapshot(one.request, stop, self.generator.state(one.slot, *stream.snapshot)))

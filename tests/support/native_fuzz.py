@@ -51,6 +51,7 @@ def random_case(random: Random) -> Case:
         fields |= {"waves": one_of(0, 1, 8), "wave_rows": one_of(0, rows), "wave_columns": one_of(0, 1, columns)}
         fields["predicts"] = PIXEL_LOGISTICS if fields["channels"] > 1 else one_of(0, 1, 2)
         fields["step_bytes"] = fields["channels"]
+    fields["classes"] = one_of(0, 0, 1, 7)
     weights = str(random.choice(["float32", "float16", "int8"]))
     return Case(fields, weights, images=one_of(1, 2, 3, 5, 45))
 
@@ -97,7 +98,7 @@ class Call:
     def read(self, threads: int, stop: int) -> dict[str, np.ndarray]:
         """Bits, parameters and states after the known bytes up to `stop`."""
         shape, count = self.case.shape(), self.case.images
-        names = ("s", "z", "position", "images")
+        names = ("s", "z", "position", "images", "label")
         slots = {name: self.slots[name].clone() for name in names}
         bits = torch.zeros(count, stop - shape.first, dtype=torch.float64)
         parameters = torch.zeros(count, bits.shape[1] // shape.step_bytes, shape.parameters)
@@ -196,7 +197,7 @@ def _other_call(call: Call, random: Random) -> None:
     network = cpu_kernels.Network(shape, call.tensors, call.case.weights, int(random.choice(WHOLE[2:])), call.isa)
     if random.random() < 0.2:
         network.close()
-    slots = {name: call.slots[name] for name in ("s", "z", "position", "images")}
+    slots = {name: call.slots[name] for name in ("s", "z", "position", "images", "label")}
     start, stop = (int(random.choice([*WHOLE, shape.bytes, shape.bytes - 1])) for _ in range(2))
     bits = torch.zeros(call.case.images, max(0, min(stop - start, 100)), dtype=torch.float64)
     network.read(slots, start, stop, bits, None)

@@ -84,6 +84,8 @@ CASES = {
     ),
     "colour pixels": Case({**COLOUR_PIXELS, **BLOCKS, **WAVES, "components": 17, "gelu": 1}),
     "colour pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "components": 10, "block_width": 50}, "int8", 9),
+    "classes of bytes": Case({"classes": 2, "concat": 1, "heads": 3, "value_width": 6}, "float16", 5),
+    "classes of pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "classes": 4, "components": 2}, "int8", 9),
     "colour pixels, uncentred": Case({**COLOUR_PIXELS, "centred": 0, "components": 1, "height": 16}, "float16", 2),
 }
 
@@ -95,7 +97,8 @@ def sizes(case: Case) -> list[Size]:
     layer = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
     layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4
     front, skip = _window(shape) if shape.reads else (_embedding(shape), [])
-    return [*front, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip]
+    classes = [(shape.classes + 1, width)] if shape.classes else []
+    return [*front, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip, *classes]
 
 
 def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
@@ -146,6 +149,7 @@ def inputs(case: Case) -> Arrays:
         "seed": torch.from_numpy(random.integers(-(2**63), 2**63 - 1, count)),
         "index": torch.arange(count),
         "temperature": torch.tensor([1.0, 0.5, 1.25])[torch.arange(count) % 3],
+        "label": torch.arange(count) % (shape.classes + 1),
     }
 
 
@@ -155,7 +159,8 @@ def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
     heads = (shape.layers, case.images, shape.heads, shape.key_width)
     arrays = given | {"known": given["known"] if known is None else known}
     arrays |= {"s": torch.zeros(*heads, shape.value_width), "z": torch.zeros(*heads)}
-    arrays |= {"position": torch.full((case.images,), shape.first), "bits": torch.zeros(case.images).double()}
+    arrays |= {"position": torch.full((case.images,), shape.first)}
+    arrays |= {name: torch.zeros(case.images).double() for name in ("bits", "known_bits")}
     return {name: tensor.clone() for name, tensor in arrays.items()}
 
 
@@ -171,7 +176,7 @@ def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
     shape, length = case.shape(), painted["images"].shape[1]
     bits = torch.zeros(case.images, length - shape.first).double()
     parameters = torch.zeros(case.images, bits.shape[1] // shape.step_bytes, case.width())
-    states = {name: read[name] for name in ("s", "z", "position", "images")}
+    states = {name: read[name] for name in ("s", "z", "position", "images", "label")}
     native.read(states, shape.first, length, bits, parameters)
     native.advance(painted, length)
     native.close()

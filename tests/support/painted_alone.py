@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from scanline.model.backends.particles import Groups
+from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, ImageSpec
+from scanline.model.sampling.particles import checks
 
 
 class PaintedAlone:
-    """The images of requests and the bits of `known` images, each alone in a generator."""
+    """The images of requests and the bits of `known` images, each alone in a generator, of so many particles at most."""
 
-    def __init__(self, model: Transformer, known: Sequence[bytes]) -> None:
-        self.generator = Generator(model, 1, threads=1)
+    def __init__(self, model: Transformer, known: Sequence[bytes], particles: int = 1) -> None:
+        self.generator = Generator(model, particles, threads=1)
         self.images: dict[tuple[object, ...], bytes] = {}
         self.bits = {image: self.generator.score(np.frombuffer(image, np.uint8)[None])[0].tobytes() for image in known}
 
@@ -24,14 +27,36 @@ class PaintedAlone:
         """The bytes of an image of a request."""
         source = paint.source(index)
         known, mask = (b"", b"") if source is None else (paint.known[source], paint.masks[source])
-        key = (paint.seed, index, paint.temperature, known, mask)
-        if key not in self.images:
+        particles = paint.particles_of(index)
+        key = (paint.seed, index, paint.temperature, known, mask, particles)
+        if key not in self.images and particles == 1:
             given = (np.frombuffer(known, np.uint8), np.frombuffer(mask, np.bool_)) if known else (None, None)
             canvas = ImageSpec(paint.seed, index, paint.temperature, *given)
             self.generator.place(0, canvas, self.generator.prefill(canvas) if canvas.prefix else None)
             self.generator.advance(self.generator.config.bytes)
             self.images[key] = self.generator.image(0).tobytes()
+        elif key not in self.images:
+            self.images[key] = by_particles(self.generator, paint, index).images[0].tobytes()
         return self.images[key]
+
+
+def by_particles(generator: Generator, paint: GenerateRequest, index: int) -> Fetched:
+    """An image of a request whose particles are painted from check to check in the first slots of a generator."""
+    slots = np.arange(paint.particles_of(index))
+    specs = [paint.image(index, particle) for particle in slots.tolist()]
+    prefix = generator.prefill(specs[0]) if specs[0].prefix else None
+    generator.place_many(slots.tolist(), specs, [prefix] * len(slots))
+    position = prefix.position if prefix else generator.config.first
+    assert specs[0].mask is not None
+    for check in (*checks(specs[0].mask, generator.config), generator.config.bytes):
+        generator.start(slots, (check - position) // generator.config.step_bytes).wait()
+        position = check
+        group = Groups(slots[None], np.array([check]))
+        if check < generator.config.bytes:
+            generator.resample(group)
+        else:
+            generator.choose(group)
+    return generator.fetch([0]).wait()
 
 
 @contextmanager

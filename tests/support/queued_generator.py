@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.generator import Generator, Prefix, Reading
@@ -51,8 +52,14 @@ class QueuedGenerator(Generator):
     def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
         return self.submit(lambda: super(QueuedGenerator, self).state(slot, layer, head).wait())
 
-    def start_reading(self, images: np.ndarray, stops: Sequence[int]) -> Reading:
-        return self.submit(lambda: super(QueuedGenerator, self).start_reading(images, stops)).wait()
+    def resample(self, groups: Groups) -> None:
+        self.submit(lambda: super(QueuedGenerator, self).resample(groups))
+
+    def choose(self, groups: Groups) -> None:
+        self.submit(lambda: super(QueuedGenerator, self).choose(groups))
+
+    def start_reading(self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
+        return self.submit(lambda: super(QueuedGenerator, self).start_reading(images, stops, labels)).wait()
 
     def read(self, reading: Reading, steps: int | None = None) -> None:
         self.submit(lambda: super(QueuedGenerator, self).read(reading, steps)).wait()

@@ -8,7 +8,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from tests.support import native_vectors
-from tests.support.native_vectors import CASES
+from tests.support.native_vectors import CASES, Case
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 
@@ -30,6 +30,8 @@ DIGESTS = {
     "grey pixels": "b9cc3e431c3508f4",
     "colour pixels": "d15e2c32cfda05ef",
     "colour pixels, int8": "0a936e9b169adca8",
+    "classes of bytes": "98142632a82c8e6a",
+    "classes of pixels, int8": "700d8de2333e3fe9",
     "colour pixels, uncentred": "013a6fc20a345ff7",
 }
 
@@ -54,7 +56,7 @@ def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
     network = native_vectors.network(case, isa, threads=2)
     network.advance(forced, (stop - first) // size)
     bits = torch.zeros(case.images, stop - first).double()
-    states = {name: prefilled[name] for name in ("s", "z", "position", "images")}
+    states = {name: prefilled[name] for name in ("s", "z", "position", "images", "label")}
     network.read(states, first, stop, bits, None)
     network.close()
     assert torch.equal(forced["s"], prefilled["s"])
@@ -64,6 +66,57 @@ def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
     for column in bits.T:
         total += column
     assert torch.equal(forced["bits"], total)
+    assert torch.equal(forced["known_bits"], total)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name: str) -> None:
+    case = CASES[name]
+    shape, painted = case.shape(), native_vectors.slots(case)
+    painted["known_bits"].fill_(3.25)
+    network = native_vectors.network(case, ISAS[0], threads=2)
+    network.advance(painted, shape.bytes)
+    read, bits = native_vectors.slots(case), torch.zeros(case.images, shape.bytes - shape.first).double()
+    states = {name: read[name] for name in ("s", "z", "position", "label")} | {"images": painted["images"]}
+    network.read(states, shape.first, shape.bytes, bits, None)
+    network.close()
+    total = torch.full((case.images,), 3.25).double()
+    for column, known in zip(bits.T, painted["known"][:, shape.first :].bool().T, strict=True):
+        total += column * known
+    assert torch.equal(painted["known_bits"], total)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("images", [5, 300], ids=["few", "more than a thread copies"])
+def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int, threads: int) -> None:
+    case = Case({"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}, images=images)
+    random, slots = torch.Generator().manual_seed(0), native_vectors.slots(case)
+    for name in ("s", "z", "bits", "known_bits"):
+        slots[name].normal_(generator=random)
+    before = {name: tensor.clone() for name, tensor in slots.items()}
+    order = torch.randperm(images, generator=random)
+    targets, origin = order[: images // 2], torch.arange(images)
+    sources = order[images // 2 :][torch.randint(images // 4 + 1, (len(targets),), generator=random)]
+    targets, sources = torch.cat((targets, order[-1:])), torch.cat((sources, order[-1:]))  # the last one is itself
+    origin[targets] = sources
+    network = native_vectors.network(case, ISAS[0], threads)
+    copied = {name: slots[name] for name in ("s", "z", "position", "images", "bits")}
+    network.copy_slots(copied, sources, targets)
+    for name, tensor in slots.items():
+        expected = before[name]
+        if name in ("s", "z"):
+            expected = expected[:, origin]
+        elif name in ("images", "bits"):
+            expected = expected[origin]
+        assert torch.equal(tensor, expected), name
+    for wrong in (torch.tensor([images]), torch.tensor([-1])):
+        with pytest.raises(ValueError, match=f"sources must be from 0 to {images - 1}"):
+            network.copy_slots(copied, wrong, torch.tensor([0]))
+        with pytest.raises(ValueError, match=f"targets must be from 0 to {images - 1}"):
+            network.copy_slots(copied, torch.tensor([0]), wrong)
+    with pytest.raises(ValueError, match="targets must be "):
+        network.copy_slots(copied, torch.tensor([0, 1]), torch.tensor([0]))
+    network.close()
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -38,6 +38,7 @@ int main(int, char** arguments) {
     const auto known = read<uint8_t>(count * N);
     const auto seed = read<int64_t>(count), index = read<int64_t>(count);
     const auto temperature = read<float>(count);
+    const auto label = read<int64_t>(count);
 
     void* network = scanline_create(&shape, tensors.data(), header[0], header[1], 1, arguments[3]);
     if (!network) {
@@ -49,9 +50,10 @@ int main(int, char** arguments) {
     for (const bool reading : {true, false}) {
         std::vector<float> s(s_size), z(z_size), parameters(count * bytes / shape.step_bytes * P);
         std::vector<int64_t> position(count, shape.first);
-        std::vector<double> bits(count), read_bits(count * bytes);
+        std::vector<double> bits(count), known_bits(count), read_bits(count * bytes);
         const Slots slots{count,        s.data(),    z.data(),    position.data(), images.data(),
-                          known.data(), bits.data(), seed.data(), index.data(),    temperature.data()};
+                          known.data(), bits.data(), seed.data(), index.data(),    temperature.data(),
+                          label.data(), known_bits.data()};
         if (reading) {
             scanline_read(network, &slots, shape.first, N, read_bits.data(), parameters.data());
             write(read_bits);

@@ -2,7 +2,7 @@
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -29,9 +29,9 @@ class CountingEngine(Engine):
         self.images_read = 0
         start = self.generator.start_reading
 
-        def counted(images: np.ndarray, stop: int) -> Reading:
+        def counted(images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
             self.images_read += len(images)
-            return start(images, stop)
+            return start(images, stops, labels)
 
         self.generator.start_reading = counted  # type: ignore[method-assign]
 

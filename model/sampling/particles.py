@@ -1,0 +1,69 @@
+"""Particles: an image that is painted several times side by side, each time in a slot of its own, and weighed by what
+the known bytes cost (sequential Monte Carlo; Chopin and Papaspiliopoulos 2020, chapter 10).
+
+At a check, an image's particles are resampled where few of them carry most of the weight. Where the checks are is a
+function of the image's mask alone, so that its bytes do not depend on what else is painted. The arithmetic is that of
+`model/backends/particles.py`; here is decided when it is done, and to which slots.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from scanline.model.backends.particles import Groups
+from scanline.model.config import ModelConfig
+from scanline.model.sampling.scheduler import SlotAssignment
+
+
+def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
+    """Return the positions, ascending, before which the particles of an image are resampled.
+
+    mask: [N] bool, True where a byte is known. A check is before the first step of a row of pixels that has a hidden
+    byte, if a known byte lies between the check before it, or at first the first hidden byte, and the step.
+    """
+    hidden = np.flatnonzero(~mask)
+    if not len(hidden):
+        return []
+    _, firsts = np.unique(hidden // (config.width * config.channels), return_index=True)
+    steps = hidden[firsts] - hidden[firsts] % config.step_bytes
+    known = np.concatenate(([0], np.cumsum(mask)))  # [N + 1] known bytes before each
+    found, since = [], int(hidden[0])
+    for step in steps.tolist():
+        if step > since and known[step] > known[since]:
+            found.append(step)
+            since = step
+    return found
+
+
+def steps_to_check(images: Iterable[SlotAssignment], positions: np.ndarray, steps: int, step_bytes: int) -> int:
+    """Return at most `steps` steps, so many that no image of those at `positions` [slots] passes its next check."""
+    for one in images:
+        if one.checks:
+            steps = min(steps, (one.checks[0] - int(positions[one.slot])) // step_bytes)
+    return steps
+
+
+def at_check(images: Iterable[SlotAssignment], positions: np.ndarray) -> list[Groups]:
+    """Return those images that are at a check, which is taken from their checks."""
+    due = [one for one in images if one.checks and one.checks[0] == positions[one.slot]]
+    return groups(due, [one.checks.popleft() for one in due])
+
+
+def groups(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[Groups]:
+    """Return the slots of images with their positions, those of equally many particles together."""
+    sizes = np.array([len(one.slots) for one in images])
+    found = []
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        slots = np.array([images[row].slots for row in rows], np.int64)
+        found.append(Groups(slots, np.array([positions[row] for row in rows], np.int64)))
+    return found
+
+
+def agreed(images: np.ndarray, stop: int) -> int:
+    """Return the first byte before `stop` in which particles [P, N] uint8 differ; `stop` where there is none.
+
+    It only grows: what is resampled later comes from these, and so does the image that is chosen at the end.
+    """
+    differs = (images[1:, :stop] != images[0, :stop]).any(axis=0)
+    return int(differs.argmax()) if differs.any() else stop

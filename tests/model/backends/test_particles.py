@@ -1,0 +1,255 @@
+"""Resampling and the choice of a particle, against the arithmetic written out for one group in plain Python."""
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.kernels.philox import uniforms
+from scanline.model.backends.particles import (
+    RESAMPLING,
+    Groups,
+    choose,
+    copy_slots,
+    logarithm,
+    power_of_two,
+    resample,
+)
+from scanline.model.backends.slots import ARRAYS, SlotPool
+from tests.support import small_models
+
+CONFIG = small_models.config()
+SLOTS = 40
+POSITION = 7
+SEED, INDEX = 3, 5
+
+
+def pool(seed: int = 0) -> SlotPool:
+    """Slots of noise, all particles of different images."""
+    random = torch.Generator().manual_seed(seed)
+    made = SlotPool.empty(CONFIG, SLOTS)
+    made.state.s.normal_(generator=random)
+    made.state.z.normal_(generator=random)
+    made.images.random_(0, 256, generator=random)
+    for name in ("bits", "known_bits", "evidence_bits"):
+        getattr(made, name).uniform_(0, 50, generator=random)
+    made.effective_particles.fill_(64)
+    made.seed.fill_(SEED)
+    made.index.copy_(torch.arange(SLOTS) * 3)
+    return made
+
+
+def group(
+    pool: SlotPool, slots: list[int], known_bits: list[float], index: int = INDEX, evidence: float = 100.0
+) -> None:
+    """Make slots the particles of one image, whose known bytes have cost `known_bits` each."""
+    pool.index[slots] = index + (torch.arange(len(slots)) << 32)
+    pool.known_bits[slots] = torch.tensor(known_bits, dtype=torch.float64)
+    pool.evidence_bits[slots] = 100.0
+
+
+def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
+    return {name: getattr(pool, name).clone() for name in ARRAYS} | {
+        field.name: getattr(pool.state, field.name).clone() for field in fields(pool.state)
+    }
+
+
+def uniform(index: int = INDEX, position: int = POSITION) -> float:
+    return float(uniforms(*(torch.tensor(number) for number in (SEED, index + (RESAMPLING << 32), position)))[0])
+
+
+def weights_of(known_bits: list[float]) -> list[float]:
+    least = min(known_bits)
+    return [2.0 ** (least - bits) if math.isfinite(least) else 1.0 for bits in known_bits]
+
+
+def effective_of(known_bits: list[float]) -> float:
+    weights = weights_of(known_bits)
+    return sum(weights) ** 2 / sum(weight**2 for weight in weights)
+
+
+def mean_bits(known_bits: list[float]) -> float:
+    least = min(known_bits)
+    return least - math.log2(sum(weights_of(known_bits)) / len(known_bits))
+
+
+def drawn(weights: list[float], point: float) -> int:
+    """The particle in whose part of the weights laid end to end the point from 0 to 1 lies."""
+    end = 0.0
+    for particle, weight in enumerate(weights):
+        end += weight
+        if point * sum(weights) < end:
+            return particle
+    raise AssertionError("the point is beyond the weights")
+
+
+def ancestors_of(known_bits: list[float], uniform: float) -> list[int]:
+    """By systematic resampling, each particle that is drawn staying itself."""
+    count, weights = len(known_bits), weights_of(known_bits)
+    all_drawn = [drawn(weights, (uniform + k) / count) for k in range(count)]
+    ancestors = [particle if particle in all_drawn else -1 for particle in range(count)]
+    again = [one for k, one in enumerate(all_drawn) if k and all_drawn[k - 1] == one]
+    for particle in range(count):
+        if ancestors[particle] < 0:
+            ancestors[particle] = again.pop(0)
+    assert not again
+    return ancestors
+
+
+CASES: dict[str, list[float]] = {
+    "one has all the weight": [80.0, 2.0, 90.0, 75.0, 1000.0],
+    "two share it": [3.0, 60.0, 3.5, 60.0, 70.0, 80.0, 66.0],
+    "some are impossible": [math.inf, 4.0, math.inf, 9.0, math.inf, math.inf],
+    "not a number is impossible": [math.nan, 4.0, 30.0],
+    "sixty-four": [float(20 * math.sin(k) ** 2 * k) for k in range(64)][:36],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) -> None:
+    known_bits = CASES[case]
+    numbers = [math.inf if math.isnan(bits) else bits for bits in known_bits]
+    made, slots = pool(), torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1))[: len(known_bits)].tolist()
+    group(made, slots, known_bits)
+    before = contents(made)
+    resample(made, Groups(np.array([slots]), np.array([POSITION])), copy_slots)
+    assert effective_of(numbers) < len(slots) / 2, "the case is none for resampling"
+    ancestors = [slots[ancestor] for ancestor in ancestors_of(numbers, uniform())]
+    after = contents(made)
+    for name in ("images", "bits"):
+        assert torch.equal(after[name][slots], before[name][ancestors]), name
+    for name in ("s", "z"):
+        assert torch.equal(after[name][:, slots], before[name][:, ancestors]), name
+    assert after["known_bits"][slots].tolist() == [0.0] * len(slots)
+    assert after["evidence_bits"][slots].tolist() == pytest.approx([100 + mean_bits(numbers)] * len(slots), abs=1e-9)
+    assert after["effective_particles"][slots].tolist() == pytest.approx([effective_of(numbers)] * len(slots), abs=1e-9)
+    for name in ("seed", "index", "label", "known", "temperature", "position"):
+        assert torch.equal(after[name], before[name]), name
+    rest = [slot for slot in range(SLOTS) if slot not in slots]
+    for name, tensor in after.items():
+        left, right = (x[:, rest] if name in ("s", "z") else x[rest] for x in (tensor, before[name]))
+        assert torch.equal(left, right), name
+
+
+def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> None:
+    made, known_bits = pool(), [3.0, 3.5, 4.0, 3.0]
+    group(made, [9, 1, 5, 2], known_bits)
+    before = contents(made)
+    resample(made, Groups(np.array([[9, 1, 5, 2]]), np.array([POSITION])), copy_slots)
+    after = contents(made)
+    effective = after.pop("effective_particles")
+    assert effective[[9, 1, 5, 2]].tolist() == pytest.approx([effective_of(known_bits)] * 4)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
+    made.known_bits[[9, 1, 5, 2]] = 3.0
+    resample(made, Groups(np.array([[9, 1, 5, 2]]), np.array([POSITION])), copy_slots)
+    assert torch.equal(made.effective_particles, effective), "a later larger number replaced the smallest"
+
+
+def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
+    made, slots = pool(), [4, 5, 6]
+    group(made, slots, [math.inf] * 3)
+    before = contents(made)
+    resample(made, Groups(np.array([slots]), np.array([POSITION])), copy_slots)
+    assert torch.equal(made.images, before["images"])
+    assert made.effective_particles[slots].tolist() == [3.0] * 3
+    choose(made, Groups(np.array([slots]), np.array([POSITION])))
+    assert made.evidence_bits[slots].tolist() == [math.inf] * 3
+    chosen = slots[drawn([1.0, 1.0, 1.0], uniform())]
+    assert torch.equal(made.images[4], before["images"][chosen])
+
+
+def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None:
+    found = set()
+    for index in range(20):
+        made, slots, known_bits = pool(), [8, 3, 11, 30], [5.0, 4.0, 4.5, 20.0]
+        group(made, slots, known_bits, index)
+        before = contents(made)
+        choose(made, Groups(np.array([slots]), np.array([CONFIG.bytes])))
+        chosen = drawn(weights_of(known_bits), uniform(index, CONFIG.bytes))
+        found.add(chosen)
+        after = contents(made)
+        for name in ("images", "bits"):
+            assert torch.equal(after[name][8], before[name][slots[chosen]]), name
+            rest = [slot for slot in range(SLOTS) if slot != 8]
+            assert torch.equal(after[name][rest], before[name][rest]), name
+        assert after["evidence_bits"][slots].tolist() == pytest.approx([100 + mean_bits(known_bits)] * 4)
+        assert after["known_bits"][slots].tolist() == [0.0] * 4
+        assert all(torch.equal(after[name], before[name]) for name in ("s", "z", "index", "seed", "position"))
+    assert {0, 1, 2} <= found
+
+
+def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
+    """Groups of 3 fill no whole vector, so that torch's own functions would round some of them in another way."""
+    random = np.random.default_rng(0)
+    costs = [random.uniform(0, 12, 3).tolist() for _ in range(13)]
+    slots = random.permutation(39).reshape(13, 3)
+    positions = np.arange(13)
+    for act in (lambda pool, groups: resample(pool, groups, copy_slots), choose):
+        together, alone = pool(), pool()
+        for made in (together, alone):
+            for index, (row, cost) in enumerate(zip(slots, costs, strict=True)):
+                group(made, row.tolist(), cost, index)
+        act(together, Groups(slots, positions))
+        for row in range(13):
+            act(alone, Groups(slots[row : row + 1], positions[row : row + 1]))
+        for name, tensor in contents(together).items():
+            assert torch.equal(tensor, contents(alone)[name]), name
+
+
+def test_systematic_resampling_is_unbiased() -> None:
+    """The mean number of a particle's descendants is P times its share of the weight, and each number is that rounded
+    up or down. Systematic points have a standard deviation of at most 1/2 a draw."""
+    known_bits, draws = [0.0, 2.5, 7.0, 1.5, 6.0, 9.0, 8.0], 3000
+    weights = np.array(weights_of(known_bits))
+    expected = 7 * weights / weights.sum()
+    made, particles = SlotPool.empty(CONFIG, 7 * draws), torch.arange(7).repeat(draws)
+    made.known_bits.copy_(torch.tensor(known_bits, dtype=torch.float64).repeat(draws))
+    made.bits.copy_(particles)
+    made.effective_particles.fill_(7)
+    made.index.copy_(torch.arange(draws).repeat_interleave(7) + (particles << 32))
+    resample(made, Groups(np.arange(7 * draws).reshape(draws, 7), np.zeros(draws, np.int64)), copy_slots)
+    counts = torch.nn.functional.one_hot(made.bits.long(), 7).view(draws, 7, 7).sum(dim=1).numpy()
+    assert (np.abs(counts - expected) < 1 + 1e-9).all()
+    assert np.abs(counts.mean(axis=0) - expected).max() < 5 * 0.5 / math.sqrt(draws)
+
+
+def test_only_slots_with_another_ancestor_are_copied() -> None:
+    made, known_bits = pool(), CASES["two share it"]
+    group(made, list(range(7)), known_bits)
+    copied: list[tuple[int, int]] = []
+
+    def record(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        copied.extend(pair for pair in zip(sources.tolist(), targets.tolist(), strict=True) if pair[0] != pair[1])
+        copy_slots(pool, sources, targets)
+
+    resample(made, Groups(np.array([list(range(7))]), np.array([POSITION])), record)
+    survivors = set(ancestors_of(known_bits, uniform()))
+    assert [target for _, target in copied] == [slot for slot in range(7) if slot not in survivors]
+    assert {source for source, _ in copied} <= survivors
+
+
+def test_copies_of_slots_are_of_what_they_were() -> None:
+    made = pool()
+    before = contents(made)
+    copy_slots(made, torch.tensor([1, 2, 2, 5]), torch.tensor([0, 2, 3, 4]))
+    expected = torch.arange(SLOTS)
+    expected[[0, 3, 4]] = torch.tensor([1, 2, 5])
+    for name in ("images", "bits"):
+        assert torch.equal(getattr(made, name), before[name][expected]), name
+    for name in ("s", "z"):
+        assert torch.equal(getattr(made.state, name), before[name][:, expected]), name
+    assert torch.equal(made.index, before["index"])
+
+
+def test_the_exact_functions_are_close_to_torch_s_own() -> None:
+    x = torch.cat(
+        (-torch.rand(4000, dtype=torch.float64) * 99, torch.tensor([0.0, -0.5, -1.0, -100.0, -1e308, -torch.inf]))
+    )
+    assert (power_of_two(x) / torch.exp2(x) - 1)[:-2].abs().max() < 1e-13
+    assert power_of_two(x)[-2:].tolist() == [0.0, 0.0]
+    assert power_of_two(torch.tensor([0.0, -3.0], dtype=torch.float64)).tolist() == [1.0, 0.125]
+    y = torch.rand(4000, dtype=torch.float64) * 64
+    assert (logarithm(y) - torch.log2(y)).abs().max() < 1e-13
+    assert logarithm(torch.tensor([0.25, 1.0, 32.0], dtype=torch.float64)).tolist() == [-2.0, 0.0, 5.0]

@@ -1,0 +1,308 @@
+"""Particles in the engine: where they are resampled, and that an image of several is a function of its seed."""
+
+from collections.abc import Iterator
+from math import inf
+
+import numpy as np
+import pytest
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Pixels
+from scanline.model.sampling.particles import agreed, checks
+from tests.support import small_models
+from tests.support.engine_ticks import run_until_idle
+from tests.support.painted_alone import by_particles
+from tests.support.queued_generator import QueuedGenerator
+
+PARTICLES = 5
+BACKENDS = ["eager", "cpu"] if cpu_kernels.available() else ["eager"]
+VARIANTS = ["plain", "histogram", "colour", "strokes", "pixels"]
+GREY = small_models.config(height=4, width=4)
+MASKS = {
+    "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
+    "every third": lambda n: np.arange(n) % 3 == 1,
+    "end": lambda n: np.arange(n) >= n // 3,
+}
+
+
+def mask(rows: str) -> np.ndarray:
+    """[N] bool of rows of 4 pixels: # is known."""
+    return np.array([pixel == "#" for pixel in rows.replace(" ", "")])
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    {
+        "#### #### #### ####": [],
+        ".... .... .... ....": [],
+        "#### ##.. .... ....": [],  # nothing known follows: all particles weigh the same
+        "#### #..# .... ....": [8],
+        "#.## #.## #### .###": [5, 12],
+        ".### .### .### .###": [4, 8, 12],
+        "#### .... #### ####": [],  # the last known bytes are weighed at the end
+        ".... .#.. .... ....": [8],
+        ".##. ...# ##.. #...": [4, 10, 13],
+    }.items(),
+)
+def test_checks_are_before_the_first_hidden_byte_of_a_row_where_a_byte_was_weighed_since(
+    rows: str, expected: list[int]
+) -> None:
+    assert checks(mask(rows), GREY) == expected
+
+
+def test_checks_of_a_pixel_model_are_between_steps() -> None:
+    config = small_models.config(height=4, width=4, **small_models.VARIANTS["pixels"])
+    known = np.repeat(mask("#.## #.## #### .###"), 3)
+    known[3] = True  # the red of the first hidden pixel
+    assert checks(known, config) == [15, 36]
+    known[15] = True
+    assert checks(known, config) == [15, 36]
+
+
+def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
+    images = np.zeros((3, 8), np.uint8)
+    assert agreed(images, 6) == 6
+    images[2, 6] = 1
+    assert (agreed(images, 6), agreed(images, 8)) == (6, 6)
+    images[1, 2] = 9
+    assert agreed(images, 8) == 2
+    assert agreed(images[:1], 8) == 8
+
+
+class Case:
+    """A model, a request whose images have several particles, and those images, each painted alone."""
+
+    def __init__(self, variant: str, mask: str, backend: str) -> None:
+        options = {**small_models.VARIANTS[variant], "height": 6, "width": 5}
+        self.model, self.backend = small_models.model(small_models.config(**options)), backend
+        config = self.model.config
+        known, where = small_models.images(config, 2, seed=3), MASKS[mask](config.bytes)
+        self.request = GenerateRequest(
+            0, 4, 77, known=tuple(map(bytes, known)), masks=(where.tobytes(),) * 2, particles=PARTICLES
+        )
+        generator = self.generator(PARTICLES)
+        self.expected: dict[int, Finished] = {}
+        for index in range(4):
+            one = by_particles(generator, self.request, index)
+            bits, evidence, effective = float(one.bits[0]), float(one.evidence_bits[0]), float(one.effective_particles[0])
+            self.expected[index] = Finished(
+                0, index, one.images[0].tobytes(), bits / config.bytes, evidence, effective
+            )
+            assert 1 <= effective < PARTICLES
+        generator.close()
+
+    def generator(self, slots: int, threads: int = 1, kind: type[Generator] = Generator) -> Generator:
+        return kind(self.model, slots, threads, backend=self.backend)
+
+    def check(self, events: list[Event], wanted: range | tuple[int, ...] = range(4)) -> None:
+        """The images of the request in the order of their indices are those painted alone."""
+        its = [event for event in events if isinstance(event, Finished) and event.request == 0]
+        assert sorted(its, key=lambda event: event.index) == [self.expected[index] for index in wanted]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=[(variant, "every third") for variant in VARIANTS] + [("plain", "hole")], ids="-".join)
+def case(request: pytest.FixtureRequest, backend: str) -> Case:
+    return Case(*request.param, backend)
+
+
+@pytest.fixture(scope="module")
+def plain(backend: str) -> Case:
+    return Case("plain", "end", backend)
+
+
+def crowd(count: int, particles: int = 3) -> list[GenerateRequest]:
+    """Other clients' requests, with particles and without."""
+    known, where = small_models.images(small_models.config(height=6, width=5), 1), MASKS["hole"](30)
+    edits = {"known": tuple(map(bytes, known)), "masks": (where.tobytes(),)}
+    others = [GenerateRequest(2 * i + 1, 3, i, client=f"client {i}") for i in range(count)]
+    return others + [
+        GenerateRequest(2 * i + 2, 2, i, **edits, particles=particles, client=f"client {i}") for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
+@pytest.mark.parametrize(("slots", "threads"), [(PARTICLES, 1), (2 * PARTICLES + 1, 2), (64, 1)])
+def test_an_image_of_particles_is_a_function_of_its_seed(
+    case: Case, slots: int, threads: int, kind: type[Generator]
+) -> None:
+    generator = case.generator(slots, threads, kind)
+    case.check(run_until_idle(Engine(generator), case.request))
+    generator.close()
+
+
+@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
+@pytest.mark.parametrize("slots", [PARTICLES, 9, 40])
+def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(
+    plain: Case, slots: int, kind: type[Generator]
+) -> None:
+    generator = plain.generator(slots, 2, kind)
+    engine = Engine(generator)
+    events: list[Event] = []
+    for before in crowd(4)[:5]:
+        engine.accept(before)
+    events += engine.tick()
+    engine.accept(plain.request)
+    for after in crowd(4)[5:]:
+        engine.accept(after)
+    events += engine.tick() + engine.tick()
+    engine.accept(Cancel(3))
+    events += run_until_idle(engine)
+    plain.check(events)
+    ended = {event.request for event in events if isinstance(event, Finished)}
+    assert ended >= {0, 1, 2, 4, 5, 6, 7, 8}
+    assert sorted(engine.scheduler.free) == list(range(slots))
+    generator.close()
+
+
+@pytest.mark.parametrize("steps", [1, 3, 1000])
+def test_it_is_the_same_whatever_fits_into_a_tick(plain: Case, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scanline.model.sampling.tick_length.TickLength.steps", lambda *_, **__: steps)
+    generator = plain.generator(2 * PARTICLES)
+    plain.check(run_until_idle(Engine(generator), plain.request))
+    generator.close()
+
+
+def test_a_replay_of_some_images_paints_the_same(plain: Case) -> None:
+    generator = plain.generator(7)
+    plain.check(run_until_idle(Engine(generator), plain.request.shard((1, 3))), wanted=(1, 3))
+    generator.close()
+
+
+@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
+@pytest.mark.parametrize("sends", [True, False])
+def test_what_a_stream_is_sent_never_changes_and_is_the_whole_image_in_the_end(
+    plain: Case, sends: bool, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    generator = plain.generator(2 * PARTICLES, 1, kind)
+    engine = Engine(generator)
+    engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True}))
+    events: list[Event] = []
+    while not engine.idle:
+        engine.streams.frames_at = 0.0 if sends else inf
+        for stream in engine.streams.requests.values():
+            stream.frames_at = 0.0
+        events += engine.tick()
+    plain.check(events)
+    sent = dict.fromkeys(range(4), b"")
+    frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
+    for index, first, data in frames:
+        assert len(sent[index]) == first
+        assert data
+        sent[index] += data
+    assert sent == {index: one.image for index, one in plain.expected.items()}
+    assert len(frames) == 4 or sends
+    generator.close()
+
+
+def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(grey: Transformer) -> None:
+    """The bytes, and the slots, are those of an image without particles."""
+    known, where = small_models.images(grey.config, 1)[0], np.arange(35) < 12
+    found = []
+    for particles in (1, 5):
+        generator = Generator(grey, 2, threads=1)
+        request = GenerateRequest(0, 4, 5, 1.0, (known.tobytes(),), (where.tobytes(),), particles=particles)
+        found.append(run_until_idle(Engine(generator), request))
+        generator.close()
+    assert found[0] == found[1]
+    prefix = Generator(grey, 1, threads=1)
+    bits = prefix.score(known[None])[0, :12].sum()
+    prefix.close()
+    for event in found[0]:
+        assert isinstance(event, Finished)
+        assert (event.evidence_bits, event.effective_particles) == (pytest.approx(bits), 1.0)
+
+
+def test_an_image_that_completes_nothing_has_no_evidence(engine: Engine) -> None:
+    (event,) = run_until_idle(engine, GenerateRequest(0, 1, seed=0))
+    assert isinstance(event, Finished)
+    assert (event.evidence_bits, event.effective_particles) == (None, None)
+
+
+@pytest.fixture
+def small(plain: Case) -> Iterator[Engine]:
+    generator = plain.generator(PARTICLES - 1)
+    yield Engine(generator)
+    generator.close()
+
+
+def test_a_request_for_more_particles_than_slots_fails_with_a_sentence_and_others_are_painted(
+    small: Engine, plain: Case
+) -> None:
+    events = run_until_idle(small, plain.request, GenerateRequest(1, 3, seed=0))
+    (failed,) = [event for event in events if isinstance(event, Failed)]
+    sentence = "This server seats at most 4 particles of an image, not 5."
+    assert failed == Failed(0, sentence, "too_many_particles")
+    assert [event.request for event in events if isinstance(event, Finished)] == [1] * 3
+
+
+def test_slots_count_particles_and_painted_bytes_count_an_image_once(plain: Case) -> None:
+    generator = plain.generator(2 * PARTICLES)
+    engine = Engine(generator)
+    engine.accept(plain.request)
+    engine.tick()
+    while not engine.scheduler.assigned:
+        engine.tick()
+    assert engine.stats().images_running == len(engine.scheduler.assigned) * PARTICLES
+    run_until_idle(engine)
+    stats = engine.stats()
+    assert stats.painted_bytes + stats.known_bytes == 4 * 30
+    assert max(np.flatnonzero(stats.step_images.counts)) >= 3
+    assert not stats.images_running
+    generator.close()
+
+
+def test_a_cancelled_image_frees_all_of_its_slots(plain: Case) -> None:
+    generator = plain.generator(2 * PARTICLES)
+    engine = Engine(generator)
+    engine.accept(plain.request)
+    while not engine.scheduler.groups:
+        engine.tick()
+    engine.accept(Cancel(0))
+    assert sorted(engine.scheduler.free) == list(range(2 * PARTICLES))
+    assert not generator.positions().min() < 30
+    assert engine.idle
+    generator.close()
+
+
+@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
+@pytest.mark.parametrize("name", ["resample", "choose"])
+def test_a_resampling_that_fails_fails_its_request_and_the_engine_paints_on(
+    plain: Case, name: str, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = plain.generator(PARTICLES, 1, kind)
+    engine = Engine(generator)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("It broke.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generator.backend, name, broken)
+        events = run_until_idle(engine, plain.request)
+    assert [type(event) for event in events] == [Failed]
+    plain.check(run_until_idle(engine, plain.request))
+    generator.close()
+
+
+def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_do_not(plain: Case) -> None:
+    generator = plain.generator(2 * PARTICLES)
+    engine = Engine(generator)
+    engine.tick_length.last = (1.0, 1)  # a step a tick
+    for spoilt in (1, PARTICLES):
+        engine.accept(GenerateRequest(**{**vars(plain.request), "images": 2, "stream": True}))
+        while not engine.scheduler.groups:
+            engine.tick()
+        slots = next(iter(engine.scheduler.groups.values())).slots[-spoilt:]
+        generator.pool.known_bits[list(slots)] = float("nan")
+        generator.pool.bits[list(slots)] = float("inf")
+        ended = [type(event) for event in run_until_idle(engine) if not isinstance(event, Pixels)]
+        assert ended == [[Finished, Finished], [Failed]][spoilt > 1]
+    generator.close()
