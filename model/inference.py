@@ -5,6 +5,7 @@ uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -12,17 +13,20 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import pictures, zoo
+from scanline.model.class_names import label_of_class
+from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
+from scanline.model.inputs import InvalidInput, check_temperature, checked_particles, checked_seed
+from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import Picture
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
-from scanline.model.sampling.offline import loaded_engine, paint_request, run
+from scanline.model.sampling.offline import loaded_engine, paint_request, run, slots_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Images:
     array: np.ndarray  # uint8 [n, H, W] or [n, H, W, 3]
     bits_per_dim: np.ndarray  # float64 [n], of each whole image under the model at temperature 1
     seed: int
+    evidence_bits: np.ndarray | None = None  # float64 [n], of completions: an estimate of -log2 p(known pixels)
+    effective_particles: np.ndarray | None = None  # float64 [n], of completions: the smallest on the way
 
     def __len__(self) -> int:
         return len(self.array)
@@ -61,9 +67,19 @@ class Model:
         """Everything the model directory says about the network."""
         return self.network.config
 
-    def sample(self, n: int = 1, *, seed: int | None = None, temperature: float = 1.0) -> Images:
-        """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given."""
-        return self._paint(self._request(n, seed, temperature))
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that `class_name` may name; empty where the model knows none."""
+        return self.config.class_names
+
+    def sample(
+        self, n: int = 1, *, class_name: str | None = None, seed: int | None = None, temperature: float = 1.0
+    ) -> Images:
+        """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given.
+
+        class_name: what they show, one of `class_names` or another word for it, in any case; by default anything.
+        """
+        return self._paint(self._request(n, seed, temperature, class_name))
 
     def complete(
         self,
@@ -72,6 +88,8 @@ class Model:
         keep_rows: int | None = None,
         mask: Picture | None = None,
         n: int = 1,
+        class_name: str | None = None,
+        particles: int | None = None,
         seed: int | None = None,
         temperature: float = 1.0,
     ) -> Images:
@@ -79,47 +97,96 @@ class Model:
 
         Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
         is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
+        particles: 1 to 64, by default 16, of each completion, so that it fits the known pixels after the hidden ones
+        (sequential Monte Carlo); where there are none, one is run. class_name: see `sample`.
         """
         given = pictures.read_completion(image, keep_rows, mask, self.config)
-        return self._paint(self._request(n, seed, temperature, *given))
+        return self._paint(self._request(n, seed, temperature, class_name, given, particles))
 
-    def score(self, images: np.ndarray, *, per_pixel: bool = False) -> np.ndarray:
+    def score(self, images: np.ndarray, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
         """Bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
 
-        per_pixel: instead, the bits of every byte, float64 [n, H, W] or [n, H, W, 3].
+        class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
+        [n, H, W, 3].
         """
+        images = self._checked(images)
+        labels = [self._label(class_name)] * len(images)
+        with self._generator() as generator:
+            bits = generator.score(images.reshape(len(images), -1), labels)
+        return bits.reshape(images.shape) if per_pixel else bits.mean(axis=1)
+
+    def score_known(
+        self,
+        image: Picture,
+        *,
+        keep_rows: int | None = None,
+        mask: Picture | None = None,
+        class_name: str | None = None,
+        particles: int | None = None,
+        repeats: int = DEFAULT_REPEATS,
+        seed: int | None = None,
+    ) -> Estimate:
+        """Estimate -log2 p(known pixels), whatever the hidden ones show, from `repeats` completions (2 to 256).
+
+        The other arguments are those of `complete`.
+        """
+        check_repeats(repeats)
+        given = pictures.read_completion(image, keep_rows, mask, self.config)
+        known_bytes = int(given[1].sum())
+        check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
+        completed = self._paint(self._request(repeats, seed, 1.0, class_name, given, particles))
+        assert completed.evidence_bits is not None
+        return estimate(completed.evidence_bits, known_bytes)
+
+    def classify(self, images: np.ndarray) -> Classification:
+        """The bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the posterior
+        with every class equally likely before, and the most probable class of each image."""
+        check_classes(self.config)
+        images = self._checked(images)
+        with self._generator() as generator:
+            return classify(generator, images.reshape(len(images), -1))
+
+    def _checked(self, images: np.ndarray) -> np.ndarray:
+        """Images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
         images = np.asarray(images)
         if images.shape == self.config.image_shape:
             images = images[None]
         if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
             expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
             raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
-        generator = Generator(self.network, 1, self.threads, self.precision, self.backend)
-        try:
-            bits = generator.score(images.reshape(len(images), -1))
-        finally:
-            generator.close()
-        return bits.reshape(images.shape) if per_pixel else bits.mean(axis=1)
+        return images
+
+    def _generator(self) -> closing[Generator]:
+        """A generator that reads images, to be closed at the end of a with statement."""
+        return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
+
+    def _label(self, class_name: str | None) -> int:
+        return 0 if class_name is None else label_of_class(self.config, str(class_name))
 
     def stream(
         self,
         n: int = 1,
         *,
+        class_name: str | None = None,
         seed: int | None = None,
         temperature: float = 1.0,
         image: Picture | None = None,
         keep_rows: int | None = None,
         mask: Picture | None = None,
+        particles: int | None = None,
     ) -> Iterator[Step]:
         """Paint n images, or n completions of `image`; return the pixels as they are painted, about 40 times a second.
 
-        The last step holds what `sample` or `complete` returns for the seed.
+        The last step holds what `sample` or `complete` returns for the seed. A byte of a completion is returned once
+        all its particles agree on it.
         """
-        given = () if image is None else pictures.read_completion(image, keep_rows, mask, self.config)
-        request = self._request(n, seed, temperature, *given, stream=True)
+        given = None if image is None else pictures.read_completion(image, keep_rows, mask, self.config)
+        if given is None and particles is not None:
+            raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
+        request = self._request(n, seed, temperature, class_name, given, particles, stream=True)
         array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
         with loaded_engine(
-            self.network, n, threads=self.threads, precision=self.precision, backend=self.backend
+            self.network, slots_of(request), threads=self.threads, precision=self.precision, backend=self.backend
         ) as engine:
             for events in run(engine, request):
                 pixels = [event for event in events if isinstance(event, Pixels)]
@@ -130,19 +197,29 @@ class Model:
                     yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
 
     def _request(
-        self, n: int, seed: int | None, temperature: float, *known_and_mask: np.ndarray, stream: bool = False
+        self,
+        n: int,
+        seed: int | None,
+        temperature: float,
+        class_name: str | None,
+        known_and_mask: tuple[np.ndarray, np.ndarray] | None = None,
+        particles: int | None = None,
+        *,
+        stream: bool = False,
     ) -> GenerateRequest:
         if not isinstance(n, Integral) or n < 1:
             raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
         check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        return GenerateRequest(0, int(n), checked_seed(seed), temperature, known, masks, stream)
+        label, count = self._label(class_name), checked_particles(particles) if known_and_mask else 1
+        return GenerateRequest(0, int(n), checked_seed(seed), temperature, known, masks, label, count, stream)
 
     def _paint(self, request: GenerateRequest) -> Images:
         painted = paint_request(
             self.network, request, threads=self.threads, precision=self.precision, backend=self.backend
         )
-        return Images(painted.images.reshape(-1, *self.config.image_shape), painted.bits_per_dim, request.seed)
+        images = painted.images.reshape(-1, *self.config.image_shape)
+        return Images(images, painted.bits_per_dim, request.seed, painted.evidence_bits, painted.effective_particles)
 
 
 def load(

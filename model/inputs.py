@@ -6,6 +6,8 @@ from numbers import Integral
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
 MAX_TEMPERATURE = 2.0
+MAX_PARTICLES = 64  # of a completion
+DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; elsewhere there is nothing to weigh, and one is run
 
 
 class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not an error of ours)
@@ -39,3 +41,14 @@ def check_temperature(temperature: float) -> None:
         raise InvalidInput(
             f"temperature must be above 0 and at most {MAX_TEMPERATURE:g}, not {temperature}.", "temperature"
         )
+
+
+def checked_particles(particles: int | None) -> int:
+    """The particles of a completion, or the default for None; InvalidInput outside 1..MAX_PARTICLES."""
+    if particles is None:
+        return DEFAULT_PARTICLES
+    is_whole = isinstance(particles, Integral) and not isinstance(particles, bool)
+    if not is_whole or not 1 <= particles <= MAX_PARTICLES:
+        reason = f"particles must be a whole number from 1 to {MAX_PARTICLES}, not {particles!r}."
+        raise InvalidInput(reason, "particles")
+    return int(particles)

@@ -13,7 +13,8 @@ from scanline.model.formats.model_dir import CONFIG, load_config, tested_bits_pe
 from scanline.model.inputs import InvalidInput
 from scanline.model.resources import cores
 from scanline.server.api.errors import ApiError, quoted
-from scanline.server.api.schemas import EditRequest, ModelState, PaintFields
+from scanline.server.api.response_schemas import ModelState
+from scanline.server.api.schemas import EditRequest, PaintFields
 from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineHandle

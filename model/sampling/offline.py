@@ -3,7 +3,7 @@
 The bytes are those that a server would return for the same request.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -25,6 +25,8 @@ class Painted:
 
     images: np.ndarray  # [n, N] uint8
     bits_per_dim: np.ndarray  # [n] float64
+    evidence_bits: np.ndarray | None = None  # [n] float64, of completions
+    effective_particles: np.ndarray | None = None  # [n] float64, of completions
 
 
 def paint(
@@ -35,14 +37,17 @@ def paint(
     temperature: float = 1.0,
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
+    particles: int = 1,
+    label: int = 0,
     precision: str = DEFAULT,
     backend: str | None = None,
     progress: Progress = lambda bytes_painted: None,
 ) -> Painted:
-    """Paint `count` images; known [N] uint8 and mask [N] bool (True = known) make them completions."""
+    """Paint `count` images of the class of a label; known [N] uint8 and mask [N] bool (True = known) make them
+    completions, of so many particles each."""
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
-    request = GenerateRequest(0, count, seed, temperature, known_images, masks)
+    request = GenerateRequest(0, count, seed, temperature, known_images, masks, label=label, particles=particles)
     return paint_request(model, request, precision=precision, backend=backend, progress=progress)
 
 
@@ -56,38 +61,75 @@ def paint_request(
     progress: Progress = lambda bytes_painted: None,
 ) -> Painted:
     """Paint all images of a request; RuntimeError where the engine fails on it."""
+    (painted,) = paint_requests(
+        model, [request], threads=threads, precision=precision, backend=backend, progress=progress
+    )
+    return painted
+
+
+def paint_requests(
+    model: Transformer,
+    requests: Sequence[GenerateRequest],
+    *,
+    threads: int | None = None,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+    progress: Progress = lambda bytes_painted: None,
+) -> list[Painted]:
+    """Paint all images of several requests, whose ids differ, at once; RuntimeError where the engine fails on one."""
     length = model.config.bytes
-    result = Painted(np.empty((request.images, length), np.uint8), np.empty(request.images))
+    results = {request.id: _empty(request, length) for request in requests}
     finished = 0
-    with loaded_engine(model, request.images, threads=threads, precision=precision, backend=backend) as engine:
-        for events in run(engine, request):
+    slots = sum(map(slots_of, requests))
+    with loaded_engine(model, slots, threads=threads, precision=precision, backend=backend) as engine:
+        for events in run(engine, *requests):
             for event in events:
                 if isinstance(event, Finished):
-                    result.images[event.index] = np.frombuffer(event.image, np.uint8)
-                    result.bits_per_dim[event.index] = event.bits_per_dim
+                    _write(results[event.request], event)
                     finished += 1
             in_flight = list(engine.scheduler.assigned)
             progress(finished * length + int(engine.positions[in_flight].sum()))
-    return result
+    return [results[request.id] for request in requests]
+
+
+def slots_of(request: GenerateRequest) -> int:
+    """How many slots a request takes where all its images are painted at once."""
+    return sum(map(request.particles_of, request.indices))
+
+
+def _empty(request: GenerateRequest, length: int) -> Painted:
+    """The arrays for a request's images of `length` bytes."""
+    evidence, particles = (np.empty(request.images) if request.known else None for _ in range(2))
+    return Painted(np.empty((request.images, length), np.uint8), np.empty(request.images), evidence, particles)
+
+
+def _write(painted: Painted, event: Finished) -> None:
+    """Write a finished image where it belongs."""
+    painted.images[event.index] = np.frombuffer(event.image, np.uint8)
+    painted.bits_per_dim[event.index] = event.bits_per_dim
+    if painted.evidence_bits is not None and painted.effective_particles is not None:
+        painted.evidence_bits[event.index] = event.evidence_bits
+        painted.effective_particles[event.index] = event.effective_particles
 
 
 @contextmanager
 def loaded_engine(
-    model: Transformer, images: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
+    model: Transformer, slots: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
 ) -> Iterator[Engine]:
-    """An engine in this process with enough slots for so many images, or as many as are taken to make painting faster
-    (on a GPU not measured)."""
+    """An engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
+    measured)."""
     most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
-    generator = Generator(model, min(images, most), threads, precision, backend)
+    generator = Generator(model, min(slots, most), threads, precision, backend)
     try:
         yield Engine(generator)
     finally:
         generator.close()
 
 
-def run(engine: Engine, request: GenerateRequest) -> Iterator[list[Event]]:
-    """The events of each tick until the engine is idle; RuntimeError where it fails on the request."""
-    engine.accept(request)
+def run(engine: Engine, *requests: GenerateRequest) -> Iterator[list[Event]]:
+    """The events of each tick until the engine is idle; RuntimeError where it fails on a request."""
+    for request in requests:
+        engine.accept(request)
     while not engine.idle:
         events = engine.tick()
         for event in events:

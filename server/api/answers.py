@@ -20,13 +20,15 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api import offload
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.errors import ApiError, ClientGoneError
-from scanline.server.api.schemas import ImageData, ImagesAnswer, Likelihood, LikelihoodsAnswer
+from scanline.server.api.response_schemas import ImageData, ImagesAnswer, Likelihood, LikelihoodsAnswer
 from scanline.server.engine.client.job import Job
 
 JSON = "application/json"
 NPY = "application/x-npy"
+NUMBER_BYTES = 20  # of a number in JSON
 PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
 MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
+Measures = dict[str, float | None]  # of a finished image: bits_per_dim, and the numbers of a completion
 
 
 class WorkingResponse(Response):
@@ -82,9 +84,10 @@ def _start(headers: dict[str, str]) -> Message:
 
 
 async def painted_pieces(
-    answer: ImagesAnswer, images: np.ndarray, bits_per_dim: list[float], media_type: str
+    answer: ImagesAnswer, images: np.ndarray, measures: Iterable[Measures], media_type: str
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with images [n, H, W] or [n, H, W, 3]; `answer` has all fields of the JSON but `data`."""
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the numbers of each; `answer` has all fields of the
+    JSON but `data`."""
     for name, kind in pictures.MEDIA_TYPES.items():
         if media_type == kind:
             # One call of Pillow, which releases the interpreter's lock while it compresses.
@@ -93,7 +96,7 @@ async def painted_pieces(
     if media_type == NPY:
         steps = pictures.npy_pieces(images)
     else:
-        steps = _json(answer, _image_data(images, bits_per_dim, answer.output_format))
+        steps = _json(answer, _image_data(images, measures, answer.output_format))
     async for piece in offload.in_pieces(steps, images.size):
         yield b"".join(piece)
 
@@ -104,6 +107,13 @@ async def scored_pieces(
     """Yield the answer with the bits of every image of `job`, and with `per_pixel` those of every byte."""
     steps = _json(answer, _likelihoods(job, config, per_pixel))
     async for piece in offload.in_pieces(steps, len(job.bits) * config.bytes):
+        yield b"".join(piece)
+
+
+async def listed_pieces(answer: BaseModel, items: Iterable[BaseModel], numbers: int) -> AsyncIterator[bytes]:
+    """Yield the answer with items that have so many numbers in all; `answer` has all fields of the JSON but `data`."""
+    steps = _json(answer, (iter([one.model_dump_json().encode()]) for one in items))
+    async for piece in offload.in_pieces(steps, numbers * NUMBER_BYTES):
         yield b"".join(piece)
 
 
@@ -128,9 +138,9 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
     yield b"]" + after
 
 
-def _image_data(images: np.ndarray, bits_per_dim: list[float], output_format: str) -> Iterator[Iterator[bytes]]:
-    for index, (image, bits) in enumerate(zip(images, bits_per_dim, strict=True)):
-        data = ImageData(b64_json=pictures.to_base64(image, output_format), index=index, bits_per_dim=bits)
+def _image_data(images: np.ndarray, measures: Iterable[Measures], output_format: str) -> Iterator[Iterator[bytes]]:
+    for index, (image, numbers) in enumerate(zip(images, measures, strict=True)):
+        data = ImageData(b64_json=pictures.to_base64(image, output_format), index=index, **numbers)
         yield iter([data.model_dump_json().encode()])
 
 

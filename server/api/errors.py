@@ -43,6 +43,7 @@ EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "int_parsing": "a whole number",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
+    "string_too_long": "at most {max_length} characters long",
     "string_type": "text",
 }
 FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals

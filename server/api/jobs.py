@@ -1,25 +1,31 @@
-"""From checked fields to a job: which seed, which bytes are known. HTTP and websocket share it."""
+"""From checked fields to a job: which seed, which class, which bytes are known, how many slots. HTTP and websocket
+share it.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from math import isfinite
 
 from structlog.contextvars import bind_contextvars
 
+from scanline.model.class_names import label_of_class, label_of_prompt
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import checked_seed
+from scanline.model.inputs import InvalidInput, checked_seed
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api import offload
-from scanline.server.api.schemas import EditRequest, PaintFields
+from scanline.server.api.schemas import EditRequest, MaskFields, PaintFields
 from scanline.server.api.tracing import traced
 from scanline.server.api.uploads import uploads
+from scanline.server.engine.client.admission import Reservation
 from scanline.server.engine.client.job import Job
-from scanline.server.registry import ServedModel
+from scanline.server.registry import ModelRegistry, ServedModel
 
 
 @asynccontextmanager
 async def painting(
+    models: ModelRegistry,
     model: ServedModel,
     fields: PaintFields,
     images: int,
@@ -31,13 +37,15 @@ async def painting(
     """A client's request for `images` images, and the job that paints them until it is done or the context is left.
 
     Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none,
-    InvalidInput where a picture is wrong.
+    InvalidInput where a picture is wrong or a class is not known.
     """
     bind_contextvars(model=model.id, images=images)
     engine, config = model.engine, model.config
+    label = _label(fields, config)
     with engine.reserve(images, client) as reservation:
-        files = uploads(fields)
-        sources = await offload.collect(_known(fields, config), sum(map(len, files)))
+        sources: list[tuple[bytes, bytes]] = []
+        if isinstance(fields, EditRequest):
+            sources = await offload.collect(known_pictures(fields, config), sum(map(len, uploads(fields))))
         request = GenerateRequest(
             id=next(engine.request_ids),
             images=images,
@@ -45,19 +53,49 @@ async def painting(
             temperature=fields.temperature,
             known=tuple(known for known, _ in sources),
             masks=tuple(mask for _, mask in sources),
+            label=label,
+            particles=fields.particles if isinstance(fields, EditRequest) else 1,
             stream=stream,
             snapshot=snapshot,
             client=client,
         )
+        request = with_room(request, models, model, reservation)
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job
 
 
-def _known(fields: PaintFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the known image and the mask of each picture of an edit, N bytes each; InvalidInput where one is wrong."""
-    if not isinstance(fields, EditRequest):
-        return
+def with_room(
+    request: GenerateRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation
+) -> GenerateRequest:
+    """Return the request once there is room for all particles of its images, each in a slot of its own.
+
+    The reservation has room for one particle of each image; only the masks say how many there are. InvalidInput where
+    the engine has too few slots for an image or the request needs more than one may have, QueueFullError where there is
+    no room now.
+    """
+    copies = request.images // len(request.masks) if request.masks else 0
+    particles = [request.particles_of(source * copies) for source in range(len(request.masks))]
+    most = max(particles, default=1)
+    if most == 1:
+        return replace(request, particles=1)
+    if most > model.engine.max_particles:
+        message = f"This server seats at most {model.engine.max_particles} particles of an image, not {most}."
+        raise InvalidInput(message, "particles")
+    slots = copies * sum(particles)
+    if slots > models.max_images:
+        message = (
+            f"particles: {request.images} images have {slots} particles in all, which exceed the limit of "
+            f"{models.max_images} per request."
+        )
+        raise InvalidInput(message, "particles")
+    reservation.extend(slots - request.images)
+    bind_contextvars(particles=slots)
+    return request
+
+
+def known_pictures(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the bytes and the mask of each partly known picture, N each; InvalidInput where one is wrong."""
     mask = None
     if fields.mask is not None:
         mask = known_by_picture(open_picture(fields.mask, config, "mask"), config, "mask").tobytes()
@@ -68,6 +106,23 @@ def _known(fields: PaintFields, config: ModelConfig) -> Iterator[tuple[bytes, by
         yield pixels(picture, config).tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 
-def finite_or_null(bits: float) -> float | None:
-    """An image's bits/dim for JSON: null where they are infinite, because the model rules out a known byte."""
-    return bits if isfinite(bits) else None
+def measures(job: Job, index: int) -> dict[str, float | None]:
+    """Return the numbers of a finished image for JSON: null where they are infinite, because the model rules out a
+    known byte, and those of completions where nothing was known."""
+    numbers = {"bits_per_dim": job.bits_per_dim, "evidence_bits": job.evidence_bits}
+    numbers["effective_particles"] = job.effective_particles
+    return {name: finite_or_null(float(values[index])) for name, values in numbers.items()}
+
+
+def finite_or_null(number: float) -> float | None:
+    """A number for JSON, which has none that are infinite or undefined."""
+    return number if isfinite(number) else None
+
+
+def _label(fields: PaintFields, config: ModelConfig) -> int:
+    """Return the label that class or prompt asks for, 0 for none; InvalidInput where they name no class, or two."""
+    label = None if fields.class_ is None else label_of_class(config, fields.class_)
+    prompted = label_of_prompt(config, fields.prompt or "")
+    if label is not None and prompted not in (0, label):
+        raise InvalidInput("class and prompt name different classes; send one of them.", "class")
+    return label or prompted

@@ -9,7 +9,8 @@ from fastapi import FastAPI
 
 from scanline.model.pictures import MEDIA_TYPES
 from scanline.server.api.middleware.auth import OPEN_PATHS
-from scanline.server.api.schemas import IGNORED_VALUES, NULL_IS_DEFAULT, EditRequest, ErrorAnswer, ModelField
+from scanline.server.api.response_schemas import ErrorAnswer
+from scanline.server.api.schemas import IGNORED_VALUES, NULL_IS_DEFAULT, ModelField
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -63,7 +64,7 @@ def upload_body(schema: type[ModelField]) -> dict[str, Any]:
     form["required"] = []
     form["anyOf"] = [{"required": ["image"]}, {"required": ["image[]"]}]
     as_json["properties"]["image"] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
-    if issubclass(schema, EditRequest):
+    if "mask" in schema.model_fields:
         form["properties"]["mask"] = _FILE
         as_json["properties"]["mask"] = {"anyOf": [_TEXT, {"type": "null"}]}
     return _body({"multipart/form-data": form, "application/json": as_json})

@@ -1,14 +1,26 @@
-"""The fields of requests and responses.
+"""The fields of requests.
 
 Fields of the official Images API that have no effect here are accepted with their default values and refused with any
 other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
-from scanline.model.inputs import MAX_SEED, MAX_TEMPERATURE, InvalidInput
+from scanline.model.inputs import DEFAULT_PARTICLES, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE, InvalidInput
+from scanline.model.marginal_likelihood import MAX_REPEATS
+from scanline.server.api.errors import quoted
 
 IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
     "background": ("auto",),
@@ -24,6 +36,39 @@ IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields with
     "svg": (),
 }
 NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
+MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
+MAX_CLASS_CHARACTERS = 256
+MIN_REPEATS, DEFAULT_REPEATS = 2, 4  # of an estimate: without a second one it has no standard error
+
+
+def _whole_number(least: int, most: int) -> WrapValidator:
+    """Answer whatever is wrong with a number with the one sentence that says what it may be."""
+
+    def check(value: Any, handler: Callable[[Any], int], info: ValidationInfo) -> int:
+        try:
+            return handler(value)
+        except ValidationError:
+            found = "null" if value is None else quoted(value)
+            reason = f"{info.field_name} must be a whole number from {least} to {most}, not {found}."
+            raise InvalidInput(reason, info.field_name) from None
+
+    return WrapValidator(check)
+
+
+Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at random, and returned, if absent")]
+Class = Annotated[
+    str | None, Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name")
+]
+Particles = Annotated[
+    int,
+    Field(ge=1, le=MAX_PARTICLES, description="of each image in which a known pixel follows a hidden one; else 1"),
+    _whole_number(1, MAX_PARTICLES),
+]
+Repeats = Annotated[
+    int,
+    Field(ge=MIN_REPEATS, le=MAX_REPEATS, description="estimates of each image, whose mean is returned"),
+    _whole_number(MIN_REPEATS, MAX_REPEATS),
+]
 
 
 class ModelField(BaseModel):
@@ -38,9 +83,13 @@ class PaintFields(ModelField):
     """The fields of both kinds of painting requests."""
 
     n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
-    prompt: Annotated[str | None, Field(description="must be empty: these models take no prompt")] = None
+    prompt: Annotated[
+        str | None,
+        Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
+    ] = None
+    class_: Class = None
     size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
-    seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at random, and returned, if absent")] = None
+    seed: Seed = None
     temperature: Annotated[float, Field(gt=0, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"
@@ -74,14 +123,6 @@ class PaintFields(ModelField):
         message = f"{info.field_name} is not supported; leave it out."
         raise InvalidInput(message, info.field_name, "unsupported_parameter")
 
-    @field_validator("prompt")
-    @classmethod
-    def _no_prompt(cls, value: str | None) -> str | None:
-        if value:
-            message = "This model takes no prompt; leave it out or empty."
-            raise InvalidInput(message, "prompt", "prompt_not_supported")
-        return value
-
     @model_validator(mode="after")
     def _partial_images_need_stream(self) -> "PaintFields":
         if self.partial_images and not self.stream:
@@ -114,130 +155,60 @@ class StreamedGenerationRequest(GenerationRequest):
         return self
 
 
-class EditRequest(PaintFields):
-    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha."""
+class PictureFields(ModelField):
+    """The field of every request about given images: their files."""
 
     image: Annotated[list[bytes], Field(min_length=1)]
+
+
+class MaskFields(PictureFields):
+    """The fields of requests about partly known images. In `mask` what is black or transparent is hidden."""
+
     mask: bytes | None = None
     keep_rows: Annotated[int | None, Field(ge=0)] = None
+    particles: Particles = DEFAULT_PARTICLES
 
     @model_validator(mode="after")
-    def _one_mask(self) -> "EditRequest":
+    def _one_mask(self) -> "MaskFields":
         if self.mask is not None and self.keep_rows is not None:
             raise InvalidInput("mask and keep_rows exclude each other; send one of them.", "keep_rows")
         return self
 
+    @property
+    def has_mask(self) -> bool:
+        """Whether one mask is given for all images."""
+        return self.mask is not None or self.keep_rows is not None
 
-class LikelihoodRequest(ModelField):
-    """POST /v1/images/likelihoods."""
 
-    image: Annotated[list[bytes], Field(min_length=1)]
+class EditRequest(PaintFields, MaskFields):
+    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha."""
+
+
+class LikelihoodRequest(MaskFields):
+    """POST /v1/images/likelihoods: of whole images, or of the known pixels that mask or keep_rows give."""
+
+    class_: Class = None
     per_pixel: Annotated[bool, Field(description="bits of every byte; images of at most 2^22 bytes in all")] = False
+    repeats: Repeats = DEFAULT_REPEATS
+    seed: Seed = None
+    user: str | None = None
+
+    @model_validator(mode="after")
+    def _fields_of_a_mask(self) -> "LikelihoodRequest":
+        for name in ("particles", "repeats", "seed"):
+            if name in self.model_fields_set and getattr(self, name) is not None and not self.has_mask:
+                raise InvalidInput(f"{name} needs a mask or keep_rows.", name)
+        if self.per_pixel and self.has_mask:
+            raise InvalidInput("per_pixel and a mask exclude each other; leave one of them out.", "per_pixel")
+        return self
+
+
+class ClassificationRequest(PictureFields):
+    """POST /v1/images/classifications."""
+
     user: str | None = None
 
 
-class ImageData(BaseModel):
-    """One image of a response."""
-
-    b64_json: str
-    index: int
-    bits_per_dim: float | None  # null: infinite, because the model rules a known byte out
-
-
-class Usage(BaseModel):
-    """The official schema; input tokens are known bytes, output tokens are painted bytes."""
-
-    input_tokens: int
-    input_tokens_details: dict[str, int]
-    output_tokens: int
-    total_tokens: int
-
-    @classmethod
-    def of(cls, known: int, total: int) -> "Usage":
-        """Return the usage of a request for `total` bytes, of which `known` were not painted."""
-        details = {"text_tokens": 0, "image_tokens": known}
-        return cls(input_tokens=known, input_tokens_details=details, output_tokens=total - known, total_tokens=total)
-
-
-class ImagesAnswer(BaseModel):
-    """The JSON response of generations and edits."""
-
-    created: int
-    model: str
-    seed: int
-    data: list[ImageData]
-    size: str
-    output_format: str
-    usage: Usage
-
-
-class Likelihood(BaseModel):
-    """Bits of one image; per_pixel, [H][W] or [H][W][3], if requested."""
-
-    index: int
-    bits_per_dim: float | None  # null: infinite, because the model rules a byte out
-    per_pixel: list[Any] | None = None
-
-
-class LikelihoodsAnswer(BaseModel):
-    """The JSON response of likelihoods."""
-
-    created: int
-    model: str
-    data: list[Likelihood]
-
-
-ModelState = Literal["loading", "ready", "failed"]
-
-
-class Readiness(BaseModel):
-    """The response of a server that can paint, with the state of each model; without it to those who lack a key."""
-
-    status: Literal["ready"] = "ready"
-    models: dict[str, ModelState] | None = None
-
-
-class ModelCard(BaseModel):
-    """One model: the official fields and our own."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str = "scanline"
-    height: int
-    width: int
-    channels: int
-    layers: int
-    heads: int
-    state: ModelState
-    failure: str | None  # the reason, if state is failed
-    bits_per_dim: float | None
-    precision: str
-    parameters: int | None  # null, as the next five, until the model is loaded
-    state_bytes_per_image: int | None
-    backend: str | None
-    backend_name: str | None  # as --backend names it
-    fallbacks: list[str] | None  # for each faster backend, "name: why it is not used"
-    digest: str | None  # of the weights and of all else that decides which bytes are painted
-
-
-class ModelList(BaseModel):
-    """All models of this server."""
-
-    object: Literal["list"] = "list"
-    data: list[ModelCard]
-
-
-class Error(BaseModel):
-    """The error: one sentence, its type, the parameter it is about, a code that programs can read."""
-
-    message: str
-    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
-    param: str | None
-    code: str | None
-
-
-class ErrorAnswer(BaseModel):
-    """The one error shape."""
-
-    error: Error
+def field_names(schema: type[BaseModel]) -> frozenset[str]:
+    """Return the names of a schema's fields as clients write them."""
+    return frozenset(field.alias or name for name, field in schema.model_fields.items())

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from structlog.contextvars import bind_contextvars, get_contextvars
 
-from scanline.server.engine.client.job import Job
+from scanline.model.sampling.messages import ScoreRequest
+from scanline.server.engine.client.job import PendingJob
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 TRACER: ContextVar["Tracer | None"] = ContextVar("tracer", default=None)  # of the current request
+AnyJob = TypeVar("AnyJob", bound=PendingJob)
 NANOSECONDS = 1_000_000_000
 
 
@@ -93,7 +95,7 @@ def job_span() -> Iterator[None]:
 
 
 @contextmanager
-def traced(work: AbstractContextManager[Job]) -> Iterator[Job]:
+def traced(work: AbstractContextManager[AnyJob]) -> Iterator[AnyJob]:
     """Yield the job of `work`; when it ends, log its seconds in the queue and export its phases as spans."""
     began = time.time_ns()
     with work as job:
@@ -106,9 +108,9 @@ def traced(work: AbstractContextManager[Job]) -> Iterator[Job]:
                 _export_phases(tracer, job, began, time.time_ns())
 
 
-def _export_phases(tracer: "Tracer", job: Job, began: int, now: int) -> None:
+def _export_phases(tracer: "Tracer", job: PendingJob, began: int, now: int) -> None:
     """Spans `queue` and `paint`, or `score` alone: a scoring job has no slot and no queue time."""
-    scored = bool(job.bits)
+    scored = isinstance(job.request, ScoreRequest)
     scheduled = now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))
     if not scored:
         tracer.start_span("queue", start_time=began).end(scheduled)

@@ -17,7 +17,7 @@ from scanline.server.api import offload
 from scanline.server.api.errors import FIELD_NAME, ApiError, unknown_field
 from scanline.server.api.form_parser import Part, read_form, too_many_pictures
 from scanline.server.api.json_object import JsonLimits, parse_object
-from scanline.server.api.schemas import EditRequest
+from scanline.server.api.schemas import MaskFields, PictureFields, field_names
 from scanline.server.registry import ModelRegistry
 
 Fields = TypeVar("Fields", bound=BaseModel)
@@ -95,16 +95,19 @@ async def _body(request: Request) -> bytearray:
 
 def check_names(names: Collection[str], schema: type[BaseModel]) -> None:
     """InvalidInput where a field is not of the schema: pydantic would make an error of each such field first."""
+    known = field_names(schema)
     for name in names:
-        if name not in schema.model_fields:
+        if name not in known:
             raise unknown_field(name)
 
 
 def uploads(fields: BaseModel) -> list[bytes]:
     """Return the encoded pictures of a request, the mask last."""
-    if not isinstance(fields, EditRequest):
+    if not isinstance(fields, PictureFields):
         return []
-    return fields.image if fields.mask is None else [*fields.image, fields.mask]
+    if isinstance(fields, MaskFields) and fields.mask is not None:
+        return [*fields.image, fields.mask]
+    return fields.image
 
 
 def _kind(request: Request) -> str:

@@ -7,7 +7,19 @@ import sys
 
 import typer
 
-from scanline.server.cli.commands import bench, complete, evaluate, export, import_, models, sample, score, serve, train
+from scanline.server.cli.commands import (
+    bench,
+    classify,
+    complete,
+    evaluate,
+    export,
+    import_,
+    models,
+    sample,
+    score,
+    serve,
+    train,
+)
 
 app = typer.Typer(
     name="scanline",
@@ -16,8 +28,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (serve.serve, sample.sample, complete.complete, score.score, train.train, evaluate.evaluate):
+for command in (serve.serve, sample.sample, complete.complete, score.score, classify.classify):
     app.command()(command)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
 app.command("models")(models.list_models)
 app.command("import")(import_.import_checkpoint)
 app.command("export")(export.export)

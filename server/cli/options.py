@@ -7,7 +7,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import BACKEND_HELP
-from scanline.model.inputs import MAX_SEED, MAX_TEMPERATURE
+from scanline.model.inputs import DEFAULT_PARTICLES, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE
 from scanline.model.precision import PRECISION_HELP
 
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
@@ -16,6 +16,22 @@ Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Random seed
 Temperature = Annotated[
     float,
     typer.Option(help=f"Sampling temperature, above 0 and at most {MAX_TEMPERATURE:g}; 1 is the model itself."),
+]
+Class = Annotated[
+    str | None,
+    typer.Option("--class", help="What the images show: a class of the model, by its name or another word for it."),
+]
+Particles = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Particles of each completion, 1 to {MAX_PARTICLES}: more fit the known pixels after the hidden ones"
+        " better. Where there are none, one is run.",
+        show_default=str(DEFAULT_PARTICLES),
+    ),
+]
+KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]
+Mask = Annotated[
+    Path | None, typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere.")
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help=BACKEND_HELP)]

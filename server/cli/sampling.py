@@ -1,45 +1,73 @@
-"""Helpers of `sample` and `complete`: paint under a progress bar, print a summary."""
+"""Helpers of `sample`, `complete`, `score` and `classify`: paint under a progress bar, print a summary."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from scanline.model.class_names import label_of_class
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
+from scanline.model.pictures import open_picture, pixels, read_completion
 from scanline.model.precision import DEFAULT
-from scanline.model.sampling.offline import Painted, paint
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import Painted, paint_requests
 from scanline.server.cli.progress import add_stage, progress_bar
 
 
 def paint_with_bar(
     network: Transformer,
-    n: int,
-    seed: int,
-    temperature: float,
-    known: np.ndarray | None = None,
-    mask: np.ndarray | None = None,
+    requests: Sequence[GenerateRequest],
+    *,
     precision: str = DEFAULT,
     backend: str | None = None,
-) -> Painted:
-    """Paint `n` images under a progress bar; known [N] uint8 and mask [N] bool make them completions."""
+) -> list[Painted]:
+    """Paint the images of requests, whose ids differ, under one progress bar."""
+    images = sum(request.images for request in requests)
     with progress_bar() as bar:
-        return paint(
-            network,
-            n,
-            seed=seed,
-            temperature=temperature,
-            known=known,
-            mask=mask,
-            precision=precision,
-            backend=backend,
-            progress=add_stage(bar, "painting", n * network.config.bytes, "bytes"),
-        )
+        progress = add_stage(bar, "painting", images * network.config.bytes, "bytes")
+        return paint_requests(network, requests, precision=precision, backend=backend, progress=progress)
 
 
-def print_summary(bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool) -> None:
-    """Print what was painted [n], as one line or one JSON object."""
+def label(config: ModelConfig, class_name: str | None) -> int:
+    """The label of --class; 0 where it is not given."""
+    return 0 if class_name is None else label_of_class(config, class_name)
+
+
+def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
+    """ValueError where both options say what is known."""
+    if keep_rows is not None and mask is not None:
+        raise ValueError("--keep-rows and --mask exclude each other; give one of them")
+
+
+def read_picture(
+    picture: Path, keep_rows: int | None, mask: Path | None, config: ModelConfig
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool; see
+    `read_completion`."""
+    try:
+        return read_completion(picture, keep_rows, mask, config)
+    except InvalidInput as error:
+        if error.code != "missing_parameter":
+            raise
+        raise ValueError(
+            "give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted"
+        ) from None
+
+
+def read_pictures(pictures: list[Path], config: ModelConfig) -> np.ndarray:
+    """The bytes [n, N] uint8 of whole pictures."""
+    return np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
+
+
+def print_summary(
+    bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool, more: dict[str, object], words: str = ""
+) -> None:
+    """Print what was painted [n], as one line, which ends in `words`, or one JSON object, to which `more` belongs."""
     if as_json:
         summary = {"out": str(out), "n": len(bits_per_dim), "seed": seed, "bits_per_dim": bits_per_dim.tolist()}
-        print(json.dumps(summary))
+        print(json.dumps(summary | more))
     else:
-        print(f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim")
+        print(f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim{words}")

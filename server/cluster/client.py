@@ -18,6 +18,7 @@ from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
+from scanline.model.class_names import label_of_class
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
@@ -39,9 +40,11 @@ class Recipe:
     n: int
     seed: int
     temperature: float
+    class_name: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}"
+        shows = "" if self.class_name is None else f", class {self.class_name}"
+        return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}{shows}"
 
 
 class FolderJob(PendingJob):
@@ -103,15 +106,20 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
     """Paint the missing images of a folder and return their bits/dim.
 
-    ValueError where the cluster has no such service, EngineFailedError where the request failed on it.
+    ValueError where the cluster has no such service, or the model no such class; EngineFailedError where the request
+    failed on it.
     """
     missing = missing_images(out, recipe.n)
     progress(recipe.n - len(missing))
     if not missing:
         return []
     async with connect(address, recipe.model, len(missing)) as replicas:
-        command = GenerateRequest(next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, only=missing)
-        job = FolderJob(command, out, (await replicas.config()).image_shape, progress)
+        config = await replicas.config()
+        label = 0 if recipe.class_name is None else label_of_class(config, recipe.class_name)
+        command = GenerateRequest(
+            next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, label=label, only=missing
+        )
+        job = FolderJob(command, out, config.image_shape, progress)
         with replicas.reserve(len(missing)) as reservation, replicas.run(job, reservation):
             while not job.has_ended:
                 job.changed.clear()

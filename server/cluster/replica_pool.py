@@ -3,7 +3,8 @@
 All ingresses together hand out only as many images as the replicas have slots, and a quarter more so that no slot runs
 empty. The rest waits here and goes to whichever replica has room next, including a new one. Clients take turns, and the
 jobs of each (`Turns`). One job is painted by one model: its shards carry the digest of the first replica that answered,
-and a replica with another digest refuses them. Knows no HTTP, and nothing of images but their indices.
+and a replica with another digest refuses them. Images are counted as slots, of which each particle has one. Knows no
+HTTP, and nothing of images but their indices.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from scanline.server.cluster.replica import OtherModelError, ReplicaStatus
 from scanline.server.cluster.turns import Distribution, Turns
 from scanline.server.engine.client.admission import UNLIMITED, QueueLimits
 from scanline.server.engine.client.handle import EngineHandle, EngineUnavailableError
-from scanline.server.engine.client.job import PendingJob
+from scanline.server.engine.client.job import PendingJob, slots_of
 from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.cluster")
@@ -102,6 +103,11 @@ class ReplicaPool(EngineHandle):
         return sum(status.ready.slots for status in self.known)
 
     @property
+    def max_particles(self) -> int:
+        """As many as any of the replicas has slots for."""
+        return min((status.ready.slots for status in self.known), default=0)
+
+    @property
     def restarts(self) -> int:
         """Engines that replicas started after their first one."""
         return sum(status.restarts for status in self.known)
@@ -121,7 +127,7 @@ class ReplicaPool(EngineHandle):
         """The sum over all engines, and what waits here."""
         waiting = Stats(
             requests_waiting=sum(len(one.waiting) == one.job.total for one in self.turns),
-            images_waiting=sum(len(one.waiting) for one in self.turns),
+            images_waiting=sum(slots_of(one.job.request, one.waiting) for one in self.turns),
         )
         return reduce(add, (status.stats for status in self.statuses), waiting)
 
@@ -152,13 +158,21 @@ class ReplicaPool(EngineHandle):
         limit = OVERCOMMIT * max(slots / self.ingresses, slots - self.others)
         while self.turns and self.out < limit:
             one = self.turns.pop()
-            missing = {one.waiting.popleft() for _ in range(min(self._shard_size(one.job.total), len(one.waiting)))}
-            self._count_out(one, len(missing))
+            missing = self._next_shard(one)
+            self._count_out(one, slots_of(one.job.request, missing))
             shard = asyncio.create_task(self._run_shard(one, missing))
             one.shards.add(shard)
             shard.add_done_callback(partial(self._shard_ended, one, missing))
             if one.waiting:
                 self.turns.add(one)
+
+    def _next_shard(self, one: Distribution) -> set[int]:
+        """Take the next images of a request that waits, at least one, and as many as fill a shard."""
+        size, taken, missing = self._shard_size(one.slots), 0, set[int]()
+        while one.waiting and taken < size:
+            missing.add(index := one.waiting.popleft())
+            taken += slots_of(one.job.request, (index,))
+        return missing
 
     def _count_out(self, one: Distribution, images: int) -> None:
         """Count images that went to a replica, or came back where negative."""
@@ -173,7 +187,7 @@ class ReplicaPool(EngineHandle):
 
     def _shard_ended(self, one: Distribution, missing: set[int], shard: asyncio.Task[None]) -> None:
         """A callback and not the task's own last lines: a task cancelled before its first step runs none of them."""
-        self._count_out(one, -len(missing))
+        self._count_out(one, -slots_of(one.job.request, missing))
         one.shards.discard(shard)
         if not shard.cancelled() and (error := shard.exception()):
             log.error("a shard failed unexpectedly; its request fails", exc_info=error)
@@ -227,7 +241,7 @@ class ReplicaPool(EngineHandle):
                     # A repeated shard may finish an image again; each counts once.
                     if isinstance(event, Finished | Scored) and event.index in missing:
                         missing.remove(event.index)
-                        self._count_out(one, -1)
+                        self._count_out(one, -slots_of(job.request, (event.index,)))
                     job.receive(event)
                 self._hand_out()
         finally:

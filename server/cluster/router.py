@@ -2,7 +2,7 @@
 
 Serve's default router counts requests, and picks the less busy of two random replicas by counts that are up to ten
 seconds old; the shards of one large request, all sent within milliseconds, then crowd on one replica. This router
-counts the images that its own handle has sent, as they go and come back.
+counts the images that its own handle has sent, each of their particles, as they go and come back.
 
 Replicas report their model's digest every few seconds. A replica that has not reported yet may get any shard, and
 refuses those of another model itself.
@@ -16,6 +16,9 @@ from functools import partial
 from typing import Any
 
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
+
+from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.server.engine.client.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports
 
@@ -63,7 +66,8 @@ class FewestImagesRouter(RequestRouter):
     def _assign(self, request: PendingRequest, replica: ReplicaID) -> None:
         number = request.metadata.internal_request_id
         self._complete(number)
-        count = len(request.args[0].indices) if request.args and hasattr(request.args[0], "indices") else 1
+        command = request.args[0] if request.args else None
+        count = slots_of(command, command.indices) if isinstance(command, GenerateRequest | ScoreRequest) else 1
         self.assigned[number] = replica, count
         self.images[replica] += count
 

@@ -21,6 +21,9 @@ class Distribution:
     shards: set[asyncio.Task[None]] = field(default_factory=set)  # those that are with replicas
     digest: str | None = None  # of the model of the first replica that answered; None until then
 
+    def __post_init__(self) -> None:
+        self.slots = self.job.slots_left  # of all its images
+
     @property
     def client(self) -> str:
         """Who asked for it."""

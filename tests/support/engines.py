@@ -60,7 +60,7 @@ class RecordingClient(EngineClient):
         stream: bool = False,
     ) -> AbstractContextManager[Job]:
         """A painting job."""
-        request = GenerateRequest(next(self.request_ids), images, seed, temperature, known, masks, stream)
+        request = GenerateRequest(next(self.request_ids), images, seed, temperature, known, masks, stream=stream)
         return self.run(Job(request, LENGTH))
 
     def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[Job]:

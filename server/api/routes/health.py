@@ -6,7 +6,7 @@ from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
-from scanline.server.api.schemas import Readiness
+from scanline.server.api.response_schemas import Readiness
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.registry import ModelRegistry
 

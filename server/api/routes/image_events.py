@@ -19,12 +19,13 @@ from scanline.server.api import offload
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs import finite_or_null, painting
+from scanline.server.api.jobs import measures, painting
 from scanline.server.api.partial_images import PartialImages
-from scanline.server.api.schemas import EditRequest, PaintFields, Usage
+from scanline.server.api.response_schemas import Usage
+from scanline.server.api.schemas import EditRequest, PaintFields
 from scanline.server.api.sse import send_with_pings, sse_event
 from scanline.server.engine.client.job import Job
-from scanline.server.registry import ServedModel
+from scanline.server.registry import ModelRegistry, ServedModel
 
 ERROR_EVENT_SECONDS = 5.0  # for a client to take an error event
 PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more
@@ -33,14 +34,17 @@ PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more
 class EventStream(Response):
     """A response that paints while it is sent; its reservation and its job end with it."""
 
-    def __init__(self, request: Request, model: ServedModel, images: int, fields: PaintFields, timeout: float) -> None:
+    def __init__(
+        self, request: Request, models: ModelRegistry, model: ServedModel, images: int, fields: PaintFields
+    ) -> None:
         super().__init__()
-        self.request, self.model, self.images, self.fields, self.timeout = request, model, images, fields, timeout
+        self.request, self.models, self.model, self.images, self.fields = request, models, model, images, fields
         self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         partial, client = bool(self.fields.partial_images), client_of(scope).id
-        async with painting(self.model, self.fields, self.images, client, stream=partial) as (wanted, job):
+        work = painting(self.models, self.model, self.fields, self.images, client, stream=partial)
+        async with work as (wanted, job):
             try:
                 failure = await cancel_on_disconnect(self.request, self._respond(send, wanted, job))
             except ClientGoneError:
@@ -61,7 +65,7 @@ class EventStream(Response):
         failure = None
         async with send_with_pings(send, PING_SECONDS) as ping_send:
             try:
-                async with deadline(self.timeout):
+                async with deadline(self.models.request_timeout):
                     await self._paint(ping_send, wanted, job)
             except Exception as error:
                 failure = from_exception(error)
@@ -82,11 +86,11 @@ class EventStream(Response):
                     event = await self._event("partial_image", wanted, index, picture)
                     if await _send_event(send, event["type"], {**event, "partial_image_index": number}):
                         partials.merge()
-            for index, bits in update.finished:
+            for index in update.finished:
                 picture = job.images[index].reshape(config.image_shape)
                 event = await self._event("completed", wanted, index, picture)
                 usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
-                event |= {"bits_per_dim": finite_or_null(bits), "usage": usage}
+                event |= {**measures(job, index), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
 

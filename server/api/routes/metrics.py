@@ -32,21 +32,33 @@ Value = Callable[[EngineHandle], float]
 GAUGES: dict[str, tuple[str, Value]] = {
     "num_requests_running": ("Requests with at least one image scheduled.", lambda e: e.stats.requests_running),
     "num_requests_waiting": ("Requests waiting for their first slot.", lambda e: e.stats.requests_waiting),
-    "num_images_running": ("Images in flight.", lambda e: e.stats.images_running),
+    "num_images_running": (
+        "Images in flight, each particle of a completion counted.",
+        lambda e: e.stats.images_running,
+    ),
     "num_images_scoring": ("Images being scored; they have no slot.", lambda e: e.stats.scores_running),
-    "num_images_waiting": ("Accepted images waiting for a slot.", lambda e: e.stats.images_waiting),
-    "num_images_reserved": ("Images that were accepted and are not painted yet.", lambda e: e.reserved_images),
+    "num_images_waiting": (
+        "Accepted images waiting for a slot, each particle counted.",
+        lambda e: e.stats.images_waiting,
+    ),
+    "num_images_reserved": (
+        "Images that were accepted and are not painted yet, each particle counted.",
+        lambda e: e.reserved_images,
+    ),
     "unread_bytes": (
         "Bytes of finished images whose requests are not answered yet.",
         lambda e: e.admission.total.unread_bytes,
     ),
     "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
-    "max_waiting_images": ("Limit of waiting images; requests beyond it are rejected.", lambda e: e.max_waiting_images),
+    "max_waiting_images": (
+        "Limit of waiting images, each particle counted; requests beyond it are rejected.",
+        lambda e: e.max_waiting_images,
+    ),
     "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
     "engine_heartbeat_age_seconds": ("Seconds since the engine's last message.", lambda e: e.heartbeat_age),
 }
 LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been loaded
-    "batch_slots": ("Slots: images that can be in flight at once.", lambda e: e.slots),
+    "batch_slots": ("Slots: images, or particles, that can be in flight at once.", lambda e: e.slots),
     "batch_slot_usage_ratio": ("Fraction of the slots in use.", lambda e: e.stats.images_running / e.slots),
     "model_load_duration_seconds": ("Seconds from the engine's start until it was ready.", lambda e: e.load_seconds),
 }

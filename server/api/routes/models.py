@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
-from scanline.server.api.schemas import ModelCard, ModelList
+from scanline.server.api.response_schemas import ModelCard, ModelList
 from scanline.server.registry import ModelRegistry, ServedModel
 from scanline.server.reload import ModelReloader
 
@@ -45,6 +45,7 @@ def _card(model: ServedModel) -> ModelCard:
         channels=model.config.channels,
         layers=model.config.layers,
         heads=model.config.heads,
+        classes=list(model.config.class_names),
         state=model.state,
         failure=model.failure,
         bits_per_dim=model.bits_per_dim,

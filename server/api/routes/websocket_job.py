@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
-from scanline.server.api.jobs import finite_or_null, painting
+from scanline.server.api.jobs import measures, painting
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
@@ -66,7 +66,8 @@ class JobRunner:
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
         client = client_of(sender.socket.scope).id
         bind_contextvars(job=number, bytes=0)
-        async with painting(model, fields, images, client, stream=True, snapshot=state) as (wanted, job):
+        work = painting(self.models, model, fields, images, client, stream=True, snapshot=state)
+        async with work as (wanted, job):
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, "seed": wanted.seed})
@@ -77,9 +78,7 @@ class JobRunner:
                 bind_contextvars(bytes=sent)
                 if update.snapshot:
                     await sender.message(state_message(name, fields, update.snapshot))
-                for index, bits in update.finished:
-                    await sender.message(
-                        {"type": "image", "id": name, "index": index, "bits_per_dim": finite_or_null(bits)}
-                    )
+                for index in update.finished:
+                    await sender.message({"type": "image", "id": name, "index": index, **measures(job, index)})
                 await self.throttle.pause(len(update.frames))
         await sender.message({"type": "done", "id": name})

@@ -8,23 +8,35 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.inputs import InvalidInput, check_temperature, checked_seed
+from scanline.model.inputs import check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Backend, Device, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.options import (
+    Backend,
+    Class,
+    Device,
+    Json,
+    KeepRows,
+    Mask,
+    Model,
+    Particles,
+    Precision,
+    Seed,
+    Temperature,
+)
 
 
 def complete(
     picture: Annotated[Path, typer.Argument(help="A picture of the model's image size.")],
-    keep_rows: Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")] = None,
-    mask: Annotated[
-        Path | None, typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere.")
-    ] = None,
+    keep_rows: KeepRows = None,
+    mask: Mask = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
     out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
         "completions.png"
     ),
     seed: Seed = None,
     temperature: Temperature = 1.0,
+    class_name: Class = None,
+    particles: Particles = None,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     precision: Precision = DEFAULT,
@@ -35,29 +47,36 @@ def complete(
     from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
-    from scanline.model.pictures import SHEETS, check_out, read_completion, save_images
-    from scanline.server.cli.sampling import paint_with_bar, print_summary
+    from scanline.model.pictures import SHEETS, check_out, save_images
+    from scanline.model.sampling.messages import GenerateRequest
+    from scanline.server.cli.sampling import check_one_mask, label, paint_with_bar, print_summary, read_picture
 
-    if keep_rows is not None and mask is not None:
-        raise ValueError("--keep-rows and --mask exclude each other; give one of them")
+    check_one_mask(keep_rows, mask)
     check_temperature(temperature)
+    particles = checked_particles(particles)
     check_out(out)
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
     config = network.config
-    try:
-        original, known = read_completion(picture, keep_rows, mask, config)
-    except InvalidInput as error:
-        if error.code != "missing_parameter":
-            raise
-        raise ValueError(
-            "give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted"
-        ) from None
-    painted = paint_with_bar(network, n, seed, temperature, original, known, precision, backends)
+    original, known = read_picture(picture, keep_rows, mask, config)
+    request = GenerateRequest(
+        *(0, n, seed, temperature, (original.tobytes(),), (known.tobytes(),)),
+        label=label(config, class_name),
+        particles=particles,
+    )
+    (painted,) = paint_with_bar(network, [request], precision=precision, backend=backends)
     images = painted.images
     if out.suffix.lower() in SHEETS:
         occluded = np.where(known, original, np.uint8(UNPAINTED))
         images = np.concatenate((occluded[None], images, original[None]))
     save_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
-    print_summary(painted.bits_per_dim, "completions", out, seed, as_json)
+    evidence, effective = painted.evidence_bits, painted.effective_particles
+    assert evidence is not None
+    assert effective is not None
+    run = request.particles_of(0)
+    words = f", {evidence.mean():.2f} bits for the known pixels"
+    words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
+    more: dict[str, object] = {"class": config.class_names[request.label - 1]} if request.label else {}
+    more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
+    print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)

@@ -25,6 +25,7 @@ def list_models(as_json: Json = False) -> None:
                 "channels": config.channels,
                 "layers": config.layers,
                 "width": config.model_width,
+                "classes": config.class_names,
                 "weight_bytes": weight_bytes(directory),
                 "state_bytes_per_image": config.state_bytes_per_image,
                 "bits_per_dim": tested_bits_per_dim(directory),

@@ -5,23 +5,33 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Backend, Device, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.options import Backend, Class, Device, Json, Model, Precision, Seed, Temperature
 from scanline.server.cli.progress import add_stage, progress_bar
+
+IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
 
 
 def sample(
-    n: Annotated[int, typer.Option("-n", min=1, help="Number of images.")] = 64,
+    n: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Number of images, or of images of each class.", show_default="64, or 10"),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
         "samples.png"
     ),
     seed: Seed = None,
     temperature: Temperature = 1.0,
+    class_name: Class = None,
+    each_class: Annotated[
+        bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
+    ] = False,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     precision: Precision = DEFAULT,
@@ -39,27 +49,48 @@ def sample(
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import check_out, save_images
-    from scanline.server.cli.sampling import paint_with_bar, print_summary
+    from scanline.model.sampling.messages import GenerateRequest
+    from scanline.server.cli.sampling import label, paint_with_bar, print_summary
 
     check_temperature(temperature)
     check_out(out)
+    if each_class and class_name is not None:
+        raise ValueError("--class and --each-class exclude each other; give one of them")
     if cluster is not None:
         if device != "auto" or precision != DEFAULT or backend != AUTO:
             raise ValueError(
                 "--device, --precision and --backend are settings of the service; leave them out with --cluster"
             )
-        _sample_on_cluster(cluster, model, n, out, seed, temperature, as_json)
+        if each_class:
+            raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
+        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, temperature, class_name, as_json)
         return
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
-    painted = paint_with_bar(network, n, seed, temperature, precision=precision, backend=backends)
-    save_images(painted.images.reshape(-1, *network.config.image_shape), out)
-    print_summary(painted.bits_per_dim, "images", out, seed, as_json)
+    config = network.config
+    if each_class and not config.classes:
+        raise ValueError("This model knows no classes; leave --each-class out.")
+    labels = range(1, len(config.classes) + 1) if each_class else [label(config, class_name)]
+    n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
+    requests = [GenerateRequest(number, n, seed, temperature, label=one) for number, one in enumerate(labels)]
+    painted = paint_with_bar(network, requests, precision=precision, backend=backends)
+    images = np.concatenate([one.images for one in painted]).reshape(-1, *config.image_shape)
+    save_images(images, out, columns=n if each_class else None)
+    bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
+    names = [config.class_names[one - 1] for one in labels for _ in range(n) if one]
+    print_summary(bits_per_dim, "images", out, seed, as_json, {"classes": names} if names else {})
 
 
 def _sample_on_cluster(
-    address: str, model: str, n: int, out: Path, seed: int | None, temperature: float, as_json: bool
+    address: str,
+    model: str,
+    n: int,
+    out: Path,
+    seed: int | None,
+    temperature: float,
+    class_name: str | None,
+    as_json: bool,
 ) -> None:
     """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
     import asyncio
@@ -73,7 +104,7 @@ def _sample_on_cluster(
         from scanline.server.cluster import client
     except ImportError:
         raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
-    recipe = client.Recipe(model, n, checked_seed(seed), temperature)
+    recipe = client.Recipe(model, n, checked_seed(seed), temperature, class_name)
     recipe = client.open_folder(out, recipe, seed is None)
     with progress_bar() as bar:
         painting = client.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))

@@ -1,38 +1,99 @@
-"""scanline score: likelihoods of given pictures."""
+"""scanline score: likelihoods of given pictures, or of their known pixels alone."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.server.cli.options import Device, Json, Model
+from scanline.model.inputs import checked_particles, checked_seed
+from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
+from scanline.server.cli.options import Class, Device, Json, KeepRows, Mask, Model, Particles, Seed
+
+if TYPE_CHECKING:
+    from scanline.model.network.transformer import Transformer
+    from scanline.model.sampling.messages import GenerateRequest
 
 
 def score(
     pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size.")],
+    keep_rows: KeepRows = None,
+    mask: Mask = None,
+    class_name: Class = None,
+    particles: Particles = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Completions of each picture from which its estimate is made, 2 to {MAX_REPEATS}.",
+            show_default=str(DEFAULT_REPEATS),
+        ),
+    ] = None,
+    seed: Seed = None,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Print the bits per dimension of each picture."""
+    """Print the bits per dimension of each picture; with --keep-rows or --mask, an estimate of those of its known
+    pixels, whatever the hidden ones show, with its standard error."""
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
-    from scanline.model.pictures import open_picture, pixels
-    from scanline.model.sampling.generator import Generator
+    from scanline.model.sampling.messages import GenerateRequest
+    from scanline.server.cli.sampling import check_one_mask, label, read_picture
 
-    on, backends = resolve_backend(device)
+    check_one_mask(keep_rows, mask)
+    is_estimate = keep_rows is not None or mask is not None
+    options = {"--particles": particles, "--repeats": repeats, "--seed": seed}
+    if not is_estimate and (given := [name for name, value in options.items() if value is not None]):
+        raise ValueError(f"{given[0]} is for estimates; give --keep-rows or --mask as well")
+    particles, seed = checked_particles(particles), checked_seed(seed)
+    repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
+    on, backend = resolve_backend(device)
     network = load_model(zoo.find(model), on)
-    config = network.config
-    images = np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
-    generator = Generator(network, 1, backend=backends)
-    each = generator.score(images).mean(axis=1).tolist()
-    generator.close()
-    if as_json:
-        rows = [{"picture": str(path), "bits_per_dim": value} for path, value in zip(pictures, each, strict=True)]
-        print(json.dumps({"data": rows}))
+    of = label(network.config, class_name)
+    if is_estimate:
+        requests = []
+        for number, path in enumerate(pictures):
+            known, kept = read_picture(path, keep_rows, mask, network.config)
+            check_known(int(kept.sum()), "keep_rows" if mask is None else str(mask))
+            completed = (known.tobytes(),), (kept.tobytes(),)
+            requests.append(GenerateRequest(number, repeats, seed, 1.0, *completed, label=of, particles=particles))
+        rows = _estimates(network, requests, backend)
     else:
-        for path, value in zip(pictures, each, strict=True):
-            print(f"{value:.4f}  {path}")
+        rows = _scores(network, pictures, of, backend)
+    rows = [{"picture": str(path)} | row for path, row in zip(pictures, rows, strict=True)]
+    if as_json:
+        print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {})))
+        return
+    for row in rows:
+        error = f" +/- {row['standard_error']:.4f}" if is_estimate else ""
+        print(f"{row['bits_per_dim']:.4f}{error}  {row['picture']}")
+
+
+def _scores(network: "Transformer", pictures: list[Path], label: int, backend: str | None) -> list[dict[str, Any]]:
+    """Read whole pictures."""
+    from scanline.model.sampling.generator import Generator
+    from scanline.server.cli.sampling import read_pictures
+
+    images = read_pictures(pictures, network.config)
+    generator = Generator(network, 1, backend=backend)
+    bits = generator.score(images, [label] * len(images))
+    generator.close()
+    return [{"bits_per_dim": value} for value in bits.mean(axis=1).tolist()]
+
+
+def _estimates(network: "Transformer", requests: list["GenerateRequest"], backend: str | None) -> list[dict[str, Any]]:
+    """Complete pictures, and estimate from the completions what their known pixels cost."""
+    from scanline.server.cli.sampling import paint_with_bar
+
+    rows = []
+    for request, painted in zip(requests, paint_with_bar(network, requests, backend=backend), strict=True):
+        assert painted.evidence_bits is not None
+        found = estimate(painted.evidence_bits, request.known_bytes_of(0))
+        rows.append({
+            "bits_per_dim": found.bits_per_dim,
+            "standard_error": found.standard_error_per_dim,
+            "known_bytes": found.known_bytes,
+            "particles": request.particles_of(0),
+        })  # fmt: skip
+    return rows

@@ -2,6 +2,7 @@
 
 Room for an image is given back when the image is painted, whether its client reads or not. What is painted and not
 answered is memory, with a limit of its own. One client may have a share of each limit. Knows no HTTP and no engine.
+An image of several particles, each of which has a slot, counts as that many images everywhere here.
 """
 
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ class Usage:
         self.unread_bytes += unread_bytes
         assert min(self.requests, self.images, self.unread_bytes) >= 0
 
+    def without(self, held: "Reservation") -> "Usage":
+        """What is held besides one request's."""
+        return Usage(self.requests - 1, self.images - held.images, self.unread_bytes - held.unread_bytes)
+
 
 class Admission:
     """The room of one model. Invariant: `total` is the sum over `clients`, which are those that hold something."""
@@ -63,12 +68,18 @@ class Admission:
     def reserve(self, images: int, client: str, slots: int) -> "Reservation":
         """Take room for a request's images; QueueFullError where there is none."""
         self.slots = slots
-        self._check(images, client)
+        self._check(images, client, self.clients.get(client, Usage()), self.total)
         reservation = Reservation(self, client)
         self.clients.setdefault(client, Usage())
         self.change(client, 1, images, 0)
         reservation.images = images
         return reservation
+
+    def extend(self, held: "Reservation", images: int) -> None:
+        """Take room for so many more images of a request; QueueFullError where there is none for all of them."""
+        own, total = self.clients[held.client].without(held), self.total.without(held)
+        self._check(held.images + images, held.client, own, total, ", each particle counted as one")
+        self.change(held.client, 0, images, 0)
 
     def change(self, client: str, requests: int, images: int, unread_bytes: int, finished: int = 0) -> None:
         """Change what a client holds; `finished`: images that were painted, which is what the rate counts."""
@@ -78,36 +89,37 @@ class Admission:
             del self.clients[client]
         self.rate.update(finished, 0 < self.slots <= self.total.images)
 
-    def _check(self, images: int, client: str) -> None:
-        limits, own = self.limits, self.clients.get(client, Usage())
+    def _check(self, images: int, client: str, own: Usage, total: Usage, counted: str = "") -> None:
+        """Refuse a request for so many images of a client that holds `own` besides; `counted`: how they are counted."""
+        limits = self.limits
         room = self.slots + limits.max_waiting_images
         client_room = max(1.0, limits.client_share * room)
         if images > client_room:
             message = (
-                f"This request has {images} images, and one client may have {int(client_room)} in progress; "
+                f"This request has {images} images{counted}, and one client may have {int(client_room)} in progress; "
                 "ask for fewer."
             )
             raise QueueFullError(message, "client_queue_full", None)
-        if self.total.images + images > room:
+        if total.images + images > room:
             message = "Too many images are waiting; try again in a moment."
-            raise QueueFullError(message, "queue_full", self._retry_after(self.total.images))
+            raise QueueFullError(message, "queue_full", self._retry_after(total.images))
         if own.images + images > client_room:
             message = (
                 f"This client has {own.images} images in progress and may have {int(client_room)}; "
                 "wait until some of them are done."
             )
             # Clients share the slots: while this one's images are painted, so are as many of each other client.
-            waiting = min(own.images * len(self.clients), self.total.images)
+            waiting = min(own.images * len(self.clients), total.images)
             raise QueueFullError(message, "client_queue_full", self._retry_after(waiting))
         if own.unread_bytes > limits.client_share * limits.max_unread_bytes:
             message = "This client has not read the images that it asked for before; read them first."
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
-        if self.total.unread_bytes > limits.max_unread_bytes:
+        if total.unread_bytes > limits.max_unread_bytes:
             message = "Too many images wait to be read by their clients; try again in a moment."
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
-        self._check_deadline(images, own)
+        self._check_deadline(images, client, own, total)
 
-    def _check_deadline(self, images: int, own: Usage) -> None:
+    def _check_deadline(self, images: int, client: str, own: Usage, total: Usage) -> None:
         """Refuse what cannot be painted in time: an accepted request would be cut off when it is half done."""
         rate = self.rate.images_per_second(least=self.slots)
         if rate is None:
@@ -115,14 +127,14 @@ class Admission:
         # Clients share the slots, and then each client's requests: before a small request's last image is painted,
         # each request of its client has had as many turns as it, and each client as many as this one.
         before = min(own.images + images, images * (own.requests + 1))
-        clients = len(self.clients) + (not own.requests)
-        seconds = min(before * clients, self.total.images + images) / rate
+        clients = len(self.clients.keys() | {client})
+        seconds = min(before * clients, total.images + images) / rate
         if seconds > self.limits.request_timeout:
             message = (
                 f"These {images} images would be done in about {ceil(seconds)} seconds, and a request may take "
                 f"{self.limits.request_timeout:g}; ask for fewer, or try again later."
             )
-            raise QueueFullError(message, "deadline_unreachable", self._retry_after(self.total.images))
+            raise QueueFullError(message, "deadline_unreachable", self._retry_after(total.images))
 
     def _retry_after(self, images: int) -> int:
         """Seconds until so many images are painted, those in slots among them."""
@@ -144,6 +156,11 @@ class Reservation:
         """So many images are not painted yet, and so many bytes of finished ones wait for the answer."""
         images = min(images, self.images)  # none is taken back
         self._hold(images, unread_bytes, finished=self.images - images)
+
+    def extend(self, images: int) -> None:
+        """Take room for so many more images: what is known of the request now says that it needs them."""
+        self.admission.extend(self, images)
+        self.images += images
 
     def give_up(self) -> None:
         """The images that are not painted will not be: the request has failed or is over."""

@@ -73,6 +73,11 @@ class EngineHandle(ABC):
         """Images in flight at once; 0 while the model loads for the first time."""
 
     @property
+    def max_particles(self) -> int:
+        """Particles that an image may have at most: they are in slots of one engine together, or not at all."""
+        return self.slots
+
+    @property
     @abstractmethod
     def heartbeat_age(self) -> float:
         """Seconds since the engine's last message."""
@@ -118,7 +123,7 @@ class EngineHandle(ABC):
 
     @property
     def reserved_images(self) -> int:
-        """Images that were accepted and are not painted yet."""
+        """Images that were accepted and are not painted yet, each of their particles counted."""
         return self.admission.total.images
 
     @property
@@ -130,7 +135,8 @@ class EngineHandle(ABC):
     def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
         """Room for a request's images, taken before its upload is decoded; `run` gives it back image by image.
 
-        What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none.
+        What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
+        latter also in the context, where `Reservation.extend` finds none.
         """
         if self.ready is None or self.failed.is_set():
             self.counters.refused["not_ready"] += 1
@@ -144,6 +150,9 @@ class EngineHandle(ABC):
         self.unused.clear()
         try:
             yield reservation
+        except QueueFullError as error:
+            self.counters.refused[error.code] += 1
+            raise
         finally:
             reservation.release()
             self.users -= 1

@@ -4,7 +4,7 @@ A job's buffer never exceeds its images, however slowly it is read: painted byte
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,19 +36,29 @@ class Update:
     """What happened to a job since its last update."""
 
     frames: list[tuple[int, int, bytes]]  # image index, first byte position, bytes
-    finished: list[tuple[int, float]]  # image index, bits/dim
+    finished: list[int]  # image indices
     snapshot: StateSnapshot | None = None  # the newest state
 
 
+def slots_of(request: Request, images: Collection[int]) -> int:
+    """Return the slots that so many images of a request take together, one for each particle; a read counts as one."""
+    if isinstance(request, ScoreRequest) or request.particles == 1:
+        return len(images)
+    return sum(request.particles_of(index) for index in images)
+
+
 class PendingJob:
-    """A request and which of its images are not done, whatever becomes of their bytes."""
+    """A request and which of its images are not done, whatever becomes of their bytes. An image has a slot for each of
+    its particles."""
 
     coalesced = 0  # frames that were merged because the one before them had not been taken
+    queue_seconds: float | None = None  # until its first image had a slot; a read has none
 
     def __init__(self, request: Request) -> None:
         self.request, self.id = request, request.id
         self.total = len(request.indices)
         self.missing = set(request.indices)
+        self.slots_left = slots_of(request, self.missing)
         self.failure: Failed | None = None
         self.reservation: Reservation | None = None  # the room that it gives back image by image
         self.changed = asyncio.Event()
@@ -79,14 +89,41 @@ class PendingJob:
         """Take in an event of the engine."""
         match event:
             case Finished() | Scored():
-                self.missing.discard(event.index)
+                if event.index in self.missing:
+                    self.missing.remove(event.index)
+                    self.slots_left -= slots_of(self.request, (event.index,))
                 if self.reservation is not None:
-                    self.reservation.update(self.images_left, self.unread_bytes)
+                    self.reservation.update(self.slots_left, self.unread_bytes)
             case Failed():
                 self.failure = event
                 if self.reservation is not None:
                     self.reservation.give_up()
         self.changed.set()
+
+    async def wait(self) -> None:
+        """Return when all images are done; EngineFailedError where the request failed."""
+        while not self.has_ended:
+            self.changed.clear()
+            await self.changed.wait()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            raise EngineFailedError(self.failure.message, self.failure.code)
+
+
+class TotalsJob(PendingJob):
+    """A ScoreRequest of which only the bits of whole images are kept."""
+
+    def __init__(self, request: ScoreRequest) -> None:
+        super().__init__(request)
+        self.totals = np.full(self.total, np.nan)
+
+    def receive(self, event: Event) -> None:
+        """Take in an event of the engine."""
+        if isinstance(event, Scored):
+            self.totals[event.index] = np.frombuffer(event.bits).sum()
+        super().receive(event)
 
 
 class Job(PendingJob):
@@ -103,11 +140,12 @@ class Job(PendingJob):
         self.painted = np.zeros(self.total, np.int64)  # bytes that are here
         self.taken = np.zeros(self.total, np.int64)  # bytes that `updates` has returned
         self.bits_per_dim = np.full(self.total, np.nan)
+        self.evidence_bits = np.full(self.total, np.nan)  # NaN stays where an image is no completion
+        self.effective_particles = np.full(self.total, np.nan)
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, of a ScoreRequest
-        self.finished: list[tuple[int, float]] = []  # not yet returned by `updates`
+        self.finished: list[int] = []  # images, not yet returned by `updates`
         self.snapshot: StateSnapshot | None = None  # the newest, not yet returned by `updates`
         self.snapshot_position = 0  # of image 0 in the newest snapshot
-        self.queue_seconds: float | None = None  # until its first image had a slot
 
     @property
     def unread_bytes(self) -> int:
@@ -130,17 +168,13 @@ class Job(PendingJob):
             case Finished() if event.index in self.missing:
                 self._write(event.index, 0, event.image)
                 self.bits_per_dim[event.index] = event.bits_per_dim
-                self.finished.append((event.index, event.bits_per_dim))
+                if event.evidence_bits is not None and event.effective_particles is not None:
+                    self.evidence_bits[event.index] = event.evidence_bits
+                    self.effective_particles[event.index] = event.effective_particles
+                self.finished.append(event.index)
             case Scored():
                 self.bits[event.index] = np.frombuffer(event.bits)
         super().receive(event)
-
-    async def wait(self) -> None:
-        """Return when all images are done; EngineFailedError where the request failed."""
-        while not self.has_ended:
-            self.changed.clear()
-            await self.changed.wait()
-        self._raise_failure()
 
     async def updates(self) -> AsyncIterator[Update]:
         """What has been painted since the last update, merged, until all is returned; EngineFailedError on failure."""
@@ -160,10 +194,6 @@ class Job(PendingJob):
                 return
             else:
                 await self.changed.wait()
-
-    def _raise_failure(self) -> None:
-        if self.failure is not None:
-            raise EngineFailedError(self.failure.message, self.failure.code)
 
     def _write(self, index: int, first: int, data: bytes) -> None:
         self.images[index, first : first + len(data)] = np.frombuffer(data, np.uint8)

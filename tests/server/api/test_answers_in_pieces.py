@@ -18,7 +18,9 @@ from scanline.model import zoo
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import Scored, ScoreRequest
 from scanline.server.api.answers import (
+    JSON,
     MAX_PER_PIXEL_BYTES,
+    NPY,
     PART_BYTES,
     WorkingResponse,
     check_per_pixel,
@@ -26,7 +28,7 @@ from scanline.server.api.answers import (
     scored_pieces,
     send_answer,
 )
-from scanline.server.api.schemas import ImagesAnswer, LikelihoodsAnswer, Usage
+from scanline.server.api.response_schemas import ImagesAnswer, LikelihoodsAnswer, Usage
 from scanline.server.app import build
 from scanline.server.engine.client.job import Job
 from scanline.server.registry import served_models
@@ -56,7 +58,7 @@ def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
     images = noise(len(bits), 5, 4)
-    found = whole(painted_pieces(answer(model), images, bits, "application/json"))
+    found = whole(painted_pieces(answer(model), images, [{"bits_per_dim": one} for one in bits], JSON))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == answer(model)
     assert [one.index for one in parsed.data] == list(range(len(bits)))
@@ -69,7 +71,7 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
 def test_an_array_in_pieces_is_the_file_that_numpy_writes(count: int) -> None:
     images, file = noise(count, 5, 4, 3), io.BytesIO()
     np.save(file, images)
-    assert whole(painted_pieces(answer(), images, [0.0] * count, "application/x-npy")) == file.getvalue()
+    assert whole(painted_pieces(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY)) == file.getvalue()
 
 
 @given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from tests.support import shapes
 from tests.support.commands import done
 from tests.support.pictures import encode, noise
 
@@ -35,9 +37,11 @@ def test_completions_are_those_of_the_generator(
     tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
 ) -> None:
     (tmp_path / "mask.png").write_bytes(encode(HOLE))
-    done(*complete, picture, "--mask", tmp_path / "mask.png")
-    alone = paint(grey, 3, seed=4, known=IMAGE.reshape(-1), mask=HOLE.reshape(-1) == 255).images
-    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
+    for particles in (1, 16):  # 16 is the default
+        option = ("--particles", 1) if particles == 1 else ()
+        done(*complete, picture, "--mask", tmp_path / "mask.png", *option)
+        alone = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=particles).images
+        np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
 
 
 def test_the_pictures_own_alpha_is_the_mask(tmp_path: Path, complete: tuple[object, ...]) -> None:
@@ -63,6 +67,36 @@ def test_json_reports_the_images(tmp_path: Path, complete: tuple[object, ...], p
     result = json.loads(done(*complete, picture, "--keep-rows", 4, "--json"))
     assert (result["out"], result["n"], result["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
     assert len(result["bits_per_dim"]) == 3
+    assert result["particles"] == 1
+    assert result["effective_particles"] == [1.0] * 3
+    assert "class" not in result
+
+
+def test_evidence_and_effective_particles_are_reported(
+    tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
+) -> None:
+    (tmp_path / "mask.png").write_bytes(encode(HOLE))
+    masked = (*complete, picture, "--mask", tmp_path / "mask.png", "--particles", 8)
+    law = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=8)
+    assert law.evidence_bits is not None
+    assert law.effective_particles is not None
+    result = json.loads(done(*masked, "--json"))
+    assert result["particles"] == 8
+    assert result["evidence_bits"] == law.evidence_bits.tolist()
+    assert result["effective_particles"] == law.effective_particles.tolist()
+    evidence, least = law.evidence_bits.mean(), law.effective_particles.min()
+    words = f", {evidence:.2f} bits for the known pixels, at least {least:.1f} of 8 particles effective\n"
+    assert done(*masked).endswith(words)
+
+
+def test_completions_of_a_class_are_those_of_its_label(tmp_path: Path, picture: Path) -> None:
+    model = load_model(shapes.save(tmp_path / "shapes"))
+    out = tmp_path / "stars.npy"
+    command = ("complete", "--model", tmp_path / "shapes", "-n", 2, "--seed", 4, "--out", out)
+    result = json.loads(done(*command, picture, "--keep-rows", 3, "--class", "Star", "--json"))
+    law = paint(model, 2, seed=4, known=IMAGE, mask=np.arange(35) < 15, label=3)
+    np.testing.assert_array_equal(np.load(out).reshape(2, 35), law.images)
+    assert result["class"] == "star"
 
 
 def test_the_backend_that_is_asked_for_paints(complete: tuple[object, ...], picture: Path, grey: Transformer) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from scanline.model.formats.checkpoint import save_model
 from scanline.server.cli import app
-from tests.support import blobs, small_models
+from tests.support import blobs, shapes, small_models
 from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise
 from tests.support.tiny import GREY
@@ -38,6 +38,36 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "nothing that decides": ("complete grey.png", "give --keep-rows or --mask"),
     "a mask with values between": ("complete grey.png --mask grey.png", "grey.png has grey values between 0"),
     "one bad picture of two": ("score grey.png small.png", "small.png is 3x3"),
+    "a class of a model without classes": ("sample --class 7", "This model knows no classes; leave class out."),
+    "completing a class without classes": (
+        "complete grey.png --keep-rows 3 --class 7",
+        "This model knows no classes; leave class out.",
+    ),
+    "scoring under a class without classes": ("score grey.png --class 7", "This model knows no classes; leave class"),
+    "every class without classes": ("sample --each-class", "This model knows no classes; leave --each-class out."),
+    "classifying without classes": ("classify grey.png", "This model knows no classes, so that it cannot classify."),
+    "an unknown class": ("sample --model shapes --class cat", "class must be one of circle, square, star, not 'cat'."),
+    "one class and every class": (
+        "sample --model shapes --class star --each-class",
+        "--class and --each-class exclude each other",
+    ),
+    "every class on a cluster": (
+        "sample --model shapes --each-class --cluster auto --out new",
+        "--each-class paints on this machine; with --cluster, give --class once for each class",
+    ),
+    "classifying a picture of another size": ("classify --model shapes small.png", "small.png is 3x3"),
+    "no particles": (
+        "complete grey.png --keep-rows 3 --particles 0",
+        "particles must be a whole number from 1 to 64, not 0.",
+    ),
+    "too many particles": (
+        "score grey.png --keep-rows 3 --particles 65",
+        "particles must be a whole number from 1 to 64, not 65.",
+    ),
+    "one repeat": ("score grey.png --keep-rows 3 --repeats 1", "repeats must be a whole number from 2 to 256, not 1."),
+    "particles of whole pictures": ("score grey.png --particles 4", "--particles is for estimates; give --keep-rows"),
+    "nothing known": ("score grey.png --keep-rows 0", "keep_rows leaves nothing known, so that there is nothing to"),
+    "a likelihood by two masks": ("score grey.png --keep-rows 3 --mask mask.png", "--keep-rows and --mask exclude"),
     "no data directory": ("evaluate digits --data nowhere", "nowhere is not a directory"),
     "a data directory without data": ("evaluate digits --data empty", "empty has neither t10k-images-idx3-ubyte nor"),
     "a broken data file": ("evaluate digits --data broken", "t10k-images-idx3-ubyte.gz is truncated"),
@@ -90,6 +120,8 @@ USAGE = {  # label: a command that the parser refuses, part of the message
     "no images": ("sample -n 0", "-n"),
     "a negative seed": ("sample --seed -1", "--seed"),
     "no picture": ("complete", "picture"),
+    "nothing to classify": ("classify", "pictures"),
+    "particles in words": ("complete grey.png --keep-rows 3 --particles many", "--particles"),
     "no data": ("evaluate grey", "--data"),
 }
 
@@ -102,6 +134,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
         (folder / name).mkdir()
     (folder / "grey").symlink_to(grey_directory)
     save_model(small_models.model(GREY), folder / "other" / "grey")
+    shapes.save(folder / "shapes")
     save_model(small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits")
     (folder / "broken" / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
     blobs.write(folder / "data")
@@ -120,7 +153,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
 def test_a_wrong_command_is_refused_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command, said = CASES[label]
     monkeypatch.chdir(folder)
-    paints = command.split()[0] in ("sample", "complete", "score") and "--model" not in command
+    paints = command.split()[0] in ("sample", "complete", "score", "classify") and "--model" not in command
     assert said in refused(*command.split(), *(("--model", "grey") if paints else ()))
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from tests.support import shapes
 from tests.support.commands import done
 
 
@@ -71,3 +73,37 @@ def test_the_temperature_is_applied(tmp_path: Path, sample: tuple[object, ...], 
 def test_the_backend_that_is_asked_for_paints(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
     shown = json.loads(done(*sample, tmp_path / "digits.npy", "--backend", "eager", "--json"))
     assert shown["bits_per_dim"] == paint(grey, 5, seed=3, backend="eager").bits_per_dim.tolist()
+
+
+@pytest.fixture
+def shapes_directory(tmp_path: Path) -> Path:
+    """A model that knows circles, squares and stars."""
+    return shapes.save(tmp_path / "shapes")
+
+
+def test_a_class_is_painted_by_any_of_its_words(tmp_path: Path, shapes_directory: Path) -> None:
+    out = tmp_path / "boxes.npy"
+    command = ("sample", "--model", shapes_directory, "-n", 3, "--seed", 3, "--out", out, "--class", "Box", "--json")
+    result = json.loads(done(*command))
+    law = paint(load_model(shapes_directory), 3, seed=3, label=2)
+    np.testing.assert_array_equal(np.load(out).reshape(3, 35), law.images)
+    assert result["classes"] == ["square"] * 3
+    assert result["bits_per_dim"] == law.bits_per_dim.tolist()
+
+
+def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, shapes_directory: Path) -> None:
+    command = ("sample", "--model", shapes_directory, "--each-class", "-n", 2, "--seed", 3, "--json")
+    result = json.loads(done(*command, "--out", tmp_path / "all.npy"))
+    model = load_model(shapes_directory)
+    law = np.concatenate([paint(model, 2, seed=3, label=label).images for label in (1, 2, 3)])
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npy").reshape(6, 35), law)
+    assert result["classes"] == ["circle", "circle", "square", "square", "star", "star"]
+    assert result["n"] == 6
+    done(*command, "--out", tmp_path / "all.png")
+    sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
+    np.testing.assert_array_equal(sheet[:, -10:], np.block([[*row] for row in law.reshape(3, 2, 7, 5)]))
+
+
+def test_each_class_has_ten_images_where_no_number_is_given(tmp_path: Path, shapes_directory: Path) -> None:
+    done("sample", "--model", shapes_directory, "--each-class", "--out", tmp_path / "all.npy")
+    assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)

@@ -3,14 +3,16 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from tests.support import small_models
+from tests.support import shapes, small_models
 from tests.support.commands import done
 from tests.support.pictures import encode, noise
 
@@ -36,3 +38,39 @@ def test_pictures_of_colour_are_scored_by_a_model_that_paints_pixels(tmp_path: P
     expected = bits(load_model(tmp_path / "pixels"), torch.from_numpy(image)).sum().item() / 60
     (found,) = json.loads(done("score", "--model", tmp_path / "pixels", tmp_path / "0.png", "--json"))["data"]
     assert found["bits_per_dim"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_pictures_are_scored_under_a_class(tmp_path: Path) -> None:
+    directory, image = shapes.save(tmp_path / "shapes"), noise(7, 5)
+    (tmp_path / "0.png").write_bytes(encode(image))
+    model = load(directory, device="cpu")
+    for word, name in (("disc", "circle"), ("STAR", "star")):
+        found = json.loads(done("score", "--model", directory, tmp_path / "0.png", "--class", word, "--json"))["data"]
+        assert found[0]["bits_per_dim"] == model.score(image, class_name=name)[0]
+
+
+@pytest.mark.parametrize("option", ["--mask", "--keep-rows"])
+def test_the_known_pixels_of_a_picture_are_scored_with_their_standard_error(
+    grey_directory: Path, tmp_path: Path, option: str
+) -> None:
+    image, mask = noise(7, 5), np.full((7, 5), 255, np.uint8)
+    mask[2:4, 1:4] = 0
+    (tmp_path / "0.png").write_bytes(encode(image))
+    (tmp_path / "mask.png").write_bytes(encode(mask))
+    value = tmp_path / "mask.png" if option == "--mask" else 3
+    command = ("score", "--model", grey_directory, tmp_path / "0.png", option, value, "--seed", 5)
+    found = json.loads(done(*command, "--particles", 4, "--repeats", 3, "--json"))
+    known = {"mask": mask == 255} if option == "--mask" else {"keep_rows": 3}
+    law = load(grey_directory, device="cpu").score_known(image, **known, particles=4, repeats=3, seed=5)
+    (row,) = found["data"]
+    assert found["seed"] == 5
+    assert row == {
+        "picture": str(tmp_path / "0.png"),
+        "bits_per_dim": law.bits_per_dim,
+        "standard_error": law.standard_error_per_dim,
+        "known_bytes": 29 if option == "--mask" else 15,
+        "particles": 4 if option == "--mask" else 1,
+    }
+    assert (row["standard_error"] > 0) == (option == "--mask")
+    line = done(*command, "--particles", 4, "--repeats", 3)
+    assert line == f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {tmp_path / '0.png'}\n"

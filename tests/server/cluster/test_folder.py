@@ -1,5 +1,6 @@
 """The folder of `scanline sample --cluster`: its recipe, its missing images, and files that do not belong to it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from scanline.server.cluster.client import FolderJob, Recipe, missing_images, op
 from tests.support.commands import refused, scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
+SEVENS = Recipe("mnist-small", 12, 7, 1.0, "7")
 IMAGE = bytes(range(35))
 
 
@@ -29,12 +31,24 @@ def test_a_new_folder_has_its_recipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [Recipe("cifar10-small", 12, 7, 1.0), Recipe("mnist-small", 13, 7, 1.0), Recipe("mnist-small", 12, 8, 1.0)]
+    "other",
+    [Recipe("cifar10-small", 12, 7, 1.0), Recipe("mnist-small", 13, 7, 1.0), Recipe("mnist-small", 12, 8, 1.0), SEVENS],
 )
 def test_another_recipe_needs_another_folder(tmp_path: Path, other: Recipe) -> None:
     open_folder(tmp_path, RECIPE, False)
     with pytest.raises(ValueError, match="contains images of mnist-small, n 12, seed 7, temperature 1, not of"):
         open_folder(tmp_path, other, False)
+
+
+def test_a_recipe_names_its_class_and_one_of_an_older_version_has_none(tmp_path: Path) -> None:
+    open_folder(tmp_path / "sevens", SEVENS, False)
+    with pytest.raises(
+        ValueError, match="contains images of mnist-small, n 12, seed 7, temperature 1, class 7, not of"
+    ):
+        open_folder(tmp_path / "sevens", RECIPE, False)
+    older = {"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}
+    (tmp_path / "recipe.json").write_text(json.dumps(older))
+    assert open_folder(tmp_path, RECIPE, False) == RECIPE
 
 
 def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_pa
     begun, later = asyncio.run(run())
     assert begun.failure
     assert (begun.failure.message, begun.failure.code) == (REPLACED, "model_changed")
-    painted = sorted(index for index, _ in begun.finished)
+    painted = sorted(begun.finished)
     assert np.array_equal(begun.images[painted], expected(grey_directory, 40)[painted])
     assert np.array_equal(later.images, expected(other_directory, 8))
 

@@ -50,7 +50,7 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file
                 for index, first, data in update.frames:
                     assert first == len(streamed[index])
                     streamed[index] += data
-                ended += [index for index, _ in update.finished]
+                ended += update.finished
         return streamed, ended
 
     async def scored() -> Job:

@@ -21,6 +21,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
         "channels": 3,
         "layers": 2,
         "heads": 2,
+        "classes": [],
         "state": "ready",
         "failure": None,
         "parameters": colour.parameter_count,

@@ -1,0 +1,67 @@
+"""From words to labels: which class of a model a name or a prompt means. A label is 0 for no class, k + 1 for class k.
+
+Case does not matter, nor does how letters with accents are encoded, or how many spaces are between words.
+"""
+
+import re
+import unicodedata
+
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
+
+MOST_LISTED = 100  # names in a message
+
+
+def label_of_class(config: ModelConfig, text: str) -> int:
+    """Return the label of the class that has this name, or of which it is a word; InvalidInput where there is none."""
+    if not config.classes:
+        raise InvalidInput("This model knows no classes; leave class out.", "class")
+    if label := _labels(config).get(_plain(text)):
+        return label
+    raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
+
+
+def label_of_prompt(config: ModelConfig, text: str) -> int:
+    """Return the label of the one class that a prompt names, as a whole word in any sentence; 0 for an empty prompt.
+
+    InvalidInput where it names no class, or several.
+    """
+    text = _plain(text)
+    if not text:
+        return 0
+    if not config.classes:
+        raise _refused("This model knows no classes; leave prompt out or empty.")
+    labels = _labels(config)
+    if text in labels:  # a word that no sentence could hold on its own, such as "+"
+        return labels[text]
+    present = [word for word in labels if word in text]  # quick, where a model has thousands of words
+    present.sort(key=len, reverse=True)  # "sports car" before "car"
+    named = re.findall(rf"(?<!\w)(?:{'|'.join(map(re.escape, present))})(?!\w)", text) if present else []
+    found = sorted({labels[word] for word in named})
+    if len(found) == 1:
+        return found[0]
+    if found:
+        both = " and ".join(config.class_names[label - 1] for label in found[:2])
+        raise _refused(f"prompt must name one class, not {both}; this model knows {_names(config)}.")
+    raise _refused(f"prompt names no class of this model, which knows {_names(config)}.")
+
+
+def _refused(message: str) -> InvalidInput:
+    return InvalidInput(message, "prompt", "prompt_not_supported")
+
+
+def _plain(text: str) -> str:
+    """Return a text as words are compared."""
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
+
+def _labels(config: ModelConfig) -> dict[str, int]:
+    """Return the label of each word of each class."""
+    return {_plain(word): label for label, words in enumerate(config.classes, 1) for word in words}
+
+
+def _names(config: ModelConfig) -> str:
+    """Return the classes' names for a message, the first hundred of them."""
+    names = config.class_names
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more

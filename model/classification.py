@@ -1,0 +1,63 @@
+"""What an image shows: the bits that it costs under each class of a model, and the posterior that follows from them.
+
+A class-conditional model is a generative classifier: by Bayes, with every class equally likely before, a class's
+probability given the image is in proportion to 2^-bits. The arithmetic is numpy's, for processes without torch.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
+
+if TYPE_CHECKING:
+    from scanline.model.sampling.generator import Generator
+
+READ_AT_ONCE = 256  # pairs of an image and a class: each holds a state in memory
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Images under every class."""
+
+    class_names: tuple[str, ...]  # K names
+    bits: np.ndarray  # [n, K] float64, of each whole image under each class
+
+    @property
+    def posterior(self) -> np.ndarray:
+        """The probability of each class given each image, [n, K] float64."""
+        return posterior(self.bits)
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The name of each image's most probable class; of equals, the first."""
+        return tuple(self.class_names[label] for label in self.bits.argmin(axis=-1))
+
+
+def posterior(bits: np.ndarray) -> np.ndarray:
+    """Return the probabilities [..., K] of K classes, equally likely before, given what an image costs under each,
+    bits [..., K] float64. An image that no class allows says nothing: its probabilities are equal."""
+    least = bits.min(axis=-1, keepdims=True)
+    weights = np.exp2(np.where(np.isinf(least), 0.0, least) - bits)
+    weights = np.where(np.isinf(least), 1.0, weights)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def check_classes(config: ModelConfig) -> None:
+    """InvalidInput where a model cannot classify."""
+    if not config.classes:
+        raise InvalidInput("This model knows no classes, so that it cannot classify.", "model")
+
+
+def classify(generator: "Generator", images: np.ndarray) -> Classification:
+    """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes."""
+    check_classes(generator.config)
+    count = len(generator.config.classes)
+    bits = np.empty(len(images) * count)
+    for first in range(0, len(bits), READ_AT_ONCE):
+        pairs = np.arange(first, min(first + READ_AT_ONCE, len(bits)))
+        labels = (pairs % count + 1).tolist()
+        bits[pairs] = generator.score(images[pairs // count], labels).sum(axis=1)
+    return Classification(generator.config.class_names, bits.reshape(len(images), count))

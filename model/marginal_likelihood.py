@@ -1,0 +1,65 @@
+"""How probable the known pixels of an image are, whatever the hidden ones: p(known), the sum of p(image) over every
+content of the hidden pixels.
+
+A completion by sequential Monte Carlo estimates it without bias (Del Moral, "Feynman-Kac Formulae", 2004, theorem
+7.4.2): the mean of 2^-evidence over independent completions tends to p(known) with any number of particles. The
+arithmetic is numpy's, for processes without torch.
+"""
+
+from dataclasses import dataclass
+from math import inf, isinf, log, log2, sqrt
+from numbers import Integral
+
+import numpy as np
+
+from scanline.model.inputs import InvalidInput
+
+DEFAULT_REPEATS = 8
+MAX_REPEATS = 256
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of -log2 p(known pixels) from several completions."""
+
+    bits: float  # infinite where no completion found the known pixels possible
+    standard_error: float  # of bits, to first order; 0 where no known byte follows a hidden one, and bits is exact
+    known_bytes: int
+
+    @property
+    def bits_per_dim(self) -> float:
+        """Bits of a known byte."""
+        return self.bits / self.known_bytes if self.known_bytes else 0.0
+
+    @property
+    def standard_error_per_dim(self) -> float:
+        """The standard error of bits_per_dim."""
+        return self.standard_error / self.known_bytes if self.known_bytes else 0.0
+
+
+def estimate(evidence_bits: np.ndarray, known_bytes: int) -> Estimate:
+    """Return the estimate from the evidence of R completions of one image and mask, [R] float64, R of at least 2.
+
+    Its bits are -log2 of the mean of 2^-evidence. The standard error is that of the mean, taken through the logarithm.
+    """
+    least = float(evidence_bits.min())
+    if isinf(least):
+        return Estimate(inf, inf, known_bytes)
+    probabilities = np.exp2(least - evidence_bits)
+    mean = float(probabilities.mean())
+    error = float(probabilities.std(ddof=1)) / sqrt(len(probabilities)) / mean / log(2)
+    return Estimate(least - log2(mean), error, known_bytes)
+
+
+def check_known(known_bytes: int, param: str) -> None:
+    """InvalidInput, about the parameter that says what is known, where nothing is."""
+    if not known_bytes:
+        reason = f"{param} leaves nothing known, so that there is nothing to measure."
+        raise InvalidInput(reason, param, "invalid_mask")
+
+
+def check_repeats(repeats: int) -> int:
+    """The completions that an estimate is made from; InvalidInput where they give no standard error or are too many."""
+    if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not 2 <= repeats <= MAX_REPEATS:
+        raise InvalidInput(f"repeats must be a whole number from 2 to {MAX_REPEATS}, not {repeats!r}.", "repeats")
+    return int(repeats)

@@ -1,0 +1,155 @@
+"""The fields of responses: images, likelihoods, classifications, models, errors."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ImageData(BaseModel):
+    """One image of a response."""
+
+    b64_json: str
+    index: int
+    bits_per_dim: float | None  # null: infinite, because the model rules a known byte out
+    evidence_bits: float | None = None  # of a completion: what its known bytes cost, estimated; null: infinite
+    effective_particles: float | None = None  # of a completion, the smallest number on the way
+
+
+class Usage(BaseModel):
+    """The official schema; input tokens are known bytes, output tokens are painted bytes."""
+
+    input_tokens: int
+    input_tokens_details: dict[str, int]
+    output_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def of(cls, known: int, total: int) -> "Usage":
+        """Return the usage of a request for `total` bytes, of which `known` were not painted."""
+        details = {"text_tokens": 0, "image_tokens": known}
+        return cls(input_tokens=known, input_tokens_details=details, output_tokens=total - known, total_tokens=total)
+
+
+class ImagesAnswer(BaseModel):
+    """The JSON response of generations and edits."""
+
+    created: int
+    model: str
+    seed: int
+    data: list[ImageData]
+    size: str
+    output_format: str
+    usage: Usage
+
+
+class Likelihood(BaseModel):
+    """Bits of one image; per_pixel, [H][W] or [H][W][3], if requested."""
+
+    index: int
+    bits_per_dim: float | None  # null: infinite, because the model rules a byte out
+    per_pixel: list[Any] | None = None
+
+
+class LikelihoodsAnswer(BaseModel):
+    """The JSON response of likelihoods of whole images."""
+
+    created: int
+    model: str
+    data: list[Likelihood]
+
+
+class Evidence(BaseModel):
+    """What the known bytes of one image cost: an estimate of -log2 of their probability, in bits."""
+
+    index: int
+    evidence_bits: float | None  # null: infinite, because the model rules a known byte out
+    standard_error: float | None  # of evidence_bits; null: of an infinite estimate
+    known_bytes: int
+    bits_per_known_byte: float | None
+
+
+class EvidenceAnswer(BaseModel):
+    """The JSON response of likelihoods with a mask, with all that the same estimates need again."""
+
+    created: int
+    model: str
+    seed: int
+    particles: int
+    repeats: int
+    data: list[Evidence]
+
+
+class Classification(BaseModel):
+    """One image under each class, by the classes' names; all classes are equally likely beforehand."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    index: int
+    class_: str = Field(alias="class")  # the most probable one
+    posterior: dict[str, float]
+    bits_per_dim: dict[str, float | None]  # null: infinite
+
+
+class ClassificationsAnswer(BaseModel):
+    """The JSON response of classifications."""
+
+    created: int
+    model: str
+    data: list[Classification]
+
+
+ModelState = Literal["loading", "ready", "failed"]
+
+
+class Readiness(BaseModel):
+    """The response of a server that can paint, with the state of each model; without it to those who lack a key."""
+
+    status: Literal["ready"] = "ready"
+    models: dict[str, ModelState] | None = None
+
+
+class ModelCard(BaseModel):
+    """One model: the official fields and our own."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "scanline"
+    height: int
+    width: int
+    channels: int
+    layers: int
+    heads: int
+    classes: list[str]  # the names that `class` and `prompt` accept, among other words; empty: none
+    state: ModelState
+    failure: str | None  # the reason, if state is failed
+    bits_per_dim: float | None
+    precision: str
+    parameters: int | None  # null, as the next five, until the model is loaded
+    state_bytes_per_image: int | None
+    backend: str | None
+    backend_name: str | None  # as --backend names it
+    fallbacks: list[str] | None  # for each faster backend, "name: why it is not used"
+    digest: str | None  # of the weights and of all else that decides which bytes are painted
+
+
+class ModelList(BaseModel):
+    """All models of this server."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+class Error(BaseModel):
+    """The error: one sentence, its type, the parameter it is about, a code that programs can read."""
+
+    message: str
+    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
+    param: str | None
+    code: str | None
+
+
+class ErrorAnswer(BaseModel):
+    """The one error shape."""
+
+    error: Error

@@ -1,0 +1,66 @@
+"""Classification: the bits of the network's parallel view under every class, and Bayes' rule."""
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.classification import Classification, classify, posterior
+from scanline.model.inputs import InvalidInput
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from tests.support import small_models
+
+CLASSES = (("circle", "disc"), ("square",), ("star",))
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return small_models.model(small_models.config(classes=CLASSES))
+
+
+@pytest.fixture(scope="module")
+def images(model: Transformer) -> np.ndarray:
+    return small_models.images(model.config, 5)
+
+
+@pytest.fixture(scope="module")
+def law(model: Transformer, images: np.ndarray) -> np.ndarray:
+    """Bits [5, 3] of each image under each class, by the parallel view."""
+    given, columns = torch.from_numpy(images), []
+    for label in (1, 2, 3):
+        parameters = model.parallel(given, labels=torch.full((5,), label))
+        columns.append(model.bits(parameters, given, 0, model.config.bytes).sum(dim=1))
+    return torch.stack(columns, dim=1).numpy()
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+@pytest.mark.parametrize("at_once", [1, 4, 256])
+def test_the_bits_are_those_of_every_image_under_every_class(
+    model: Transformer, images: np.ndarray, law: np.ndarray, backend: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scanline.model.classification.READ_AT_ONCE", at_once)
+    generator = Generator(model, 1, backend=backend)
+    found = classify(generator, images)
+    generator.close()
+    np.testing.assert_allclose(found.bits, law, rtol=1e-4)
+    assert found.class_names == ("circle", "square", "star")
+    assert found.best == tuple(found.class_names[k] for k in law.argmin(axis=1))
+    assert (np.ptp(law, axis=1) > 0.1).all()  # classes matter
+
+
+def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
+    bits = np.array([[2000.0, 2001.0, 2003.0], [0.0, 0.0, np.inf]])
+    found = Classification(("a", "b", "c"), bits)
+    np.testing.assert_allclose(found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0]])
+    assert found.best == ("a", "a")
+
+
+def test_an_image_that_no_class_allows_leaves_them_equally_likely() -> None:
+    np.testing.assert_array_equal(posterior(np.full((1, 4), np.inf)), np.full((1, 4), 0.25))
+
+
+def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
+    generator = Generator(grey, 1)
+    with pytest.raises(InvalidInput, match=r"^This model knows no classes, so that it cannot classify\.$"):
+        classify(generator, small_models.images(grey.config, 1))
+    generator.close()

@@ -1,0 +1,15 @@
+"""A saved model that knows classes: 7 x 5 grey pixels, whose bits differ between classes by several percent."""
+
+from pathlib import Path
+
+from scanline.model.formats.checkpoint import save_model
+from tests.support import small_models
+
+CLASSES = (("circle", "disc"), ("square", "box"), ("star",))
+SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES)
+
+
+def save(directory: Path) -> Path:
+    """Save the model; return its directory."""
+    save_model(small_models.model(SHAPES), directory)
+    return directory
