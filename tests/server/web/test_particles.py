@@ -86,13 +86,16 @@ def test_completions_with_one_particle_stand_above_those_with_several(hidden: Vi
     hidden.see("#complete-seed").fill(str(SEED))
     hidden.see("#complete-form .primary").click()
     hidden.expect_done(2 * N, "#complete-meter")
-    assert hidden.see("#results [role=group]").all_inner_texts() != []
-    assert hidden.see("#results .label").all_inner_texts() == ["1 particle", "4 particles"]
+    groups = hidden.see("#results [role=group]").evaluate_all("all => all.map(({ariaLabel}) => ariaLabel)")
+    assert groups == ["1 particle", "4 particles"]
     _, _, *images = np.array(shown(hidden))[..., 0]
     answers = [completed(client, mask_of(hidden), particles=count) for count in (1, 4)]
     assert (np.array(images) == np.concatenate([images_of(answer) for answer in answers])).all()
     expected = captions(answers[0], effective=False) + captions(answers[1], effective=True)
     assert hidden.see("#results figcaption").all_inner_texts()[2:] == expected
+    means = [np.mean([one["evidence_bits"] for one in answer["data"]]) for answer in answers]
+    labels = [f"{group} · mean evidence {mean:.1f} bits" for group, mean in zip(groups, means, strict=True)]
+    assert hidden.see("#results .label").all_inner_texts() == labels
     tops = {round(figure.bounding_box()["y"]) for figure in hidden.see("#results figure").all()}  # type: ignore[index]
     assert len(tops) == 3
 
@@ -100,13 +103,13 @@ def test_completions_with_one_particle_stand_above_those_with_several(hidden: Vi
 def test_the_choice_is_closed_where_nothing_known_follows_a_hidden_pixel(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete")
     visitor.expect_ready()
-    expect(visitor.see("#particles")).to_be_disabled()
+    expect(visitor.see("#particles input").first).to_be_disabled()
     expect(visitor.see("#particles-hint")).to_contain_text("only where known pixels follow hidden ones")
     hide(visitor)
-    expect(visitor.see("#particles")).to_be_enabled()
+    expect(visitor.see("#particles input").first).to_be_enabled()
     expect(visitor.see("#particles-hint")).to_contain_text("painted by that many particles")
     visitor.see("#uncover").click()
-    expect(visitor.see("#particles")).to_be_disabled()
+    expect(visitor.see("#particles input").first).to_be_disabled()
     visitor.see("#rows").fill("3")
     complete(visitor, 2, SEED)
     assert "effective" not in visitor.see("#results").inner_text()

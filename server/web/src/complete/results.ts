@@ -27,6 +27,7 @@ interface Result {
   overlay: HTMLCanvasElement;
   caption: HTMLElement;
   name: string; // for screen readers
+  evidenceBits: number | null; // null until it is known
 }
 
 export class Results {
@@ -66,7 +67,8 @@ export class Results {
 
   /** Shows the figures of a finished completion; a likelihood of null means probability 0. */
   finish(index: number, finished: FinishedImage): void {
-    const { caption, picture, name } = this.completions[index]!;
+    const completion = this.completions[index]!;
+    const { caption, picture, name } = completion;
     const { bitsPerDim, evidenceBits, effectiveParticles } = finished;
     const lines = [bitsPerDim === null ? "p = 0" : bitsPerDim.toFixed(2)];
     const texts = [bitsPerDim === null ? "probability 0" : `${lines[0]} bits per dimension`];
@@ -74,13 +76,25 @@ export class Results {
       lines.push(`evidence ${evidenceBits.toFixed(1)}`);
       texts.push(`evidence ${evidenceBits.toFixed(1)} bits`);
     }
-    if (effectiveParticles !== null && this.rows[Math.floor(index / this.each)]!.particles > 1) {
+    const row = Math.floor(index / this.each);
+    if (effectiveParticles !== null && this.rows[row]!.particles > 1) {
       lines.push(`effective ${effectiveParticles.toFixed(1)}`);
       texts.push(`${effectiveParticles.toFixed(1)} effective particles at least`);
     }
     caption.replaceChildren(...lines.map((line) => make("span", {}, line)));
     picture.canvas.setAttribute("aria-label", [name, ...texts].join(", "));
     if (lines.length > 1) find("particles-legend", HTMLElement).hidden = false;
+    completion.evidenceBits = evidenceBits;
+    this.showMeanEvidence(row);
+  }
+
+  /** Adds the mean evidence to the label of a row, if it has one, once all its completions have theirs. */
+  private showMeanEvidence(row: number): void {
+    const label = this.box.querySelectorAll(".label")[row];
+    const each = this.inRow(row).map(({ evidenceBits }) => evidenceBits);
+    if (!label || !each.every((bits) => bits !== null)) return;
+    const mean = each.reduce((sum, bits) => sum + bits, 0) / each.length;
+    label.textContent = `${this.rows[row]!.label} · mean evidence ${mean.toFixed(1)} bits`;
   }
 
   private inRow(row: number): Result[] {
@@ -129,7 +143,7 @@ function result(picture: Picture, text: string, row = ""): Result {
   const name = [/\d/.test(text) ? `Completion ${text}` : text, row].filter(Boolean).join(", ");
   picture.canvas.setAttribute("aria-label", name);
   overlay.setAttribute("aria-hidden", "true");
-  return { picture, overlay, name, caption: make("figcaption", {}, text) };
+  return { picture, overlay, name, evidenceBits: null, caption: make("figcaption", {}, text) };
 }
 
 const figure = ({ picture, overlay, caption }: Result): HTMLElement =>
