@@ -1,8 +1,9 @@
 """The recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes without torch.
 
-Inputs are images [B, N], positions [B] of the first byte of the step, s and z; outputs are the parameters [B, P] of the
-distribution of the step's bytes and the next s and z. Bytes from `position` on are not read. The file also holds the
-model's configuration, as the property `scanline.config`.
+Inputs are images [B, N], positions [B] of the first byte of the step, s and z, and labels [B] where the model has
+classes (0: no class, k + 1: class k); outputs are the parameters [B, P] of the distribution of the step's bytes and the
+next s and z. Bytes from `position` on are not read. The file also holds the model's configuration, as the property
+`scanline.config`.
 """
 
 import json
@@ -45,7 +46,8 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     position = graph.input("position", "int32", ("B",))
     s = graph.input("s", "float32", (*state, config.value_width))
     z = graph.input("z", "float32", state)
-    x, base = _read_in(graph, model, image, position)
+    label = graph.input("label", "int32", ("B",)) if config.classes else None
+    x, base = _read_in(graph, model, image, position, label)
     each_s = graph.nodes("Split", config.layers, s, axis=0, num_outputs=config.layers)
     columns = graph.node("Unsqueeze", z, graph.ints(-1))
     each_z = graph.nodes("Split", config.layers, columns, axis=0, num_outputs=config.layers)
@@ -58,19 +60,22 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     about = (
         "One recurrent step of a linear transformer: bytes before position, s, z to a distribution and the next s, z."
     )
-    return graph.model("step", about, {CONFIG_KEY: json.dumps(config.to_dict())})
+    # Without classes, the file is the one that was written before there were any, which older programs read.
+    stored = {name: value for name, value in config.to_dict().items() if value or name != "classes"}
+    return graph.model("step", about, {CONFIG_KEY: json.dumps(stored)})
 
 
-def _read_in(graph: Graph, model: Transformer, image: str, position: str) -> tuple[str, str | None]:
+def _read_in(graph: Graph, model: Transformer, image: str, position: str, label: str | None) -> tuple[str, str | None]:
     """As Transformer._read_in: [B, D], and the base of the means [B, C] where they have one."""
     embedding = model.embedding
     if isinstance(embedding, Embedding):
-        return _embedded(graph, embedding, image, position), None
+        return _with_class(graph, model, _embedded(graph, embedding, image, position), label), None
     assert model.window is not None
     inputs, reference = read_window(graph, model.window, image, position)
     x = graph.node(
         "Add", graph.node("Gelu", _linear(graph, embedding.linear, inputs)), _place(graph, embedding, position)
     )
+    x = _with_class(graph, model, x, label)
     for block in model.blocks:
         x = _block(graph, block, x, ACTIVATIONS[model.config.activation])
     if model.config.predicts != "pixel_logistics":
@@ -78,6 +83,13 @@ def _read_in(graph: Graph, model: Transformer, image: str, position: str) -> tup
     last = graph.ints(model.window.linear_inputs)
     base = _exact_linear(graph, model.skip, graph.node("Slice", inputs, graph.ints(0), last, graph.ints(1)))
     return x, graph.node("Add", base, reference) if reference else base
+
+
+def _with_class(graph: Graph, model: Transformer, x: str, label: str | None) -> str:
+    """Return x [B, D] with the rows of the classes of `label` [B] added to it, or x where the model has no classes."""
+    if label is None:
+        return x
+    return graph.node("Add", x, graph.node("Gather", graph.matrix(model.classes), label))
 
 
 def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:

@@ -1,6 +1,7 @@
 """The exported step is the model's step: in onnxruntime, with every option, from files of every kind of weights."""
 
 import json
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,7 +18,14 @@ from tests.support import small_models
 from tests.support.close import assert_close
 
 ODD_WAVES = {"position": "sincos", "heads": 1, "key_width": 3, "value_width": 7, "layers": 1}
-VARIANTS = {**small_models.VARIANTS, "odd waves": ODD_WAVES}
+CLASSES = (("7", "seven"), ("horse",))
+CLASSIFIED: dict[str, dict[str, Any]] = {  # one of each kind of embedding
+    "classes": {"classes": CLASSES},
+    "classes, concat": {"classes": CLASSES, "embedding_join": "concat"},
+    "classes, window": {"classes": CLASSES, **small_models.VARIANTS["window"]},
+    "classes, pixels": {"classes": CLASSES, **small_models.VARIANTS["waves of pixels"]},
+}
+VARIANTS = {**small_models.VARIANTS, "odd waves": ODD_WAVES, **CLASSIFIED}
 
 
 class Step:
@@ -27,9 +35,12 @@ class Step:
         self.file = export_step(model, weights).SerializeToString()
         self.session = onnxruntime.InferenceSession(self.file)
         self.size = model.config.step_bytes
+        self.has_classes = bool(model.config.classes)
 
-    def __call__(self, images: torch.Tensor, state: State) -> torch.Tensor:
+    def __call__(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
         feeds = {"image": images, "position": state.position.int(), "s": state.s, "z": state.z}
+        if self.has_classes:
+            feeds["label"] = torch.zeros(len(images), dtype=torch.int32) if labels is None else labels.int()
         results = self.session.run(None, {name: tensor.numpy() for name, tensor in feeds.items()})
         parameters, state.s, state.z = map(torch.from_numpy, results)
         state.position = state.position + self.size
@@ -51,6 +62,31 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str, batc
         assert_close("parameters", model.step(images, law), step(images, state))
     assert_close("s", law.s, state.s)
     assert_close("z", law.z, state.z)
+
+
+@pytest.mark.parametrize("variant", CLASSIFIED)
+def test_each_image_has_the_class_of_its_label(variant: str) -> None:
+    model = model_of(variant)
+    step, config = Step(model), model.config
+    images = torch.from_numpy(small_models.images(config, 1)).expand(4, -1)
+    labels = torch.tensor([0, 1, 2, 1])
+    law, state = State.zeros(config, 4), State.zeros(config, 4)
+    for _ in range(config.steps):
+        expected = model.step(images, law, labels)
+        assert_close("parameters", expected, step(images, state, labels))
+    assert_close("s", law.s, state.s)
+    assert_close("z", law.z, state.z)
+    assert torch.equal(expected[1], expected[3])
+    assert all(not torch.equal(expected[0], other) for other in expected[1:3])  # the labels do matter
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_label_is_read_where_the_model_has_classes_alone(variant: str) -> None:
+    model = model_of(variant)
+    file = export_step(model)
+    names = [one.name for one in file.graph.input]
+    assert names == ["image", "position", "s", "z"] + ["label"] * (variant in CLASSIFIED)
+    assert ("classes" in json.loads(file.metadata_props[0].value)) == (variant in CLASSIFIED)
 
 
 @pytest.mark.parametrize("variant", ["colour", "authors", "strokes", "waves of pixels"])

@@ -4,11 +4,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from scanline.model.formats.checkpoint import save_model
+from tests.support import small_models
 from tests.support.page_visitor import KEY, Visitor
 from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.shared_servers import NO_DELAY, arguments
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # as root in a container there is no sandbox, and shared memory may be too small
@@ -32,6 +36,28 @@ def locked(grey_directory: Path) -> Iterator[Server]:
     """A server that requires the API key KEY."""
     with serve(grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8") as server:
         yield server
+
+
+@pytest.fixture(scope="package")
+def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of two models with classes, of which `horse` is one of both, and one without."""
+    directory = tmp_path_factory.mktemp("classified")
+    grey = {"height": 7, "width": 5, "layers": 1}
+    for name, changes in {
+        "grey": {**grey, "classes": (("7", "seven"), ("horse",))},
+        "pixels": {**small_models.VARIANTS["pixels"], "classes": (("dog",), ("horse",))},
+        "plain": grey,
+    }.items():
+        save_model(small_models.model(small_models.config(**changes)), directory / name)
+    models = (f"--model={directory / name}" for name in ("pixels", "plain"))
+    with serve(directory / "grey", *models, "--slots", "64", *arguments(NO_DELAY)) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def classified_client(classified: Server) -> Iterator[httpx.Client]:
+    with classified.client() as client:
+        yield client
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def test_pixels_hidden_with_the_brush_are_painted(drawing: Visitor, client: http
 def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: Visitor, client: httpx.Client) -> None:
     upload(drawing, encode(picture()))
     complete(drawing, 2, seed=5)
-    drawing.see("text=Known pixels").click()
+    drawing.see("#overlay >> text=Known pixels").click()
     over = drawing.pixels(drawing.see("#results .over").nth(2))
     assert (over[:3, :, 3] > 0).all()
     assert (over[3:, :, 3] == 0).all()

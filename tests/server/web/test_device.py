@@ -14,11 +14,14 @@ from tests.support.running_server import PATIENCE, Server, serve
 
 IMAGES = 12
 EQUAL = re.compile(rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal")
+CLASSES = (("7", "seven"), ("horse",))
 MODELS = {
     "without-start": small_models.config(**small_models.VARIANTS["authors"]),
     "categorical": small_models.config(**small_models.VARIANTS["strokes"]),
     "grey-pixels": small_models.config(**small_models.VARIANTS["grey pixels"]),
     "pixels": small_models.config(**small_models.VARIANTS["waves of pixels"]),
+    "classes": small_models.config(**small_models.VARIANTS["strokes"], classes=CLASSES),
+    "classes-of-pixels": small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES),
     "long": small_models.config(height=100, width=100),  # takes long enough to be stopped
 }
 LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
@@ -82,6 +85,23 @@ def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str)
     expected = sum(image["bits_per_dim"] for image in answer.json()["data"]) / IMAGES
     shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
+def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str) -> None:
+    """Those of another class are others, and so are those of none."""
+    visitor = visit(f"{models.url}/?model={model}#device")
+    expect(visitor.see("#model")).to_have_value(model)
+    images = []
+    for name in ("any", "7", "horse"):
+        visitor.see("#device-class label").get_by_text(name, exact=True).click()
+        if not images:
+            wait_for_size(visitor)
+        paint(visitor)
+        assert compare(visitor)[0] >= IMAGES - 1
+        images.append([visitor.pixels(canvas).tobytes() for canvas in visitor.see("#device-gallery canvas").all()])
+    assert not set(images[0]) & set(images[1])
+    assert not set(images[1]) & set(images[2])
 
 
 def paint_and_compare(visitor: Visitor) -> None:

@@ -39,6 +39,23 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: st
     assert_fits_and_is_accessible(visitor)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_classes_and_particles_are_accessible_and_fit(visit: Visit, classified: Server, size: str) -> None:
+    visitor = visit(f"{classified.url}/?seed=3&n=6&class=horse", *SIZES[size], has_touch=size == "phone")
+    visitor.expect_done(6)
+    assert_fits_and_is_accessible(visitor)
+    visitor.see("#tab-device").click()
+    assert_fits_and_is_accessible(visitor)
+    visitor.see("#tab-complete").click()
+    visitor.see("#rows").fill("7")
+    visitor.see("text=Hide").first.click()
+    visitor.see("#drawing").click()
+    visitor.see("#particles-compare").check()
+    visitor.see("#complete-form .primary").click()
+    visitor.expect_done(16, "#complete-meter")
+    assert_fits_and_is_accessible(visitor)
+
+
 def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete", color_scheme="light")
     assert visitor.page.evaluate(BACKGROUND) == LIGHT

@@ -10,6 +10,7 @@ export interface Model {
   channels: number;
   layers: number;
   heads: number;
+  classes: string[]; // names; empty where the model has none
   state: "loading" | "ready" | "failed";
   failure: string | null;
   parameters: number | null; // this and the next are null until the model has loaded

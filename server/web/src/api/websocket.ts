@@ -28,11 +28,18 @@ export interface Frame {
   bytes: Uint8Array;
 }
 
+/** What the server reports of an image that is finished; null also stands for infinite. */
+export interface FinishedImage {
+  bitsPerDim: number | null;
+  evidenceBits: number | null; // this and the next are null where nothing was completed
+  effectiveParticles: number | null;
+}
+
 /** Called as the messages of a job arrive; `started` again after a reconnect. */
 export interface JobListener {
   started?(started: Started): void;
   frame?(frame: Frame): void;
-  image?(index: number, bitsPerDim: number | null): void;
+  image?(index: number, finished: FinishedImage): void;
   state?(message: Record<string, unknown>): void;
 }
 
@@ -153,7 +160,11 @@ function receive(message: Record<string, any>): void {
       request.seed ??= String(message.seed); // a seed that the server has chosen fits into a number
       return listener.started?.({ ...(message as Started), seed: request.seed });
     case "image":
-      return listener.image?.(message.index, message.bits_per_dim);
+      return listener.image?.(message.index, {
+        bitsPerDim: message.bits_per_dim,
+        evidenceBits: message.evidence_bits ?? null,
+        effectiveParticles: message.effective_particles ?? null,
+      });
     case "state":
       return listener.state?.(message);
     case "done":

@@ -18,7 +18,8 @@ export class DrawingCanvas {
   private last: [number, number] | undefined; // the pointer's last point, in image pixels
   private readonly canvas = find("drawing", HTMLCanvasElement);
 
-  constructor() {
+  /** `onOcclusion` is called after each change of what is hidden. */
+  constructor(private readonly onOcclusion: (occlusion: Occlusion) => void) {
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
@@ -122,6 +123,7 @@ export class DrawingCanvas {
     const { rows } = this.occlusion;
     find("rows-shown", HTMLOutputElement).value = rows === height ? "all" : String(rows);
     find("drawing-hint", HTMLElement).hidden = !this.isEmpty;
+    this.onOcclusion(this.occlusion);
   }
 }
 

@@ -21,6 +21,12 @@ export class Occlusion {
     return this.masked.filter((_, pixel) => !this.isKnown(pixel)).length;
   }
 
+  /** Whether a known pixel follows a hidden one in raster order. */
+  get isKnownAfterHidden(): boolean {
+    const first = this.masked.findIndex((_, pixel) => !this.isKnown(pixel));
+    return first >= 0 && this.masked.some((_, pixel) => pixel > first && this.isKnown(pixel));
+  }
+
   /** Hides all pixels whose centre is at most `radius` from a point. */
   hide(x: number, y: number, radius: number): void {
     const { width } = this.size;

@@ -3,6 +3,7 @@
 import { bytesOf, type Model } from "../api/models";
 import type { Frame } from "../api/websocket";
 import { find, make, onClick } from "../elements";
+import { ClassChoice } from "../jobs/class_choice";
 import { readCount, readSeed, readTemperature, setUpTemperature } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
 import { base64, png } from "../pictures/files";
@@ -11,6 +12,7 @@ import { onModel } from "../shell/model";
 import { clearNotice, FormError, showError, showNotice } from "../shell/notice";
 import { isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
+import { ParticlesChoice } from "./particles";
 import { Results } from "./results";
 
 const MOST_COMPLETIONS = 32;
@@ -18,16 +20,21 @@ const THUMBNAILS = 12;
 
 let model: Model; // the page is inert until there is one
 let canvas: DrawingCanvas;
+let classes: ClassChoice;
+let particles: ParticlesChoice;
 let results: Results;
 let runner: JobRunner;
 
 /** `pictures` returns the finished pictures of the gallery. */
 export function setUpComplete(pictures: () => Picture[]): void {
-  canvas = new DrawingCanvas();
+  classes = new ClassChoice("complete-class");
+  particles = new ParticlesChoice();
+  canvas = new DrawingCanvas((occlusion) => particles.show(occlusion));
   results = new Results();
   runner = new JobRunner("complete");
   onModel((selected) => {
     canvas.fit(selected);
+    classes.fill(selected.classes);
     model = selected;
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
   });
@@ -92,6 +99,8 @@ async function complete(): Promise<void> {
   const n = readCount(find("complete-count", HTMLInputElement), MOST_COMPLETIONS);
   const seed = readSeed(find("complete-seed", HTMLInputElement));
   const temperature = readTemperature(find("complete-temperature", HTMLInputElement));
+  const ofClass = classes.read();
+  const rows = particles.read();
   const { image: original } = canvas;
   const occlusion = canvas.occlusion.copy();
   if (!occlusion.hidden) {
@@ -100,7 +109,7 @@ async function complete(): Promise<void> {
   clearNotice();
   const fields = { image: await base64(await png(original.canvas)), ...(await occlusion.fields()) };
 
-  results.reset(model.id, original, occlusion, n);
+  results.reset(model.id, original, occlusion, rows, n);
   const { channels } = original.size;
   const isPainted = (position: number) => !occlusion.isKnown(Math.floor(position / channels));
   const paint = ({ index, first, bytes }: Frame) => {
@@ -113,13 +122,14 @@ async function complete(): Promise<void> {
     }
     return count;
   };
+  const request = { type: "complete", model: model.id, n, seed, temperature, class: ofClass, ...fields } as const;
   void runner.runOnServer(
-    { type: "complete", model: model.id, n, seed, temperature, ...fields },
+    rows.map(({ particles }) => ({ ...request, particles })),
     n,
     n * occlusion.hidden * channels,
     {
       frame: paint,
-      image: (index, bitsPerDim) => results.finish(index, bitsPerDim),
+      image: (index, finished) => results.finish(index, finished),
       ended: () => void results.drawOverlays(),
     },
   );

@@ -1,12 +1,15 @@
-// The original, the given pixels and the completions side by side; an overlay shows which pixels were given, or how
+// The original, the given pixels and the completions side by side, those of each number of particles in a row of their
+// own where there are several; an overlay shows which pixels were given, or how
 // likely each pixel is.
 
 import { call } from "../api/http";
+import type { FinishedImage } from "../api/websocket";
 import { find, make, pixelScale } from "../elements";
 import { base64, png } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { showError } from "../shell/notice";
 import type { Occlusion } from "./occlusion";
+import type { ParticlesRow } from "./particles";
 
 const [LARGEST, SMALLEST, GAP] = [112, 84, 10]; // CSS pixels
 const KNOWN = [84, 160, 255, 110]; // RGBA
@@ -23,11 +26,15 @@ interface Result {
   picture: Picture;
   overlay: HTMLCanvasElement;
   caption: HTMLElement;
+  name: string; // for screen readers
+  evidenceBits: number | null; // null until it is known
 }
 
 export class Results {
   completions: Result[] = [];
   private original!: Result;
+  private rows: ParticlesRow[] = [];
+  private each = 0; // completions in a row
   private occlusion!: Occlusion;
   private model = "";
   private bits: number[][] | undefined; // of the original and every completion, once requested
@@ -38,26 +45,60 @@ export class Results {
     window.addEventListener("resize", () => this.fit());
   }
 
-  /** Replaces all results by `n` empty completions of a picture. */
-  reset(model: string, original: Picture, occlusion: Occlusion, n: number): void {
+  /** Replaces all results by `n` empty completions of a picture in each row. */
+  reset(model: string, original: Picture, occlusion: Occlusion, rows: ParticlesRow[], n: number): void {
     this.model = model;
     this.occlusion = occlusion;
     this.bits = undefined;
     this.original = result(Picture.of(original.size, original.bytes), "original");
     const given = result(original.copy((pixel) => occlusion.isKnown(pixel)), "given");
-    this.completions = Array.from({ length: n }, (_, index) => result(new Picture(original.size), `${index + 1}`));
-    this.box.replaceChildren(...[this.original, given, ...this.completions].map(figure));
+    [this.rows, this.each] = [rows, n];
+    this.completions = rows.flatMap(({ label }) =>
+      Array.from({ length: n }, (_, index) => result(new Picture(original.size), `${index + 1}`, label)),
+    );
+    const before = [this.original, given];
+    if (rows.length === 1) this.box.replaceChildren(group([...before, ...this.completions]));
+    else this.box.replaceChildren(group(before), ...rows.map(({ label }, at) => group(this.inRow(at), label)));
+    find("particles-legend", HTMLElement).hidden = true;
     this.box.hidden = find("overlay", HTMLFormElement).hidden = false;
     this.fit();
     void this.drawOverlays();
   }
 
-  /** Shows the likelihood of a finished completion; null means probability 0. */
-  finish(index: number, bitsPerDim: number | null): void {
-    const { caption, picture } = this.completions[index]!;
-    caption.textContent = bitsPerDim === null ? "p = 0" : bitsPerDim.toFixed(2);
-    const text = bitsPerDim === null ? "probability 0" : `${caption.textContent} bits per dimension`;
-    picture.canvas.setAttribute("aria-label", `Completion ${index + 1}, ${text}`);
+  /** Shows the figures of a finished completion; a likelihood of null means probability 0. */
+  finish(index: number, finished: FinishedImage): void {
+    const completion = this.completions[index]!;
+    const { caption, picture, name } = completion;
+    const { bitsPerDim, evidenceBits, effectiveParticles } = finished;
+    const lines = [bitsPerDim === null ? "p = 0" : bitsPerDim.toFixed(2)];
+    const texts = [bitsPerDim === null ? "probability 0" : `${lines[0]} bits per dimension`];
+    if (evidenceBits !== null) {
+      lines.push(`evidence ${evidenceBits.toFixed(1)}`);
+      texts.push(`evidence ${evidenceBits.toFixed(1)} bits`);
+    }
+    const row = Math.floor(index / this.each);
+    if (effectiveParticles !== null && this.rows[row]!.particles > 1) {
+      lines.push(`effective ${effectiveParticles.toFixed(1)}`);
+      texts.push(`${effectiveParticles.toFixed(1)} effective particles at least`);
+    }
+    caption.replaceChildren(...lines.map((line) => make("span", {}, line)));
+    picture.canvas.setAttribute("aria-label", [name, ...texts].join(", "));
+    if (lines.length > 1) find("particles-legend", HTMLElement).hidden = false;
+    completion.evidenceBits = evidenceBits;
+    this.showMeanEvidence(row);
+  }
+
+  /** Adds the mean evidence to the label of a row, if it has one, once all its completions have theirs. */
+  private showMeanEvidence(row: number): void {
+    const label = this.box.querySelectorAll(".label")[row];
+    const each = this.inRow(row).map(({ evidenceBits }) => evidenceBits);
+    if (!label || !each.every((bits) => bits !== null)) return;
+    const mean = each.reduce((sum, bits) => sum + bits, 0) / each.length;
+    label.textContent = `${this.rows[row]!.label} · mean evidence ${mean.toFixed(1)} bits`;
+  }
+
+  private inRow(row: number): Result[] {
+    return this.completions.slice(row * this.each, (row + 1) * this.each);
   }
 
   /** Draws the chosen overlay on every picture; likelihoods are requested when all are finished. */
@@ -87,23 +128,34 @@ export class Results {
     if (!this.original) return;
     const { width, height } = this.original.picture.size;
     const room = this.box.clientWidth + GAP;
-    const inOneRow = room / (this.completions.length + 2) - GAP;
+    const figures = this.rows.length === 1 ? this.each + 2 : Math.max(this.each, 2);
+    const inOneRow = room / figures - GAP;
     const scale = pixelScale(width, Math.min(LARGEST, inOneRow < SMALLEST ? room / 3 - GAP : inOneRow));
     this.box.style.setProperty("--wide", `${width * scale}px`);
     this.box.style.setProperty("--high", `${height * scale}px`);
   }
 }
 
-function result(picture: Picture, name: string): Result {
+/** `row` is the label of its row of completions, where there are several. */
+function result(picture: Picture, text: string, row = ""): Result {
   const overlay = make("canvas", { width: picture.size.width, height: picture.size.height, className: "over" });
   picture.canvas.setAttribute("role", "img");
-  picture.canvas.setAttribute("aria-label", /\d/.test(name) ? `Completion ${name}` : name);
+  const name = [/\d/.test(text) ? `Completion ${text}` : text, row].filter(Boolean).join(", ");
+  picture.canvas.setAttribute("aria-label", name);
   overlay.setAttribute("aria-hidden", "true");
-  return { picture, overlay, caption: make("figcaption", {}, name) };
+  return { picture, overlay, name, evidenceBits: null, caption: make("figcaption", {}, text) };
 }
 
 const figure = ({ picture, overlay, caption }: Result): HTMLElement =>
   make("figure", {}, make("div", { className: "stack" }, picture.canvas, overlay), caption);
+
+/** Results side by side, with a label above them. */
+function group(results: Result[], label = ""): HTMLElement {
+  const row = make("div", { className: "row" }, ...results.map(figure));
+  if (!label) return row;
+  const group = make("div", { role: "group", ariaLabel: label }, make("p", { className: "label" }, label), row);
+  return group;
+}
 
 /** Sets every pixel to its RGBA colour; undefined is transparent. */
 function fill(canvas: HTMLCanvasElement, { size }: Picture, colour: (pixel: number) => number[] | undefined): void {

@@ -16,6 +16,7 @@ export interface OnnxConfig {
   predicts: "logistics" | "categorical" | "pixel_logistics";
   start_token: boolean;
   first_byte_histogram: number[] | null;
+  classes?: string[][]; // absent where the model has none
 }
 
 const METADATA_PROPS = 14; // the field of ModelProto; each entry has a key (1) and a value (2)

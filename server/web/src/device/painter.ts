@@ -14,6 +14,7 @@ export interface DeviceJob {
   first: number;
   images: number;
   temperature: number;
+  label: number; // 0: no class, k + 1: class k
 }
 
 /** An exported model that has been loaded. */
@@ -48,17 +49,20 @@ export class PaintLoop {
   readonly bits: Float64Array; // [B], of the painted bytes under the model at temperature 1
   position = 0;
   private state: { s: Tensor; z: Tensor }; // s [L, B, H, C, M], z [L, B, H, C]
+  private readonly labels: { label?: Tensor }; // [B]; none where the model has no classes
 
   constructor(
     readonly model: OnnxModel,
     readonly job: DeviceJob,
   ) {
-    const { layers, heads, key_width, value_width } = model.config;
+    const { layers, heads, key_width, value_width, classes } = model.config;
     this.images = new Uint8Array(job.images * model.bytes);
     this.bits = new Float64Array(job.images);
     const zeros = (...shape: number[]) => new Tensor(new Float32Array(shape.reduce((a, b) => a * b)), shape);
     const sums = [layers, job.images, heads, key_width] as const;
     this.state = { s: zeros(...sums, value_width), z: zeros(...sums) };
+    const labels = () => new Tensor("int32", new Int32Array(job.images).fill(job.label), [job.images]);
+    this.labels = classes?.length ? { label: labels() } : {};
   }
 
   get isDone(): boolean {
@@ -103,6 +107,7 @@ export class PaintLoop {
     const { parameters, next_s, next_z } = await this.model.session.run({
       image: new Tensor("uint8", this.images, [count, this.model.bytes]),
       position: new Tensor("int32", new Int32Array(count).fill(this.position), [count]),
+      ...this.labels,
       ...this.state,
     });
     this.state = { s: next_s!, z: next_z! };

@@ -3,6 +3,7 @@
 import { bytesOf, type Model } from "../api/models";
 import { runJob, type Frame } from "../api/websocket";
 import { find, make, onClick, pixelScale } from "../elements";
+import { ClassChoice } from "../jobs/class_choice";
 import { readCount, readSeed, readTemperature, setUpTemperature } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
 import type { GenerateRequest } from "../paint/request";
@@ -22,9 +23,11 @@ let pool: WorkerPool | undefined; // has loaded the model
 let request: GenerateRequest; // what the pictures show
 let pictures: Picture[] = [];
 let runner: JobRunner;
+let classes: ClassChoice;
 
 export function setUpDevice(): void {
   runner = new JobRunner("device");
+  classes = new ClassChoice("device-class");
   find("device-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     paintForm();
@@ -34,6 +37,7 @@ export function setUpDevice(): void {
   window.addEventListener("tab", () => void labelButton());
   onModel((selected) => {
     model = selected;
+    classes.fill(model.classes);
     runner.drop();
     pool?.close();
     pool = undefined;
@@ -68,7 +72,7 @@ function paintForm(): void {
     const seed = readSeed(find("device-seed", HTMLInputElement));
     const temperature = readTemperature(find("device-temperature", HTMLInputElement));
     clearNotice();
-    request = { model: model.id, n, seed, temperature };
+    request = { model: model.id, n, seed, temperature, class: classes.read() };
     void run(paint);
   } catch (error) {
     showError(error);
@@ -93,6 +97,7 @@ function showState(): void {
 
 async function paint(signal: AbortSignal): Promise<void> {
   const { n, seed, temperature } = request;
+  const label = classes.labelOf(request.class);
   const bytes = bytesOf(model);
   const opened = (pool ??= await openPool(signal));
   void labelButton();
@@ -102,7 +107,7 @@ async function paint(signal: AbortSignal): Promise<void> {
   let painted = 0;
   const bits = new Float64Array(n); // of each image
   signal.addEventListener("abort", () => opened.stop());
-  await opened.paint({ seed: BigInt(seed), first: 0, images: n, temperature }, (part) => {
+  await opened.paint({ seed: BigInt(seed), first: 0, images: n, temperature, label }, (part) => {
     const each = part.bytes.length / part.images;
     for (let i = 0; i < part.images; i++) {
       pictures[part.first + i]!.paint(part.from, part.bytes.subarray(i * each, (i + 1) * each));

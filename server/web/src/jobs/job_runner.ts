@@ -1,17 +1,17 @@
 // Runs the jobs of one tab, one at a time: its Stop button, its progress line (#<tab>-meter) and its status for screen
 // readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
 
-import { runJob, type Frame, type JobRequest, type Started } from "../api/websocket";
+import { runJob, type FinishedImage, type Frame, type JobRequest, type Started } from "../api/websocket";
 import { find, onClick, setText } from "../elements";
 import { redraw } from "../pictures/redraw";
 import { showError } from "../shell/notice";
 import { Meter } from "./meter";
 
-/** What a tab does with a job's messages. */
+/** What a tab does with the messages of its requests; images of the second follow those of the first. */
 export interface JobView {
   started?(started: Started): void;
   frame(frame: Frame): number; // returns how many bytes were painted since the last frame
-  image(index: number, bitsPerDim: number | null): void;
+  image(index: number, finished: FinishedImage): void;
   ended(cancelled: boolean): void;
 }
 
@@ -54,30 +54,32 @@ export class JobRunner {
     if (isCurrent()) this.setCurrent(undefined);
   }
 
-  /** Runs a job of `images` images with `bytes` bytes to paint on the server. */
-  runOnServer(request: JobRequest, images: number, bytes: number, view: JobView): Promise<void> {
+  /** Runs requests of `n` images each, with `bytes` bytes to paint each, on the server, side by side as one job. */
+  runOnServer(requests: JobRequest[], n: number, bytes: number, view: JobView): Promise<void> {
     return this.run(async (signal, isCurrent) => {
-      const meter = new Meter(images, bytes);
+      const images = n * requests.length;
+      const meter = new Meter(images, bytes * requests.length);
       const line = { draw: () => void (isCurrent() && this.showMeter(meter.line)) };
       line.draw();
       this.showStatus(`Painting ${images} images.`);
-      const listener = {
+      const listenerFrom = (first: number) => ({
         started: (started: Started) => isCurrent() && view.started?.(started),
         frame: (frame: Frame) => {
           if (!isCurrent()) return;
-          meter.addBytes(view.frame(frame));
+          meter.addBytes(view.frame({ ...frame, index: first + frame.index }));
           redraw(line);
         },
-        image: (index: number, bitsPerDim: number | null) => {
+        image: (index: number, finished: FinishedImage) => {
           if (!isCurrent()) return;
-          meter.addImage(index, bitsPerDim);
+          meter.addImage(first + index, finished.bitsPerDim);
           redraw(line);
-          view.image(index, bitsPerDim);
+          view.image(first + index, finished);
         },
-      };
+      });
       let status = "";
       try {
-        const cancelled = await runJob(request, listener, signal);
+        const jobs = requests.map((request, index) => runJob(request, listenerFrom(index * n), signal));
+        const cancelled = (await Promise.all(jobs)).includes(true);
         if (!isCurrent()) return;
         meter.finish();
         status = cancelled ? "Stopped." : `Done. ${meter.line}`;

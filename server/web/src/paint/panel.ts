@@ -9,7 +9,7 @@ import { onModel } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../shell/notice";
 import { isShown } from "../shell/tabs";
 import { Gallery } from "./gallery";
-import { fillForm, linkTo, readForm, readLink, type GenerateRequest } from "./request";
+import { fillForm, linkTo, nameOfFile, paintClass, readForm, readLink, type GenerateRequest } from "./request";
 import { showImage } from "./viewer";
 
 let model: Model; // the page is inert until there is one
@@ -28,15 +28,17 @@ export function setUpPaint(): void {
     clearNotice();
     paintForm();
   });
+  paintClass.onChange(() => find("paint-form", HTMLFormElement).requestSubmit());
   setUpTemperature("temperature");
   onClick("again", () => paint(last));
   onClick("copy-link", () => void copyLink());
-  onClick("save-sheet", async () => save(await sheet(gallery.pictures), `${fileName()}.png`));
-  onClick("save-array", () => save(array(gallery.pictures), `${fileName()}.npy`));
+  onClick("save-sheet", async () => save(await sheet(gallery.pictures), `${nameOfFile(last)}.png`));
+  onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile(last)}.npy`));
 
   let first = true;
   onModel((selected) => {
     model = selected;
+    paintClass.fill(model.classes);
     if (first) fillForm(readLink());
     if (isShown("paint")) paintForm();
     first = false;
@@ -55,18 +57,16 @@ function paint(request: GenerateRequest): void {
   last = request;
   gallery.reset(request.n, model);
   find("after", HTMLElement).hidden = true;
-  void runner.runOnServer({ type: "generate", ...request }, request.n, request.n * bytesOf(model), {
+  void runner.runOnServer([{ type: "generate", ...request }], request.n, request.n * bytesOf(model), {
     started: ({ model, seed, n }) => history.replaceState(null, "", linkTo({ ...request, model, seed, n })),
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
-    image: (index, bitsPerDim) => gallery.finish(index, bitsPerDim),
+    image: (index, { bitsPerDim }) => gallery.finish(index, bitsPerDim),
     ended: (cancelled) => {
       gallery.draw();
       find("after", HTMLElement).hidden = cancelled;
     },
   });
 }
-
-const fileName = (): string => `${last.model}-seed-${last.seed}`;
 
 async function copyLink(): Promise<void> {
   const button = find("copy-link", HTMLButtonElement);

@@ -1,6 +1,7 @@
 // What to paint, read from the form or from a link: the same request paints the same images.
 
 import { find } from "../elements";
+import { ClassChoice } from "../jobs/class_choice";
 import { readCount, readSeed, readTemperature } from "../jobs/form_fields";
 
 export interface GenerateRequest {
@@ -8,9 +9,11 @@ export interface GenerateRequest {
   n: number;
   seed: string; // up to 2^63 - 1, more than a number holds exactly
   temperature: number;
+  class?: string | undefined; // any without it
 }
 
 const MOST_IMAGES = 256;
+export const paintClass = new ClassChoice("paint-class");
 
 export function readForm(): GenerateRequest {
   return {
@@ -18,17 +21,19 @@ export function readForm(): GenerateRequest {
     n: readCount(find("count", HTMLInputElement), MOST_IMAGES),
     seed: readSeed(find("seed", HTMLInputElement)),
     temperature: readTemperature(find("temperature", HTMLInputElement)),
+    class: paintClass.read(),
   };
 }
 
 /** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. */
-export function fillForm({ n, seed, temperature }: Partial<GenerateRequest>): void {
+export function fillForm({ n, seed, temperature, class: name }: Partial<GenerateRequest>): void {
   if (n !== undefined) find("count", HTMLInputElement).value = Number.isFinite(n) ? String(n) : "";
   if (seed !== undefined) find("seed", HTMLInputElement).value = seed;
   const slider = find("temperature", HTMLInputElement);
   if (temperature !== undefined) slider.value = String(temperature);
   slider.dispatchEvent(new Event("input"));
   if (temperature !== undefined && Number(slider.value) !== temperature) slider.dataset.invalid = String(temperature);
+  if (name !== undefined) paintClass.choose(name);
 }
 
 /** The request in the page's URL; empty if it has no seed. */
@@ -37,11 +42,17 @@ export function readLink(): Partial<GenerateRequest> {
   const seed = query.get("seed");
   if (seed === null) return {};
   const number = (name: string) => (query.has(name) ? { [name]: Number(query.get(name) || NaN) } : {});
-  return { seed, ...number("n"), ...number("temperature") };
+  return { seed, ...number("n"), ...number("temperature"), class: query.get("class") ?? undefined };
 }
 
 /** The URL, without its host, that paints this request again. */
-export function linkTo({ model, seed, temperature, n }: GenerateRequest): string {
+export function linkTo({ model, seed, temperature, n, class: name }: GenerateRequest): string {
   const query = new URLSearchParams({ model, seed, temperature: String(temperature), n: String(n) });
+  if (name !== undefined) query.set("class", name);
   return `${location.pathname}?${query}#paint`;
+}
+
+/** The name of a file of its images, without the ending. */
+export function nameOfFile({ model, seed, class: name }: GenerateRequest): string {
+  return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
 }

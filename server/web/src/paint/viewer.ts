@@ -5,11 +5,11 @@ import { enlarge, find, pixelScale, setText } from "../elements";
 import { png, save } from "../pictures/files";
 import { showTab } from "../shell/tabs";
 import type { Tile } from "./gallery";
-import type { GenerateRequest } from "./request";
+import { nameOfFile, type GenerateRequest } from "./request";
 
 const [ROOM, MARGIN] = [336, 96]; // CSS pixels
 
-export function showImage(tiles: Tile[], index: number, { model, seed, temperature }: GenerateRequest): void {
+export function showImage(tiles: Tile[], index: number, request: GenerateRequest): void {
   const { picture, bitsPerDim, button } = tiles[index]!;
   const { width, height } = picture.size;
 
@@ -20,12 +20,14 @@ export function showImage(tiles: Tile[], index: number, { model, seed, temperatu
 
   const bits = bitsPerDim == null ? "not finished" : `${bitsPerDim.toFixed(3)} bits/dim`;
   setText("viewer-title", `Image ${index + 1} of ${tiles.length}`);
-  setText("viewer-figures", `${model} · seed ${seed} · temperature ${temperature} · ${bits}`);
+  const ofClass = request.class === undefined ? "" : `class ${request.class} · `;
+  const drawn = `seed ${request.seed} · temperature ${request.temperature}`;
+  setText("viewer-figures", `${request.model} · ${ofClass}${drawn} · ${bits}`);
 
   const dialog = find("viewer", HTMLDialogElement);
   find("viewer-close", HTMLButtonElement).onclick = () => dialog.close();
   find("viewer-save", HTMLButtonElement).onclick = async () =>
-    save(await png(picture.canvas), `${model}-seed-${seed}-image-${index}.png`);
+    save(await png(picture.canvas), `${nameOfFile(request)}-image-${index}.png`);
   const complete = find("viewer-complete", HTMLButtonElement);
   complete.disabled = !picture.done;
   complete.onclick = () => {

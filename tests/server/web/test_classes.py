@@ -1,0 +1,98 @@
+"""Classes, in a real browser: the buttons are the model's classes, and the page paints what the API paints of them."""
+
+import re
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.server.web.test_complete import complete, picture, shown, upload
+from tests.support.page_visitor import Visit, Visitor, painted
+from tests.support.pictures import encode, text
+from tests.support.running_server import Server
+
+
+def buttons(visitor: Visitor, tab: str) -> list[str]:
+    """The texts of the class buttons of a tab."""
+    return visitor.see(f"#{tab}-class label").all_inner_texts()
+
+
+def choose(visitor: Visitor, tab: str, name: str) -> None:
+    visitor.see(f"#{tab}-class label").get_by_text(name, exact=True).click()
+
+
+def test_a_class_button_paints_images_of_its_class(
+    visit: Visit, classified: Server, classified_client: httpx.Client
+) -> None:
+    visitor = visit(f"{classified.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    assert buttons(visitor, "paint") == ["any", "7", "horse"]
+    saved = [np.load(visitor.saved("#save-array"))]
+    for name in ("7", "horse"):
+        choose(visitor, "paint", name)
+        expect(visitor.page).to_have_url(re.compile(f"&class={name}#paint$"))
+        expect(visitor.see("#after")).to_be_visible()
+        saved.append(np.load(visitor.saved("#save-array")))
+    fields: list[dict[str, object]] = [{}, {"class": "7"}, {"class": "horse"}]
+    for images, of_class in zip(saved, fields, strict=True):
+        assert (images == painted(classified_client, n=4, seed=3, **of_class)).all()
+    assert (saved[1] != saved[2]).any()
+    visitor.see(".tile").first.click()
+    expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3")
+
+
+def test_a_link_chooses_its_class(visit: Visit, classified: Server, classified_client: httpx.Client) -> None:
+    visitor = visit(f"{classified.url}/?seed=3&n=4&class=horse")
+    visitor.expect_done(4)
+    expect(visitor.see("#paint-class input").nth(2)).to_be_checked()
+    images = np.load(visitor.saved("#save-array"))
+    assert (images == painted(classified_client, n=4, seed=3, **{"class": "horse"})).all()
+
+
+def test_a_link_to_a_class_that_the_model_does_not_have_paints_nothing(visit: Visit, classified: Server) -> None:
+    visitor = visit(f"{classified.url}/?seed=3&n=4&class=zebra")
+    visitor.expect_notice("The model has no class zebra.")
+    expect(visitor.see(".tile")).to_have_count(0)
+    expect(visitor.see("#paint-class input").first).to_be_focused()
+    visitor.see("#paint-form .primary").click()
+    visitor.expect_done(4)
+    expect(visitor.see("#notice")).to_be_hidden()
+
+
+def test_arrow_keys_choose_a_class(visit: Visit, classified: Server) -> None:
+    visitor = visit(f"{classified.url}/?seed=3&n=4")
+    visitor.expect_done(4)
+    visitor.see("#paint-class input").first.focus()
+    visitor.page.keyboard.press("ArrowRight")
+    expect(visitor.see("#paint-class input").nth(1)).to_be_focused()
+    expect(visitor.page).to_have_url(re.compile("&class=7#paint$"))
+
+
+def test_a_model_without_classes_has_no_class_buttons(visit: Visit, classified: Server) -> None:
+    """The chosen class is kept where the next model has it, and "any" is chosen where it has not."""
+    visitor = visit(f"{classified.url}/?seed=3&n=4&class=horse")
+    visitor.expect_done(4)
+    visitor.see("#model").select_option("pixels")
+    expect(visitor.page).to_have_url(re.compile("model=pixels.*&class=horse#paint$"))
+    assert buttons(visitor, "paint") == ["any", "dog", "horse"]
+    visitor.see("#model").select_option("plain")
+    expect(visitor.page).to_have_url(re.compile("model=plain&seed=3&temperature=1&n=4#paint$"))
+    for tab in ("paint", "complete", "device"):
+        visitor.see(f"#tab-{tab}").click()
+        expect(visitor.see(f"#{tab}")).to_be_visible()
+        expect(visitor.see(f"#{tab}-class")).to_be_hidden()
+
+
+@pytest.mark.parametrize("name", ["any", "horse"])
+def test_completions_are_of_the_chosen_class(
+    visit: Visit, classified: Server, classified_client: httpx.Client, name: str
+) -> None:
+    visitor = visit(f"{classified.url}/#complete")
+    visitor.expect_ready()
+    upload(visitor, encode(picture()))
+    choose(visitor, "complete", name)
+    complete(visitor, 2, seed=5)
+    fields = {} if name == "any" else {"class": name}
+    expected = painted(classified_client, "edits", image=text(encode(picture())), n=2, seed=5, keep_rows=3, **fields)
+    assert (np.array(shown(visitor)[2:])[..., 0] == expected).all()
