@@ -43,5 +43,5 @@ def _malloc_trim() -> Callable[[int], int] | None:
     with suppress(OSError, AttributeError):
         trim = ctypes.CDLL(None).malloc_trim
         trim.argtypes = [ctypes.c_size_t]
-        return trim  # type: ignore[no-any-return]
+        return trim
     return None
