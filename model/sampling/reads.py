@@ -186,7 +186,8 @@ class Reads:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[Read] = []
         clients = self.time_shares.next(dict.fromkeys(self.client_of.values(), 1))
-        while len(batch) < most and (request := self.turns.next_among(clients)) is not None:
+        while len(batch) < most and (allowed := [client for client in self.turns.clients if client in clients]):
+            request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]
             batch.append(waiting.popleft())
             self.begun.add(request)

@@ -1,7 +1,7 @@
 """Whose turn it is: round robin over clients, then over each client's requests. Knows neither images nor slots."""
 
 from collections import OrderedDict
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 
 class Turns:
@@ -9,7 +9,7 @@ class Turns:
 
     Every client has one turn in a round, however many requests it has, and gives it to the request of its own that has
     waited longest. So of two clients that both wait, neither has two turns more than the other. A client or request
-    that joins has its turn after those that wait already. Every operation but `next_among` takes constant time.
+    that joins has its turn after those that wait already. Every operation takes constant time.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,6 @@ class Turns:
         """Return the request whose turn it is; None where none waits. It keeps its turn."""
         for requests in self.clients.values():
             return next(iter(requests))
-        return None
-
-    def next_among(self, clients: Container[str]) -> int | None:
-        """Return the request whose turn it is among those of `clients`; None where none of them waits."""
-        for client, requests in self.clients.items():
-            if client in clients:
-                return next(iter(requests))
         return None
 
     def next_of(self, client: str) -> int:
