@@ -27,6 +27,7 @@ from scanline.server.api.middleware.security_headers import SecurityHeadersMiddl
 from scanline.server.api.routes import health, images, likelihoods, metrics, models, onnx, page, websocket
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.lifecycle import Lifecycle
+from scanline.server.memory import give_back_free_pages
 from scanline.server.registry import ModelRegistry
 from scanline.server.reload import ModelReloader
 from scanline.server.settings import Settings
@@ -64,7 +65,9 @@ def build(
             model.engine.start()
         await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
         app.openapi()  # kept: it takes longer than any request may hold the event loop
-        watching = [asyncio.create_task(keys.watch.run())] if keys is not None and keys.watch is not None else []
+        watching = [asyncio.create_task(give_back_free_pages())]
+        if keys is not None and keys.watch is not None:
+            watching.append(asyncio.create_task(keys.watch.run()))
         lag.start()
         yield
         lag.stop()

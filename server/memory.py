@@ -3,16 +3,20 @@
 glibc keeps what a process frees for its next allocations. Above a threshold it asks the system for each block and gives
 it back at once, but raises this threshold to the largest block that was ever freed: after one body of 16 MB, all blocks
 up to that size come from a heap that shrinks only from its end, where something small nearly always is. A peak of
-bodies, pictures and answers would stay for ever.
+bodies, pictures and answers would stay for ever. Smaller blocks come from that heap in any case: pages of it that are
+free as a whole are given back from time to time, wherever they are.
 """
 
+import asyncio
 import ctypes
+from collections.abc import Callable
 from contextlib import suppress
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 LARGE_BYTES = 300_000  # a block of so many bytes is asked of the system, and given back; a read of a socket is smaller
 FREE_BYTES = 1_048_576  # that may stay free at the end of the heap
 ARENAS = 2  # heaps: the event loop's, and one for all other threads
+TRIM_SECONDS = 30.0  # between two searches for free pages
 
 
 def give_back_freed_memory() -> None:
@@ -25,3 +29,19 @@ def give_back_freed_memory() -> None:
             (M_ARENA_MAX, ARENAS),
         ):
             mallopt(option, value)
+
+
+async def give_back_free_pages(seconds: float = TRIM_SECONDS) -> None:
+    """Give the free pages of all heaps back every so many seconds, off the event loop, until this is cancelled."""
+    if (trim := _malloc_trim()) is not None:
+        while True:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(trim, FREE_BYTES)
+
+
+def _malloc_trim() -> Callable[[int], int] | None:
+    with suppress(OSError, AttributeError):
+        trim = ctypes.CDLL(None).malloc_trim
+        trim.argtypes = [ctypes.c_size_t]
+        return trim
+    return None

@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     client_share: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the queue and of each limit above, for one client
     max_jobs_per_websocket: Positive = 64
     max_messages_per_second: Positive = 1000
-    max_overhead_per_second: Positive = 50  # requests and messages of one client that return no image
+    max_overhead_per_second: Positive = 20  # requests and messages of one client that return no image
     max_frames_per_second: Positive | None = None  # None: as fast as clients read
     request_timeout: Seconds = 600
     receive_timeout: Seconds = 60

@@ -34,6 +34,7 @@ from scanline.model import zoo
 from scanline.model.bench.machine import print_json
 
 SLOTS = 32  # few, so that requests also wait
+OVERHEAD = 100_000  # units a second of one client: all users of a soak have one address, and many of them are wrong
 SAMPLE_SECONDS = 5.0
 WARM_SHARE = 0.2  # of the time; memory and threads are compared after it
 GROWTH_SHARE, GROWTH_BYTES = 0.05, 16e6  # a process may grow by the larger of the two
@@ -205,7 +206,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     expected = Expected(options.model, "exact", SEEDS, MOST, completions=True)
     options.log = options.log or Path(tempfile.mkstemp(prefix="scanline-soak-", suffix=".log")[1])
-    with serve(options.model, "--threads", str(options.threads), "--slots", str(SLOTS), log=options.log) as server:
+    limits = ("--slots", str(SLOTS), "--max-overhead-per-second", str(OVERHEAD))
+    with serve(options.model, "--threads", str(options.threads), *limits, log=options.log) as server:
         soak, result = asyncio.run(measure(server, expected, options))
     print(f"server log: {options.log}")
     for name, value in result.items():

@@ -1,14 +1,14 @@
 """Reads: known bytes that are run through the network at once, of images to score and of the fronts of completions.
 
-They take turns as slots do, round robin over clients and then over a client's requests. While images are painted they
-have their clients' equal shares of the engine's time, at most a quarter; all of it while none are. Several are read in
-one pass where the backend gains by it. A pass is short beside a tick: where a backend gives the same bits either way,
-an image is read in pieces.
+They take turns as slots do, round robin over clients and then over a client's requests; a client whose reads took
+longer than those of others waits until these have caught up. While images are painted reads have their clients' equal
+shares of the engine's time, at most a quarter; all of it while none are. Several are read in one pass where the backend
+gains by it. A pass is short beside a tick: where a backend gives the same bits either way, an image is read in pieces.
 """
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, Reading
+from scanline.model.sampling.time_shares import TimeShares
 from scanline.model.sampling.turns import Turns
 
 log = logging.getLogger("scanline.engine")
@@ -66,6 +67,7 @@ class Reads:
         self.left: dict[int, int] = {}  # reads of each request that have not ended
         self.client_of: dict[int, str] = {}  # by request, as long as it has reads left
         self.spent: dict[str, float] = {}  # seconds of the last `run`, by client
+        self.time_shares = TimeShares(PASS_SECONDS)  # of the clients that have reads
         self.begun: set[int] = set()  # requests of which one read has begun
         self.alone: deque[Read] = deque()  # of a batch that failed: read one at a time, to find the one at fault
         self.batch: list[Read] = []  # what is being read now
@@ -126,6 +128,8 @@ class Reads:
             self.credit -= self.pass_seconds
             for client in self.pass_clients:
                 self.spent[client] = self.spent.get(client, 0.0) + self.pass_seconds / len(self.pass_clients)
+            if self.pass_clients:
+                self.time_shares.spent(self.pass_seconds, Counter(self.pass_clients))
             prefix_ready = any(not done.read.is_score for done in ended)
             if painted is None and (prefix_ready or now - began >= idle_seconds):
                 break
@@ -183,7 +187,9 @@ class Reads:
         if not self.generator.backend.reads_in_pieces and self.image_seconds:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[Read] = []
-        while len(batch) < most and (request := self.turns.next()) is not None:
+        clients = self.time_shares.next(dict.fromkeys(self.client_of.values(), 1))
+        while len(batch) < most and (allowed := [client for client in self.turns.clients if client in clients]):
+            request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]
             batch.append(waiting.popleft())
             self.begun.add(request)

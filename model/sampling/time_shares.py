@@ -15,13 +15,15 @@ ROUNDING = 1e-9  # seconds
 class TimeShares:
     """Invariant: the balances of the clients with images in flight add up to 0, up to rounding."""
 
-    def __init__(self) -> None:
+    def __init__(self, overdraft: float = ROUNDING) -> None:
+        """`overdraft`: seconds by which a balance may be negative before its client steps no more."""
+        self.overdraft = overdraft
         self.balances: dict[str, float] = {}  # seconds
 
     def next(self, images: Mapping[str, int]) -> Set[str]:
         """The clients whose images step next; `images` counts those in flight of every client, at least one each."""
         self._update(images)
-        return {client for client, balance in self.balances.items() if balance >= -ROUNDING}
+        return {client for client, balance in self.balances.items() if balance >= -self.overdraft}
 
     def spent(self, seconds: float, stepped: Mapping[str, int]) -> None:
         """Share the time that steps of the images `stepped`, counted by client, have taken."""

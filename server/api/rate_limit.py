@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 SHORTEST_PAUSE = 0.005  # seconds; a shorter pause is not worth a turn of the event loop
-BURST_SECONDS = 5.0  # of a client's overhead that cause no delay
+BURST_SECONDS = 12.5  # of a client's overhead that cause no delay
 MAX_DELAY_SECONDS = 30.0
 CONNECTION_SECONDS = 0.5  # that nothing is read from a new connection at most: it may carry a health probe
 MAX_CLIENTS = 4096  # that are remembered
@@ -16,6 +16,7 @@ METRICS_UNITS = 8.0  # of an answer with all metrics
 BYTES_PER_UNIT = 32_768
 CONNECTION_UNITS = 2.0  # of a connection that is refused before it carries a request
 WEBSOCKET_UNITS = 4.0  # of a websocket on which no job was done
+FAILED_WORK_UNITS = 2.0  # of a request for work that returns none: its body was parsed, and perhaps a picture decoded
 
 
 class TokenBucket:

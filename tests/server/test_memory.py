@@ -26,13 +26,45 @@ del pieces
 print(resident() - before)
 """
 
+SMALL_BLOCKS = """
+import asyncio, os, time
+from scanline.server.memory import give_back_free_pages, give_back_freed_memory
 
-def growth(kind: str) -> int:
-    """Bytes that a process keeps which had sixty blocks of a megabyte, and small ones between them."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, kind], capture_output=True, text=True, check=True)
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+async def main():
+    before = resident()
+    blocks = [bytearray(2000) for _ in range(40_000)]
+    kept = blocks[::100]  # of every 50 pages, one or two are still in use
+    del blocks
+    assert resident() - before > 50e6
+    trimming = asyncio.create_task(give_back_free_pages(0.1))
+    end = time.monotonic() + 60
+    while resident() - before > 10e6 and time.monotonic() < end:
+        await asyncio.sleep(0.1)
+    trimming.cancel()
+    print(resident() - before)
+
+give_back_freed_memory()
+asyncio.run(main())
+"""
+
+needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
+
+
+def growth(*arguments: str) -> int:
+    """Bytes that a program keeps, as it prints them."""
+    done = subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
+@needs_glibc
+def test_small_blocks_that_were_freed_between_others_are_given_back_after_a_while() -> None:
+    assert growth(SMALL_BLOCKS) < 10e6
+
+
+@needs_glibc
 def test_large_blocks_are_given_back_although_small_ones_between_them_are_in_use() -> None:
-    assert growth("fixed") < 10e6 < growth("as it was")
+    assert growth(PROGRAM, "fixed") < 10e6 < growth(PROGRAM, "as it was")

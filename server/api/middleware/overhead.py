@@ -9,7 +9,13 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.client import client_of
 from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
-from scanline.server.api.rate_limit import METRICS_UNITS, WEBSOCKET_UNITS, OverheadLimit, units_of
+from scanline.server.api.rate_limit import (
+    FAILED_WORK_UNITS,
+    METRICS_UNITS,
+    WEBSOCKET_UNITS,
+    OverheadLimit,
+    units_of,
+)
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.lifecycle import Lifecycle
 
@@ -45,6 +51,7 @@ class OverheadMiddleware:
             return
         client = self.budgets.client(client_of(scope).address)
         overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
+        is_for_work = scope["path"].startswith(WORK_PREFIX)
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
         if seconds := await overhead.wait(PROBE_SECONDS if is_probe else float("inf")):
             bind_contextvars(delayed=round(seconds, 3))
@@ -71,5 +78,6 @@ class OverheadMiddleware:
         finally:
             if scope["type"] == "websocket":
                 overhead.charge(0.0 if overhead.has_worked else WEBSOCKET_UNITS)
-            elif not (status == 200 and is_complete and scope["path"].startswith(WORK_PREFIX)):
-                overhead.charge(units_of(size) + (METRICS_UNITS if scope["path"] == "/metrics" else 0))
+            elif not (status == 200 and is_complete and is_for_work):
+                more = FAILED_WORK_UNITS if is_for_work else METRICS_UNITS if scope["path"] == "/metrics" else 0.0
+                overhead.charge(units_of(size) + more)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from scanline.model.device import AUTO
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.resources import free_memory, limit_torch_threads
-from scanline.model.sampling.messages import CannotLoad, Ready, Stop
+from scanline.model.sampling.messages import CannotLoad, Event, Ready, Scheduled, Stop
 from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server import logs
 from scanline.server.engine.model_copy import copy_weights
@@ -146,9 +146,11 @@ def run(engine: "Engine", connection: Connection) -> None:
     """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
 
     Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
-    the ticks.
+    the ticks. No client waits for a Scheduled: it is sent with the next other event, so that the parent is not woken
+    for it while it shares the engine's processors.
     """
     gc.freeze()  # a collection then looks at requests, not at all that torch has imported
+    events: list[Event] = []
     while True:
         while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])
@@ -158,8 +160,9 @@ def run(engine: "Engine", connection: Connection) -> None:
             if isinstance(command, Stop):
                 return
             engine.accept(command)
-        events = engine.tick()
+        events += engine.tick()
         if engine.recorder.due(engine.idle):
             events.append(engine.stats())
-        if events:
+        if not all(isinstance(event, Scheduled) for event in events):
             connection.send(events)
+            events = []

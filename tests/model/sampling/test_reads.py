@@ -1,6 +1,8 @@
 """Reads of known bytes: their share of the time, their turns, batches and pieces, on which no bit depends."""
 
+import itertools
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -154,12 +156,36 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.Mon
 
 def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator: Generator) -> None:
     generator.backend.reads_at_once = 1
-    reads = Reads(generator)
+    reads = Reads(generator, itertools.count().__next__)  # every read takes as long
     reads.add(0, "a", scores(0, 3))
     reads.add(1, "a", scores(1, 2))
     reads.add(2, "b", scores(2, 4))
     assert order(reads, 9) == [(0, 0), (2, 0), (1, 0), (2, 1), (0, 1), (2, 2), (1, 1), (2, 3), (0, 2)]
     assert reads.idle
+
+
+def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = Generator(small_models.model(LARGE), 1, threads=1)
+    generator.backend.reads_at_once = 1
+    now = [0.0]
+
+    def read(reading: Reading, steps: int | None = None) -> None:
+        now[0] += 0.0001 * (int(reading.stops.max()) - reading.position)
+        reading.position = int(reading.stops.max())
+
+    monkeypatch.setattr(generator, "read", read)
+    reads, image = Reads(generator, lambda: now[0]), small_models.images(LARGE, 1)[0].tobytes()
+    reads.add(0, "long", [Read(0, index, image, LARGE.bytes, True) for index in range(10_000)])
+    reads.add(1, "short", [Read(1, index, image, 12, True) for index in range(10_000)])
+    spent = Counter[str]()
+    for _ in range(1000):
+        reads.run(PAINTED, TICK_SECONDS)
+        spent.update(reads.spent)
+    longest = 0.0001 * LARGE.bytes
+    assert spent["long"] == pytest.approx(spent["short"], abs=2 * (PASS_SECONDS + longest))
+    assert spent["long"] > 4.0
+    assert sum(reads.time_shares.balances.values()) == pytest.approx(0, abs=1e-9)
+    generator.close()
 
 
 def test_the_likelihood_of_one_picture_does_not_wait_behind_ten_thousand_of_another_client(engine: Engine) -> None:

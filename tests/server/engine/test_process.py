@@ -1,6 +1,9 @@
 """The engine process, with its client in this process."""
 
 import asyncio
+import gc
+import multiprocessing
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +11,20 @@ import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import CannotLoad, Finished, Pixels, Ready
+from scanline.model.sampling.messages import (
+    CannotLoad,
+    Event,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Ready,
+    Scheduled,
+    Stop,
+)
 from scanline.model.sampling.offline import paint
-from scanline.server.engine.worker.process import EngineOptions, auto_slots
+from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
 from tests.support.engines import ENDLESS, RecordingClient
 from tests.support.waiting import PATIENCE
 
@@ -49,6 +62,26 @@ def test_an_abandoned_job_is_painted_no_further(runner: asyncio.Runner, faulty_e
     first, second = runner.run(first_then_second())
     requests = [event.request for event in faulty_engine.events if isinstance(event, Pixels | Finished)]
     assert first not in requests[requests.index(second) :]
+
+
+def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_somebody_waits_for(
+    engine: Engine,
+) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    thread = threading.Thread(target=run, args=(engine, theirs))
+    thread.start()
+    ours.send(GenerateRequest(0, 1, seed=0))
+    messages: list[list[Event]] = []
+    while not any(isinstance(event, Finished) for message in messages for event in message):
+        assert ours.poll(PATIENCE)
+        messages.append(ours.recv())
+    ours.send(Stop())
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    gc.unfreeze()  # which the engine's process does not do
+    assert all(any(not isinstance(event, Scheduled) for event in message) for message in messages if message)
+    events = [event for message in messages for event in message if isinstance(event, Scheduled | Finished)]
+    assert [type(event) for event in events] == [Scheduled, Finished]
 
 
 def test_an_invalid_model_is_reported_in_one_sentence(runner: asyncio.Runner, tmp_path: Path) -> None:

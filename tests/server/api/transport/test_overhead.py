@@ -10,7 +10,13 @@ import pytest
 from websockets.sync.client import connect
 
 from scanline.server.api.middleware.overhead import PROBE_SECONDS
-from scanline.server.api.rate_limit import BURST_SECONDS, CONNECTION_SECONDS, CONNECTION_UNITS, WEBSOCKET_UNITS
+from scanline.server.api.rate_limit import (
+    BURST_SECONDS,
+    CONNECTION_SECONDS,
+    CONNECTION_UNITS,
+    FAILED_WORK_UNITS,
+    WEBSOCKET_UNITS,
+)
 from tests.support.running_server import PATIENCE, Server, serve
 from tests.support.sockets import open_connection, open_websocket, read_until_closed
 from tests.support.waiting import wait_for
@@ -72,6 +78,16 @@ def test_refused_connections_delay_the_next_one(server: Server) -> None:
         connection.sendall(NOT_FOUND.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
         assert b" 404 " in read_until_closed(connection)
     assert time.monotonic() - began > 0.1, "it waited until the connections were paid for"
+
+
+def test_a_wrong_request_for_images_costs_more_than_a_wrong_address(server: Server) -> None:
+    transport = httpx.HTTPTransport(local_address="127.0.1.9")
+    began = time.monotonic()
+    with httpx.Client(base_url=server.url, timeout=PATIENCE, transport=transport) as client:
+        for _ in range(int((BURST + BEYOND) / (1 + FAILED_WORK_UNITS)) + 1):
+            assert client.post("/v1/images/edits", json={"image": "!", "keep_rows": 1}).status_code == 400
+        assert client.get("/v1/models").status_code == 200
+    assert time.monotonic() - began > DELAY * 0.9
 
 
 def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
