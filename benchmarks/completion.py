@@ -36,6 +36,7 @@ from scanline.model.evaluation.comparison import LabelledData
 from scanline.model.evaluation.metrics import standard_error
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
+from scanline.model.resources import limit_torch_threads
 from scanline.model.resources import threads as all_threads
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -233,6 +234,7 @@ def main() -> None:
     parser.add_argument("--sheet", type=Path, help="a PNG of some completions")
     parser.add_argument("--cache", type=Path, help="directory of trained classifiers")
     options = parser.parse_args()
+    limit_torch_threads()  # as in an engine's process
     if options.quick:
         options.images, options.particles = [6, 2], [1, 4, 16]
     if len(options.images) < len(options.sets):
