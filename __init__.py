@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from scanline.model.classification import Classification
     from scanline.model.inference import Images, Model, Step
+    from scanline.model.marginal_likelihood import Estimate
 
-__all__ = ["Images", "Model", "Step", "load"]
+__all__ = ["Classification", "Estimate", "Images", "Model", "Step", "load"]
 
 
 def load(
@@ -25,7 +27,7 @@ def load(
     threads: int | None = None,
     backend: str = "auto",
 ) -> "Model":
-    """Load a model for painting, completing and scoring images.
+    """Load a model for painting, completing, scoring and classifying images.
 
     name: a shipped model's name or a model directory, by default the shipped MNIST model. device: auto, cpu or cuda.
     precision: exact, int8 (CPUs) or float16-state (GPUs). threads: of the CPU, by default all.
@@ -38,7 +40,7 @@ def load(
 
 
 def __getattr__(name: str) -> object:
-    """The classes of `model.inference`, imported (torch with them) when they are first asked for."""
+    """The classes that `model.inference` returns, imported (torch with them) when they are first asked for."""
     if name in __all__:
         from scanline.model import inference
 

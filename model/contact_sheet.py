@@ -1,13 +1,17 @@
-"""Contact sheets: many small images as one picture, row by row in a grid that is nearly square."""
+"""Contact sheets: many small images as one picture, row by row in a grid that is nearly square, or a row for each
+class."""
 
+from collections.abc import Sequence
 from math import ceil, sqrt
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from scanline.model.atomic import write_atomically
 
+NAME_SIZE, LEAST_ROW = 12, 10  # pixels: of the letters of a class's name, and of a row that has room for them
+MARGIN, NAME_GREY = 4, 170  # around a name, on black
 UNPAINTED = 128  # the grey that pictures show for a byte that is not painted yet
 
 
@@ -24,6 +28,24 @@ def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:
     return Image.fromarray(
         np.ascontiguousarray(grid.swapaxes(1, 2)).reshape(rows * height, columns * width, *images.shape[3:])
     )
+
+
+def class_sheet(images: np.ndarray, names: Sequence[str]) -> Image.Image:
+    """Return images [K, n, H, W] or [K, n, H, W, 3] uint8 as one picture: a row of n for each of K classes, after its
+    name where the row is high enough for letters."""
+    classes, count, height = images.shape[:3]
+    rows = sheet(images.reshape(classes * count, *images.shape[2:]), count)
+    if height < LEAST_ROW:
+        return rows
+    font = ImageFont.load_default(NAME_SIZE)
+    margin = ceil(max(font.getlength(name) for name in names)) + 2 * MARGIN
+    whole = Image.new(rows.mode, (margin + rows.width, rows.height))
+    whole.paste(rows, (margin, 0))
+    draw = ImageDraw.Draw(whole)
+    ink = NAME_GREY if rows.mode == "L" else (NAME_GREY,) * 3
+    for row, name in enumerate(names):
+        draw.text((margin - MARGIN, (row + 0.5) * height), name, ink, font, anchor="rm")
+    return whole
 
 
 def save(images: np.ndarray, path: Path, columns: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The Python API: a loaded model that samples, completes, scores and streams images as numpy arrays.
+"""The Python API: a loaded model that samples, completes, scores, classifies and streams images as numpy arrays.
 
 It drives the same engine loop as the server, so the same seed gives the same bytes. Arrays have the image's own shape:
 uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a ValueError with the API's sentence.
@@ -146,23 +146,6 @@ class Model:
         with self._generator() as generator:
             return classify(generator, images.reshape(len(images), -1))
 
-    def _checked(self, images: np.ndarray) -> np.ndarray:
-        """Images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
-        images = np.asarray(images)
-        if images.shape == self.config.image_shape:
-            images = images[None]
-        if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
-            expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
-            raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
-        return images
-
-    def _generator(self) -> closing[Generator]:
-        """A generator that reads images, to be closed at the end of a with statement."""
-        return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
-
-    def _label(self, class_name: str | None) -> int:
-        return 0 if class_name is None else label_of_class(self.config, str(class_name))
-
     def stream(
         self,
         n: int = 1,
@@ -195,6 +178,23 @@ class Model:
                     painted[index] = first + len(data)
                 if pixels:
                     yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
+
+    def _checked(self, images: np.ndarray) -> np.ndarray:
+        """Images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
+        images = np.asarray(images)
+        if images.shape == self.config.image_shape:
+            images = images[None]
+        if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
+            expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
+            raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
+        return images
+
+    def _generator(self) -> closing[Generator]:
+        """A generator that reads images, to be closed at the end of a with statement."""
+        return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
+
+    def _label(self, class_name: str | None) -> int:
+        return 0 if class_name is None else label_of_class(self.config, str(class_name))
 
     def _request(
         self,

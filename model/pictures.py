@@ -7,7 +7,7 @@ size, which is checked before it is decoded.
 import base64
 import binascii
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from PIL import Image, PngImagePlugin
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import sheet
+from scanline.model.contact_sheet import class_sheet, sheet
 from scanline.model.inputs import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
@@ -210,6 +210,18 @@ def check_out(out: Path) -> None:
         raise ValueError(f"{out}: write a .png or .webp sheet, a .npy array or a folder")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
+
+
+def save_classes(images: np.ndarray, names: Sequence[str], out: Path) -> None:
+    """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as `save_images` does; a sheet
+    has a row for each class, after its name."""
+    check_out(out)
+    kind = out.suffix.lower()
+    if kind in SHEETS:
+        data = _encode(class_sheet(images, names), kind[1:])
+        write_atomically(out, lambda path: path.write_bytes(data))
+    else:
+        save_images(images.reshape(-1, *images.shape[2:]), out)
 
 
 def save_images(images: np.ndarray, out: Path, columns: int | None = None) -> None:

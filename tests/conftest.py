@@ -36,6 +36,7 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
 # what is slow to start and used by several files: fixtures, and folders whose conftest.py starts something
 SHARED_FIXTURES = re.compile(
     r"\b(full_queue_server|limited_server|guarded_server|small_room_server|in_process_server|faulty_engine)\b"
+    r"|\bshapes(?=_server\b|_client\b)"
 )
 SHARED_FOLDERS = ("tests/server/web", "tests/server/cluster")
 

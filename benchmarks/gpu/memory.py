@@ -8,6 +8,7 @@ import torch
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
 from benchmarks.gpu.timing import make_generator
+from scanline.model.backends.slots import ARRAYS
 from scanline.model.bench.measure import place_all
 from scanline.model.precision import precision
 from scanline.model.sampling.generator import Generator
@@ -47,8 +48,7 @@ def _reading(what: str, generator: Generator, sizes: Sizes) -> Iterator[Finding]
 
 def _tensors(generator: Generator) -> list[torch.Tensor]:
     pool = generator.pool
-    numbers = [pool.images, pool.known, pool.bits, pool.seed, pool.index, pool.temperature]
-    return [pool.state.s, pool.state.z, pool.state.position, *numbers]
+    return [pool.state.s, pool.state.z, pool.state.position, *(getattr(pool, name) for name in ARRAYS)]
 
 
 def used(sizes: Sizes) -> int:

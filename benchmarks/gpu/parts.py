@@ -12,6 +12,7 @@ from benchmarks.gpu.kernels import kernels
 from benchmarks.gpu.memory import memory
 from benchmarks.gpu.painting import authors, one_image, rates
 from benchmarks.gpu.reading import reading
+from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.same_bits import same_bits
 from benchmarks.gpu.self_test import self_test
@@ -42,6 +43,7 @@ PARTS = (
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 30, "the engine loop with 4,096 in flight"),
     Part("reading", reading, 40, "prefill, scoring, completions"),
+    Part("resampling", resampling, 25, "copies of whole slots between particles, beside a step"),
     Part("states", float16_states, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "branches, chained launches, sizes of graphs"),
     Part("memory", memory, 15, "bytes of an image in flight"),

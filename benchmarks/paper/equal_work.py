@@ -19,8 +19,8 @@ from benchmarks.paper.results import Point, Results
 from scanline.model import datasets
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.batches import batch_at
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.loop import batch_at
 from scanline.model.training.optimiser import learning_rate
 from scanline.model.training.processes import Group
 from scanline.model.training.update import Updater

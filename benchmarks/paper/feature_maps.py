@@ -20,7 +20,7 @@ from benchmarks.paper.maps import MAPS, features
 from benchmarks.paper.markdown import number, plot, table
 from benchmarks.paper.results import Results
 from scanline.model import datasets
-from scanline.model.training.loop import batch_at
+from scanline.model.training.batches import batch_at
 from scanline.model.training.optimiser import learning_rate
 from scanline.model.training.processes import Group
 from scanline.model.training.update import Updater

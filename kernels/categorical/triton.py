@@ -23,6 +23,7 @@ def sample(
     images: torch.Tensor,  # [S, N] uint8, changed in place
     known: torch.Tensor,  # [S, N] bool
     bits: torch.Tensor,  # [S] float64, changed in place
+    known_bits: torch.Tensor,  # [S] float64, changed in place
     temperature: torch.Tensor,  # [S] float32
     seed: torch.Tensor,  # [S] int64
     index: torch.Tensor,  # [S] int64
@@ -30,11 +31,12 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter is not finite, bits are not either."""
+    1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. Where a parameter is not finite,
+    bits are not either."""
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
-        images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES, **options(chained),
+        parameters, slots, images, known.view(torch.uint8), bits, known_bits, temperature, seed, index, position,
+        len(slots), images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES, **options(chained),
     )  # fmt: skip
 
 
@@ -45,6 +47,7 @@ def _sample(
     images,
     known,
     bits,
+    known_bits,
     temperature,
     seed,
     index,
@@ -69,9 +72,11 @@ def _sample(
     image_temperature = tl.load(temperature + slot, mask=live, other=1.0)
     u, _ = slot_uniforms(seed, index, slot, place, live)
     picked = pick(logits / image_temperature[:, None], u, value < values, values)
-    byte = put(images, known, slot * length + place, picked.to(tl.float32), live)
+    byte, given = put(images, known, slot * length + place, picked.to(tl.float32), live)
 
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
     own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
-    total = tl.load(bits + slot, mask=live, other=0.0) + in_bits(log_sum_exp(logits) - own, wrong(logits), ln2)
-    finish(bits, position, slot, place, total, 1, live)
+    cost = in_bits(log_sum_exp(logits) - own, wrong(logits), ln2)
+    total = tl.load(bits + slot, mask=live, other=0.0) + cost
+    known_total = tl.load(known_bits + slot, mask=live, other=0.0) + tl.where(given, cost, 0.0)
+    finish(bits, known_bits, position, slot, place, total, known_total, 1, live)

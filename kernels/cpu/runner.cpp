@@ -113,6 +113,7 @@ class IsaRunner final : public Runner {
         const Shape& shape = weights.shape;
         const int64_t z_size = shape.heads * shape.key_width, s_size = z_size * shape.value_width, L = shape.layers;
         const int64_t parts = count * L, most = std::max<int64_t>(1, 4 * parts * s_size / BYTES_PER_COPYING_THREAD);
+        if (!count) return;
         std::atomic<int64_t> next{0};
         // A part is one layer's state of one slot.
         threads.run(int(std::min<int64_t>({threads.count, parts, most})), [&](int) {

@@ -34,6 +34,7 @@ def sample(
     images: torch.Tensor,  # [S, N] uint8, changed in place
     known: torch.Tensor,  # [S, N] bool
     bits: torch.Tensor,  # [S] float64, changed in place
+    known_bits: torch.Tensor,  # [S] float64, changed in place
     temperature: torch.Tensor,  # [S] float32
     seed: torch.Tensor,  # [S] int64
     index: torch.Tensor,  # [S] int64
@@ -42,14 +43,15 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and 1 to `position`, all IN PLACE. Where a parameter is not finite, bits are not either."""
+    1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. Where a parameter is not finite,
+    bits are not either."""
     if scale not in SCALES:
         raise ValueError(f"unknown scale parametrisation {scale!r}; known: {', '.join(SCALES)}")
     components = parameters.shape[1] // 3
     check(parameters, 3 * components, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, len(slots),
-        images.shape[1], components, triton.next_power_of_2(components), scale, LN2, IMAGES,
+        parameters, slots, images, known.view(torch.uint8), bits, known_bits, temperature, seed, index, position,
+        len(slots), images.shape[1], components, triton.next_power_of_2(components), scale, LN2, IMAGES,
         num_warps=1, **options(chained),
     )  # fmt: skip
 
@@ -61,6 +63,7 @@ def _sample(
     images,
     known,
     bits,
+    known_bits,
     temperature,
     seed,
     index,
@@ -99,11 +102,12 @@ def _sample(
     chosen = k[None, :] == pick(logits / image_temperature[:, None], u, there, components)[:, None]
     mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
     spread = tl.sum(tl.where(chosen, scales, 0.0), axis=1) * image_temperature
-    byte = put(images, known, slot * length + place, draw_logistic(mean, spread, w), live)
+    byte, given = put(images, known, slot * length + place, draw_logistic(mean, spread, w), live)
 
     # The cost of the byte at temperature 1.
     each = logits + log_bin(byte, means, scales)
     unusable = inside & (wrong(logits) | wrong(means) | wrong(raw))
-    total = tl.load(bits + slot, mask=live, other=0.0)
-    total += in_bits(log_sum_exp(logits) - log_sum_exp(each), unusable, ln2)
-    finish(bits, position, slot, place, total, 1, live)
+    cost = in_bits(log_sum_exp(logits) - log_sum_exp(each), unusable, ln2)
+    total = tl.load(bits + slot, mask=live, other=0.0) + cost
+    known_total = tl.load(known_bits + slot, mask=live, other=0.0) + tl.where(given, cost, 0.0)
+    finish(bits, known_bits, position, slot, place, total, known_total, 1, live)

@@ -35,6 +35,7 @@ def sample(
     images: torch.Tensor,  # [S, N] uint8, changed in place
     known: torch.Tensor,  # [S, N] bool
     bits: torch.Tensor,  # [S] float64, changed in place
+    known_bits: torch.Tensor,  # [S] float64, changed in place
     temperature: torch.Tensor,  # [S] float32
     seed: torch.Tensor,  # [S] int64
     index: torch.Tensor,  # [S] int64
@@ -44,15 +45,15 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the C bytes of `images` from `position` on of the chosen slots, but for those that are known, adds their
-    cost at temperature 1 to `bits`, and C to `position`, all IN PLACE. Where a parameter is not finite, bits are not
-    either."""
+    cost at temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. Where a
+    parameter is not finite, bits are not either."""
     check(parameters, distribution.width, slots, images, known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, base, slots, images, known.view(torch.uint8), bits, costs, temperature, seed, index, position,
-        len(slots), images.shape[1], distribution.components, distribution.channels, distribution.width,
+        parameters, base, slots, images, known.view(torch.uint8), bits, known_bits, costs, temperature, seed, index,
+        position, len(slots), images.shape[1], distribution.components, distribution.channels, distribution.width,
         triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels), LN2, IMAGES,
         num_warps=1, **options(chained),
     )  # fmt: skip
@@ -74,6 +75,7 @@ def _sample(
     images,
     known,
     bits,
+    known_bits,
     costs,
     temperature,
     seed,
@@ -111,6 +113,7 @@ def _sample(
     weights, each = logits / image_temperature, logits
     given = log_sum_exp(each)
     total = tl.load(bits + slot, mask=live, other=0.0)
+    known_total = tl.load(known_bits + slot, mask=live, other=0.0)
     unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
@@ -134,7 +137,7 @@ def _sample(
         chosen = k == pick(weights, u, there, components)[:, None]
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
         spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
-        byte = put(images, known, slot * length + place + channel, draw_logistic(mean, spread, w), live)
+        byte, is_known = put(images, known, slot * length + place + channel, draw_logistic(mean, spread, w), live)
 
         weights += log_bin(byte, means, scales * image_temperature)
         each += log_bin(byte, means, scales)
@@ -145,5 +148,6 @@ def _sample(
         if costs is not None:
             tl.store(costs + b * channels + channel, cost, mask=live)
         total += cost
+        known_total += tl.where(is_known, cost, 0.0)
         given = now
-    finish(bits, position, slot, place, total, channels, live)
+    finish(bits, known_bits, position, slot, place, total, known_total, channels, live)

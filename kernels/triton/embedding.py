@@ -1,8 +1,8 @@
 """The first launch of a byte's step on a GPU: which images are not done yet, the input vector of each, and its moments.
 Reference: torch's indexing of the tables.
 
-Takes the row of the previous byte's value (the last row, the start token, for the byte before the image), and adds or
-appends the row of the position.
+Takes the row of the previous byte's value (the last row, the start token, for the byte before the image), adds or
+appends the row of the position, and adds the row of the image's label where the model has classes.
 """
 
 import torch
@@ -22,16 +22,33 @@ def embed(
     active: torch.Tensor,  # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
     at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
     moments: torch.Tensor | None = None,  # [B, blocks of x, 2] float32, another result: see moments.py
+    classes: torch.Tensor | None = None,  # [1 + number of classes, D] float32, D the columns of x
+    labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
     """Writes x, active and moments; x is zero where active is -1."""
     width, length = values.shape[1], images.shape[1]
     if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
         raise ValueError(f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
+    check_classes(classes, labels, images, x)
     assert moments is None or moments.shape == (len(x), blocks(x.shape[1]), 2)
     _embed[(len(slots),)](
-        slots, images, position, values, places, x, active, at, moments, length, length - len(places), len(values) - 1,
-        width, x.shape[1], max(BLOCK.value, triton.next_power_of_2(x.shape[1])), num_warps=2, enable_fp_fusion=False,
+        slots, images, position, values, places, x, active, at, moments, classes, labels, length, length - len(places),
+        len(values) - 1, width, x.shape[1], max(BLOCK.value, triton.next_power_of_2(x.shape[1])), num_warps=2,
+        enable_fp_fusion=False,
     )  # fmt: skip
+
+
+def check_classes(
+    classes: torch.Tensor | None, labels: torch.Tensor | None, images: torch.Tensor, x: torch.Tensor
+) -> None:
+    """Raises ValueError where classes [1 + number, D] or labels [S] do not fit images [S, N] and x [B, D]."""
+    assert (classes is None) == (labels is None)
+    if classes is not None and labels is not None:
+        if classes.shape[1:] != x.shape[1:] or labels.shape != images.shape[:1]:
+            raise ValueError(
+                f"classes {list(classes.shape)} and labels {list(labels.shape)} do not fit x {list(x.shape)}"
+            )
+        assert classes.is_contiguous()
 
 
 @triton.jit
@@ -45,6 +62,8 @@ def _embed(
     active,
     at,
     moments,
+    classes,
+    labels,
     length,
     first,
     start,
@@ -68,6 +87,9 @@ def _embed(
     value = tl.load(values + byte[:, None] * width + d, mask=inside & (d < width), other=0.0)
     where = tl.load(places + (place - first)[:, None] * width + d - after, mask=inside & (d >= after), other=0.0)
     vector = value + where
+    if classes is not None:
+        label = tl.load(labels + slot, mask=live, other=0)
+        vector += tl.load(classes + label[:, None] * columns + d, mask=inside, other=0.0)
     tl.store(x + image[:, None] * columns + d, vector, mask=d < columns)
     if moments is not None:
         store_moments(moments, vector, image, image >= 0, 0, columns)

@@ -9,6 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+DRAWS = 128  # of a program
+
 
 def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: torch.Tensor, known: torch.Tensor) -> None:
     """Raises ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
@@ -20,6 +22,29 @@ def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: tor
     assert parameters.is_contiguous()
     assert images.is_contiguous()
     assert known.is_contiguous()
+
+
+def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    """Returns the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2] float32, as
+    kernels/philox.py."""
+    if not seed.shape == index.shape == position.shape or seed.dim() != 1:
+        raise ValueError(f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit")
+    out = torch.empty(len(seed), 2, device=seed.device)
+    _draw_uniforms[(triton.cdiv(len(seed), DRAWS),)](
+        seed, index, position, out, len(seed), DRAWS, num_warps=1, enable_fp_fusion=False
+    )
+    return out
+
+
+# One program code for all numbers, and for positions wherever they begin.
+@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=["seed", "index", "position"])
+def _draw_uniforms(seed, index, position, out, count, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    inside = i < count
+    own_seed, own_index = tl.load(seed + i, mask=inside, other=0), tl.load(index + i, mask=inside, other=0)
+    first, second = uniforms(own_seed, own_index, tl.load(position + i, mask=inside, other=0))
+    tl.store(out + 2 * i, first, mask=inside)
+    tl.store(out + 2 * i + 1, second, mask=inside)
 
 
 @triton.jit
@@ -94,12 +119,12 @@ def log_bin(byte, means, scales):
 
 @triton.jit
 def put(images, known, at, drawn, live):
-    """Stores drawn bytes [b], float32, at offsets `at` of images, and returns them; a known byte stays, and is returned
-    instead. The draw was made for nothing then, which costs less than a branch."""
+    """Stores drawn bytes [b], float32, at offsets `at` of images, and returns them, and which are known; a known byte
+    stays, and is returned instead. The draw was made for nothing then, which costs less than a branch."""
     given = tl.load(known + at, mask=live, other=0) != 0
     byte = tl.where(given, tl.load(images + at, mask=live, other=0).to(tl.float32), drawn)
     tl.store(images + at, byte.to(tl.uint8), mask=live)
-    return byte
+    return byte, given
 
 
 @triton.jit
@@ -116,7 +141,8 @@ def in_bits(nats, wrong_parameters, ln2):
 
 
 @triton.jit
-def finish(bits, position, slot, place, total, step_bytes, live):
-    """Stores the bits [b] of each slot, and moves its position."""
+def finish(bits, known_bits, position, slot, place, total, known_total, step_bytes, live):
+    """Stores the bits [b] of each slot and those of its known bytes, and moves its position."""
     tl.store(bits + slot, total, mask=live)
+    tl.store(known_bits + slot, known_total, mask=live)
     tl.store(position + slot, place + step_bytes, mask=live)

@@ -1,5 +1,6 @@
 """The first launch of a pixel's step on a GPU: which images are not done yet, and of each the window's inputs of its
-next pixel, with the vector of the pixel's place. Reference: reference.py, whose numbers these are bit for bit.
+next pixel, with the vector of the pixel's place, to which that of the image's label is added where the model has
+classes. Reference: reference.py, whose numbers these are bit for bit.
 
 A program is one image. Bytes come straight from the slots; the offsets of the window's pixels follow from their number.
 """
@@ -8,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from scanline.kernels.triton.embedding import check_classes
 from scanline.kernels.window.reference import Window
 
 
@@ -19,9 +21,11 @@ def read_window(
     table: torch.Tensor,  # [256, 2 waves] float32: `wave_table`
     places: torch.Tensor,  # [pixels, D] float32: vectors of the pixels
     inputs: torch.Tensor,  # [B, at least window.inputs] float32, a result; columns beyond the inputs are not written
-    x: torch.Tensor,  # [B, D], a result: the row of `places`
+    x: torch.Tensor,  # [B, D], a result: the row of `places`, plus that of `classes`
     active: torch.Tensor,  # [B] int64, a result: slots, but -1 where the image is done (its position is N)
     at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
+    classes: torch.Tensor | None = None,  # [1 + number of classes, D] float32
+    labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
     """Writes inputs, x and active; the first two are zero where active is -1."""
     length, columns = window.height * window.width * window.channels, inputs.shape[1]
@@ -31,12 +35,13 @@ def read_window(
         raise ValueError(f"inputs {list(inputs.shape)} do not fit {len(slots)} pixels of {window.inputs} inputs")
     if table.shape != (256, 2 * window.waves):
         raise ValueError(f"a table {list(table.shape)} is not one of {window.waves} waves")
+    check_classes(classes, labels, images, x)
     values, waves = len(window.pixels) * window.channels, window.inputs - window.linear_inputs
     blocks = (triton.next_power_of_2(max(1, count)) for count in (values, window.channels, waves, x.shape[1]))
     _read_window[(len(slots),)](
-        slots, images, position, table, places, inputs, x, active, at, length, columns, window.width, window.channels,
-        window.rows, window.columns, window.waves, window.wave_rows, window.wave_columns, window.outside,
-        window.centred, values, waves, x.shape[1], *blocks, num_warps=4, enable_fp_fusion=False,
+        slots, images, position, table, places, inputs, x, active, at, classes, labels, length, columns, window.width,
+        window.channels, window.rows, window.columns, window.waves, window.wave_rows, window.wave_columns,
+        window.outside, window.centred, values, waves, x.shape[1], *blocks, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
 
 
@@ -77,6 +82,8 @@ def _read_window(
     x,
     active,
     at,
+    classes,
+    labels,
     length,
     stride,
     width: tl.constexpr,
@@ -130,4 +137,7 @@ def _read_window(
 
     d = tl.arange(0, block_d)
     vector = tl.load(places + pixel * model_width + d, mask=live & (d < model_width), other=0.0)
+    if classes is not None:
+        label = tl.load(labels + slot, mask=live, other=0)
+        vector += tl.load(classes + label * model_width + d, mask=live & (d < model_width), other=0.0)
     tl.store(x + row * model_width + d, vector, mask=d < model_width)

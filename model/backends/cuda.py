@@ -14,6 +14,8 @@ import numpy as np
 import torch
 import triton
 
+from scanline.kernels.triton.copy_slots import copy_slots
+from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda_read import KernelReader
@@ -44,6 +46,14 @@ class CudaOptions:
     few: int = 256  # images
     reads: int = 64  # images that are read side by side
     read_rows: int = 4096  # positions of all of them together that are read in one pass
+
+
+def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
+    """As particles.copy_slots: one launch for each array, which reads no slot that is its own source."""
+    for array in (pool.state.s, pool.state.z):
+        copy_slots(array, sources, targets, layered=True)
+    for array in (pool.images, pool.bits):
+        copy_slots(array, sources, targets)
 
 
 class CudaBackend:
@@ -93,6 +103,9 @@ class CudaBackend:
         state = State.zeros(self.config, count, self.device, self.state_dtype)
         images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
         self.read(images, state, np.full(count, stop))
+        itself = torch.zeros(1, dtype=torch.int64, device=self.device)
+        copy_particles(pool, itself, itself)  # copies nothing, but is compiled
+        draw_uniforms(itself, itself, itself)
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """As Backend.place."""
@@ -120,20 +133,22 @@ class CudaBackend:
         """As Backend.fetch."""
         return pool.fetch(slots)
 
+    @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """As Backend.resample."""
-        particles.resample(pool, groups, particles.copy_slots)
+        """As Backend.resample: queued as every call is, so that it lies between the graphs before and after it."""
+        particles.resample(pool, groups, copy_particles, draw_uniforms)
 
+    @torch.inference_mode()
     def choose(self, pool: SlotPool, groups: Groups) -> None:
         """As Backend.choose."""
-        particles.choose(pool, groups)
+        particles.choose(pool, groups, draw_uniforms)
 
     @torch.inference_mode()
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
         """As Backend.read, with the bits of `advance`."""
-        return self.reader.read(images, state, stops)
+        return self.reader.read(images, state, stops, labels)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}

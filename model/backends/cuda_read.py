@@ -36,10 +36,13 @@ class KernelReader:
         self.costs = torch.zeros(rows, size, dtype=torch.float64, device=self.device)
         self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
 
-    def read(self, images: torch.Tensor, state: State, stops: np.ndarray) -> torch.Tensor:
+    def read(
+        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """As Backend.read."""
         count, size = len(images), self.config.step_bytes
         until = torch.from_numpy(stops).to(self.device)
+        labels = torch.zeros_like(until) if labels is None else labels
         positions, end = state.position.cpu().numpy(), int(stops.max())
         start = int(min(positions[positions < stops], default=end))
         whole = size == 1 or not (start % size or (stops % size).any())
@@ -52,7 +55,8 @@ class KernelReader:
             own = State(part.s.contiguous(), part.z.contiguous(), part.position)  # copies, if there are more images
             reach = size * (len(self.row) // len(part.position))
             for begin in range(start, end, reach):
-                self._read_piece(images[some].contiguous(), own, until[some], begin, bits[some, begin : begin + reach])
+                piece = bits[some, begin : begin + reach]
+                self._read_piece(images[some].contiguous(), own, until[some], labels[some], begin, piece)
             if count > self.images:
                 part.s.copy_(own.s)
                 part.z.copy_(own.z)
@@ -76,7 +80,13 @@ class KernelReader:
         return torch.equal(torch.cat(each), y) and torch.equal(own_s, s) and torch.equal(own_z, z)
 
     def _read_piece(
-        self, images: torch.Tensor, state: State, until: torch.Tensor, begin: int, bits: torch.Tensor
+        self,
+        images: torch.Tensor,
+        state: State,
+        until: torch.Tensor,
+        labels: torch.Tensor,
+        begin: int,
+        bits: torch.Tensor,
     ) -> None:
         """Runs the bytes from `begin` on whose costs fit into bits [B, n], of each image from its position to
         until [B] - 1; row i B + b is step i of image b."""
@@ -88,7 +98,7 @@ class KernelReader:
         image, at = row % batch, begin + size * (row // batch)
         live = (at >= state.position[image]) & (at < until[image])
         buffers.slots.copy_(torch.where(live, image, -1))
-        self.kernels.input.run(images, state.position, buffers, at)
+        self.kernels.input.run(images, state.position, labels, buffers, at)
         first, last = (((byte - begin) // size).clamp(0, steps) for byte in (state.position, until))
         self.kernels.predict(buffers, self._recurrence(state, buffers, first, last))
 

@@ -91,7 +91,7 @@ class KernelSequence:
                 buffers.attended, self.chained,
             )  # fmt: skip
 
-        self.input.run(slots.images, slots.state.position, buffers)
+        self.input.run(slots.images, slots.state.position, slots.label, buffers)
         self.predict(buffers, recur)
         self.sample(slots, buffers)
 
@@ -110,8 +110,8 @@ class KernelSequence:
         """Paints the bytes of the step, adds their cost and moves the positions of the active slots; writes the cost of
         each byte of pixel logistics to `costs` [B, C] float64 where it is given."""
         arrays = (
-            buffers.active, slots.images, slots.known, slots.bits, slots.temperature, slots.seed, slots.index,
-            slots.state.position,
+            buffers.active, slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed,
+            slots.index, slots.state.position,
         )  # fmt: skip
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained)
@@ -148,22 +148,33 @@ class _Product:
 
 
 class _ByteInput:
-    """The vector of the previous byte's value and that of the position."""
+    """The vector of the previous byte's value, that of the position and that of the label."""
 
     def __init__(self, model: Transformer) -> None:
         assert isinstance(model.embedding, Embedding)
         self.values = model.embedding.value
         self.places = model.embedding.place(torch.arange(model.config.first, model.config.bytes, device=model.device))
+        self.classes = _classes(model)
 
     def run(
-        self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        position: torch.Tensor,
+        labels: torch.Tensor,
+        buffers: Buffers,
+        at: torch.Tensor | None = None,
     ) -> None:
-        """Writes buffers.active, x and its moments, of the position [S] of each image [S, N], or of `at` [B]."""
-        embed(buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments)
+        """Writes buffers.active, x and its moments, of the position [S] of each image [S, N] with labels [S], or of
+        `at` [B]."""
+        embed(
+            buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments,
+            self.classes, None if self.classes is None else labels,
+        )  # fmt: skip
 
 
 class _WindowInput:
-    """GELU of a linear layer of the window's inputs, and the vector of the pixel's place; the base of the means."""
+    """GELU of a linear layer of the window's inputs, the vectors of the pixel's place and of the label; the base of the
+    means."""
 
     def __init__(self, model: Transformer, chained: bool) -> None:
         assert isinstance(model.embedding, WindowInput)
@@ -171,7 +182,7 @@ class _WindowInput:
         self.window, first = model.window, model.embedding.linear
         self.table = wave_table(self.window.waves).to(model.device)
         pixels = torch.arange(model.config.height * model.config.width, device=model.device)
-        self.places = model.embedding.place(pixels)
+        self.places, self.classes = model.embedding.place(pixels), _classes(model)
         # Not chained: its residual is written by the launch before it, so it may not be fetched early.
         self.linear = _Product(self._pad(first.weight), first.bias, False)
         self.skip = None
@@ -183,13 +194,18 @@ class _WindowInput:
             self.skip = _Product(self._pad(weight), model.skip.bias, chained)
 
     def run(
-        self, images: torch.Tensor, position: torch.Tensor, buffers: Buffers, at: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        position: torch.Tensor,
+        labels: torch.Tensor,
+        buffers: Buffers,
+        at: torch.Tensor | None = None,
     ) -> None:
-        """Writes buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N], or of
-        `at` [B]."""
+        """Writes buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N] with
+        labels [S], or of `at` [B]."""
         read_window(
             self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
-            buffers.active, at,
+            buffers.active, at, self.classes, None if self.classes is None else labels,
         )  # fmt: skip
         self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x, out_moments=buffers.moments)
         if self.skip is not None:
@@ -241,6 +257,11 @@ class _Layer:
     def _normalise(self, x: torch.Tensor, norm: Norm | None) -> None:
         if norm is not None:
             layer_norm(x, *norm, self.chained)
+
+
+def _classes(model: Transformer) -> torch.Tensor | None:
+    """Returns the vectors [1 + number of classes, D] of the labels, None where the model has no classes."""
+    return model.classes if model.config.classes else None
 
 
 def _norm(norm: nn.LayerNorm) -> Norm:

@@ -50,7 +50,11 @@ class EagerBackend:
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """As Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)
+        state, paused = pool.state, pool.state.position < self.model.config.bytes
+        paused[pool.rows(slots)] = False  # what is left shares tiles with images that step, and keeps its state
+        s, z = state.s[:, paused], state.z[:, paused]
         pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
+        state.s[:, paused], state.z[:, paused] = s, z
         return clock.stop()
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:

@@ -25,6 +25,7 @@ EXPONENTIAL = [math.log(2) ** k / math.factorial(k) for k in range(12, -1, -1)]
 LOGARITHM = [2 / (k * math.log(2)) for k in range(21, 0, -2)]
 
 Copy = Callable[[SlotPool, torch.Tensor, torch.Tensor], None]
+Uniforms = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,18 @@ def _one_thread() -> Iterator[None]:
 
 
 @_one_thread()
-def resample(pool: SlotPool, groups: Groups, copy: Copy) -> None:
+def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms = uniforms) -> None:
     """Draw the particles anew, IN PLACE, of each group whose effective number is below P / 2.
 
-    copy: as `copy_slots`, which is one way of doing it.
+    copy, draw: as `copy_slots` and `uniforms`, which are one way of doing it.
     """
     slots, position = _on_device(pool, groups)
     weights, bits, effective = _weighed(pool, slots)
     few = (effective < slots.shape[1] / 2).unsqueeze(1)  # [G, 1]
+    if pool.on_host and not few.any():  # which a GPU could not say without being waited for
+        return
     itself = torch.arange(slots.shape[1], device=slots.device)
-    ancestors = torch.where(few, _systematic(weights, _uniform(pool, slots, position)), itself)
+    ancestors = torch.where(few, _systematic(weights, _uniform(pool, slots, position, draw)), itself)
     copy(pool, slots.gather(1, ancestors).flatten(), slots.flatten())
     evidence, known = pool.evidence_bits[slots], pool.known_bits[slots]
     pool.evidence_bits[slots] = torch.where(few, evidence + bits.unsqueeze(1), evidence)
@@ -64,11 +67,14 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy) -> None:
 
 
 @_one_thread()
-def choose(pool: SlotPool, groups: Groups) -> None:
-    """Draw one particle of each group by weight and copy its image and bits to the leader's slot, IN PLACE."""
+def choose(pool: SlotPool, groups: Groups, draw: Uniforms = uniforms) -> None:
+    """Draw one particle of each group by weight and copy its image and bits to the leader's slot, IN PLACE.
+
+    draw: as `uniforms`, which is one way of doing it.
+    """
     slots, position = _on_device(pool, groups)
     weights, bits, _ = _weighed(pool, slots)
-    point = _uniform(pool, slots, position) * weights.sum(dim=1)
+    point = _uniform(pool, slots, position, draw) * weights.sum(dim=1)
     chosen = torch.searchsorted(weights.cumsum(dim=1), point.unsqueeze(1), right=True)
     _copy_images(pool, slots.gather(1, chosen).flatten(), slots[:, 0])
     pool.evidence_bits[slots] += bits.unsqueeze(1)
@@ -119,11 +125,11 @@ def _weighed(pool: SlotPool, slots: torch.Tensor) -> tuple[torch.Tensor, torch.T
     return weights, least.squeeze(1) - logarithm(total * (1 / slots.shape[1])), effective
 
 
-def _uniform(pool: SlotPool, slots: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+def _uniform(pool: SlotPool, slots: torch.Tensor, position: torch.Tensor, draw: Uniforms) -> torch.Tensor:
     """Returns the random number [G] float64 of groups at `position` [G], of their image alone."""
     leaders = slots[:, 0]
     image = pool.index[leaders] & 0xFFFFFFFF
-    return uniforms(pool.seed[leaders], image + (RESAMPLING << 32), position)[:, 0].double()
+    return draw(pool.seed[leaders], image + (RESAMPLING << 32), position)[:, 0].double()
 
 
 def _systematic(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@ Images of noise, every other step of which is known, are painted alone and besid
 come out the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
 painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `read` likewise. The
 comparison goes along the painted bytes, so that a byte on the border of two values is one difference and not many.
+Particles of made-up weights must be chosen and resampled as they are on the CPU.
 """
 
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ import torch
 
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
+from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.particles import Groups
+from scanline.model.backends.slots import ARRAYS, WEIGHING, SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 
@@ -23,6 +26,7 @@ IMAGES = 4  # that are compared with the reference
 STEPS = 24  # of each
 SIZES = (1, 64, 600, 4096)  # images in flight at once, as far as there are slots
 SEED = 1
+PARTICLES = 4  # of each image that is resampled, as far as there are slots
 # Largest difference, relative to the root mean square of the reference. On the models of the zoo, float32 sums in
 # another order are off by 1.7e-5; those of tensor cores are expected to be rounded more coarsely, by up to twenty times
 # as much (not measured).
@@ -41,6 +45,7 @@ class Outcome:
 
     images: torch.Tensor  # [n, N] uint8
     bits: torch.Tensor  # [n] float64
+    known_bits: torch.Tensor  # [n] float64
     s: torch.Tensor  # [L, n, H, C, M]
     z: torch.Tensor  # [L, n, H, C]
 
@@ -49,6 +54,7 @@ class Outcome:
         return {
             "bytes": self.images[:images],
             "bits": self.bits[:images],
+            "known bits": self.known_bits[:images],
             "s": self.s[:, :images],
             "z": self.z[:, :images],
         }
@@ -69,6 +75,7 @@ def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> 
             if not torch.equal(found.nan_to_num(), beside[name].nan_to_num()):
                 raise WrongResultsError(f"{name} of an image depend on whether {size} or {sizes[-1]} are in flight")
     test.compare(outcomes[-1], backend, slots)
+    _compare_resampling(backend, slots)
 
 
 class _Images:
@@ -92,6 +99,7 @@ class _Images:
         arrivals.index.copy_(index)
         arrivals.position.fill_(self.config.first)
         arrivals.temperature.copy_(self.temperature(index))
+        arrivals.label.copy_(self.label(index))
         arrivals.images.copy_(self.given[index % IMAGES])
         arrivals.known.copy_(self.known)
         backend.place(slots, arrivals)
@@ -103,8 +111,9 @@ class _Images:
         first = index.argsort()[:IMAGES].numpy()
         fetched = backend.fetch(slots, first).wait()
         states = (tensor[:, first].cpu() for tensor in (slots.state.s, slots.state.z))
+        known_bits = slots.known_bits[first].cpu()
         slots.empty_slots(numbers)
-        return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), *states)
+        return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), known_bits, *states)
 
     def compare(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
         """Raises WrongResultsError where the reference finds something else along the painted bytes."""
@@ -115,7 +124,7 @@ class _Images:
         other = 0
         for step in range(self.steps):
             places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]
-            parameters = self.reference.step(outcome.images, state)
+            parameters = self.reference.step(outcome.images, state, self.label(index))
             values = outcome.images.gather(1, places)
             bits[:, step * size : (step + 1) * size] = -self.reference.distribution.log_prob(parameters, values) / LN2
             draws = torch.stack(
@@ -132,18 +141,60 @@ class _Images:
             raise WrongResultsError(f"{other} of {bits.numel()} bytes are not those that the reference draws")
         bound = BOUND if backend.state_dtype == torch.float32 else BOUND_16_BITS
         expected = {"s": state.s, "z": state.z, "bits": bits.sum(dim=1)}
+        expected["known bits"] = bits[:, self.known[self.config.first : self.stop]].sum(dim=1)
         _assert_close(expected, outcome.part(count), bound, "painting")
 
         device = slots.images.device
         read = State.zeros(self.config, count, device, backend.state_dtype)
         stops = np.full(count, self.stop)
-        found = backend.read(outcome.images.to(device), read, stops).cpu()[:, self.config.first :]
-        expected["bits"] = bits
+        labels = self.label(index).to(device)
+        found = backend.read(outcome.images.to(device), read, stops, labels).cpu()[:, self.config.first :]
+        expected = {"s": state.s, "z": state.z, "bits": bits}
         _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": found}, bound, "reading")
 
     def temperature(self, index: torch.Tensor) -> torch.Tensor:
         """Of images [n]: 0.5, 1, 1.5, 2, 0.5 ... [n] float32."""
         return 0.5 + 0.5 * (index % 4).float()
+
+    def label(self, index: torch.Tensor) -> torch.Tensor:
+        """Of images [n]: all labels of the model in turn, [n] int64."""
+        return index % (len(self.config.classes) + 1)
+
+
+def _compare_resampling(backend: Backend, slots: SlotPool) -> None:
+    """Raises WrongResultsError where the particles of two images, in slots that are free, become others than on the
+    CPU. What the slots hold are the images and states of those that were painted there."""
+    images = 2 if len(slots.images) >= 4 else 1
+    count = min(2 * PARTICLES, len(slots.images)) // images * images
+    groups = Groups(np.arange(count)[::-1].copy().reshape(images, -1), np.arange(images))
+    slots.evidence_bits[:count] = 0
+    expected = _on_cpu(slots.part(0, count))
+    for what in ("choice", "resampling"):
+        for pool in (slots, expected):
+            pool.known_bits[:count] = torch.tensor([(17 * slot) % 40 for slot in range(count)]).to(pool.known_bits)
+        if what == "choice":
+            particles.choose(expected, groups)
+            backend.choose(slots, groups)
+        else:
+            particles.resample(expected, groups, particles.copy_slots)
+            backend.resample(slots, groups)
+        _assert_same_slots(expected, _on_cpu(slots.part(0, count)), what)
+
+
+def _on_cpu(pool: SlotPool) -> SlotPool:
+    state = State(*(getattr(pool.state, name).cpu().clone() for name in ("s", "z", "position")))
+    return SlotPool(state, **{name: getattr(pool, name).cpu().clone() for name in ARRAYS})
+
+
+def _assert_same_slots(expected: SlotPool, found: SlotPool, what: str) -> None:
+    arrays = {"s": (expected.state.s, found.state.s), "z": (expected.state.z, found.state.z)}
+    arrays |= {name: (getattr(expected, name), getattr(found, name)) for name in ARRAYS}
+    for name, (right, result) in arrays.items():
+        right, result = right.nan_to_num(), result.nan_to_num()
+        # Sums of logarithms may be rounded differently on a device; all that is copied may not.
+        close = name in WEIGHING and torch.allclose(right, result, rtol=1e-9, atol=1e-9)
+        if not close and not torch.equal(right, result):
+            raise WrongResultsError(f"{what} of particles: {name.replace('_', ' ')} are not those of the reference")
 
 
 def _assert_close(expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor], bound: float, what: str) -> None:

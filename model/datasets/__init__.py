@@ -9,11 +9,12 @@ from scanline.model.datasets import cifar10, mnist
 from scanline.model.datasets.fetch import fetch
 from scanline.model.datasets.files import DataError
 
-__all__ = ["CLASSES", "DATASETS", "DataError", "fetch", "first_byte_histogram", "labels", "load", "of_shape"]
+__all__ = ["CLASSES", "DATASETS", "WORDS", "DataError", "fetch", "first_byte_histogram", "labels", "load", "of_shape"]
 
 DATASETS = {"mnist": mnist.load, "cifar10": cifar10.load}
 LABELS = {"mnist": mnist.labels, "cifar10": cifar10.labels}
 CLASSES = {"mnist": mnist.CLASSES, "cifar10": cifar10.CLASSES}
+WORDS = {"mnist": mnist.WORDS, "cifar10": cifar10.WORDS}
 SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
 
 

@@ -19,7 +19,19 @@ from scanline.model.datasets.files import DataError, read
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+WORDS = (  # as ModelConfig.classes
+    ("airplane", "aeroplane", "plane"),
+    ("automobile", "car"),
+    ("bird",),
+    ("cat",),
+    ("deer",),
+    ("dog",),
+    ("frog",),
+    ("horse",),
+    ("ship", "boat"),
+    ("truck", "lorry"),
+)
+CLASSES = tuple(words[0] for words in WORDS)
 PIXELS = 3072
 Batch = tuple[np.ndarray, np.ndarray]  # pixels [n, 3072] in planes, labels [n], both uint8
 # exceptions of the unpickler on bytes that are not a pickle, the last two where it reads a length of terabytes

@@ -49,6 +49,7 @@ class Pictures:
     width: int
     channels: int  # 1 where no picture has a colour
     refused: tuple[Refused, ...]
+    files: tuple[Path, ...]  # of each picture, relative to the folder
 
 
 def load(
@@ -62,7 +63,7 @@ def load(
     size: (W, H) to which each picture is cropped, to its centre, and resized; without it, all must have one size.
     grey: convert to grey. DataError in one sentence where there is no picture, sizes differ or are too large.
     """
-    accepted: list[str] = []
+    accepted: list[Path] = []
     refused: list[Refused] = []
     files = list(_files(folder, refused))
     if not files and not refused:
@@ -70,7 +71,7 @@ def load(
     images = np.empty((0, 0), np.uint8)
     first: np.ndarray = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
     for done, path in enumerate(files, start=1):
-        name = _printable(path.relative_to(folder))
+        name = printable(path.relative_to(folder))
         try:
             picture = _decode(path, size, grey)
         except _RefusedError as error:
@@ -85,11 +86,11 @@ def load(
             if picture.shape != first.shape:
                 sizes = [f"{each.shape[1]}x{each.shape[0]}" for each in (first, picture)]
                 raise DataError(
-                    f"the pictures in {folder} differ in size: {accepted[0]} is {sizes[0]} and {name} is {sizes[1]};"
-                    f" give --size, for example --size {min(first.shape[:2])}"
+                    f"the pictures in {folder} differ in size: {printable(accepted[0])} is {sizes[0]} and {name} is"
+                    f" {sizes[1]}; give --size, for example --size {min(first.shape[:2])}"
                 )
             images[len(accepted)] = picture.reshape(-1)
-            accepted.append(name)
+            accepted.append(path.relative_to(folder))
         progress(done, len(files))
     if not accepted:
         raise DataError(f"{folder} holds no picture that can be read: {refused[0]}")
@@ -98,7 +99,7 @@ def load(
     channels = 1 if grey else 3
     if channels == 3 and _is_grey(images):
         images, channels = np.ascontiguousarray(images[:, 1::3]), 1
-    return Pictures(images, height, width, channels, tuple(refused))
+    return Pictures(images, height, width, channels, tuple(refused), tuple(accepted))
 
 
 def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
@@ -108,7 +109,7 @@ def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     """
 
     def refuse(error: OSError) -> None:
-        refused.append(Refused(_printable(Path(error.filename).relative_to(folder)), _reason(error)))
+        refused.append(Refused(printable(Path(error.filename).relative_to(folder)), _reason(error)))
 
     for parent, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -117,7 +118,7 @@ def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _printable(path: Path) -> str:
+def printable(path: Path) -> str:
     """Return a file's name as it can be printed on one line, whatever its bytes are."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 

@@ -9,7 +9,9 @@ from scanline.model.datasets.files import DataError, read
 
 FILES = {"train": ("train-images-idx3-ubyte", 60_000), "test": ("t10k-images-idx3-ubyte", 10_000)}
 LABELS = {"train": "train-labels-idx1-ubyte", "test": "t10k-labels-idx1-ubyte"}
-CLASSES = tuple("0123456789")
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+WORDS = tuple((str(digit), word) for digit, word in enumerate(DIGITS))  # as ModelConfig.classes
+CLASSES = tuple(words[0] for words in WORDS)
 MAGIC = 0x00000803  # unsigned bytes, three dimensions
 MAGIC_OF_LABELS = 0x00000801  # one dimension
 

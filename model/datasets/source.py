@@ -2,13 +2,16 @@
 what is there."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+
+import numpy as np
 
 from scanline.model import datasets
 from scanline.model.config import LARGEST_IMAGE
 from scanline.model.datasets import array, cifar10, folder, mnist
+from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Refused
 from scanline.model.datasets.split import Images, Subset, split_by_content
@@ -24,9 +27,10 @@ class ImageSet:
     width: int
     channels: int
     published: str | None  # the name of a published set, whose own split it has
-    digest: str  # of the images: SHA-256, hexadecimal
+    digest: str  # of the images, and of their labels where there are any: SHA-256, hexadecimal
     refused: tuple[Refused, ...] = ()
     duplicates: int = 0  # images that repeat another one and are in neither part
+    labels: Labels | None = None
 
     @property
     def size(self) -> str:
@@ -39,10 +43,13 @@ def open_data(
     size: tuple[int, int] | None = None,
     grey: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    classes: bool = False,
 ) -> ImageSet:
     """Return the images at `path`; DataError with one sentence where there are none that a model can learn.
 
-    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets.
+    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with
+    the labels of the images; DataError where they have none.
     """
     published = published_in(path)
     if (published or path.is_file()) and (size or grey):
@@ -50,12 +57,22 @@ def open_data(
     if published:
         train, test = (datasets.load(published, path, split) for split in ("train", "test"))
         digest = sha256(train.tobytes()).hexdigest()
-        return ImageSet(train, test, *datasets.SHAPES[published], published, digest)
+        labels = _published_labels(published, path, train, test) if classes else None
+        return _labelled(ImageSet(train, test, *datasets.SHAPES[published], published, digest), labels)
+    words: Words = ()
+    label = np.empty(0, np.int64)  # of each image
     if path.is_dir():
         found = folder.load(path, size, grey, progress)
+        if classes:
+            found, words, label = of_folders(found, path)
         images, shape, refused = found.images, (found.height, found.width, found.channels), found.refused
     elif path.suffix.lower() == ".npy":
         mapped = array.load(path)
+        if classes:
+            raise DataError(
+                f"{path} has no labels; classes are those of MNIST, of CIFAR-10 or of a folder whose subfolders are"
+                " the classes"
+            )
         images, refused = mapped.reshape(len(mapped), -1), ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
     elif path.exists():
@@ -64,7 +81,22 @@ def open_data(
         raise DataError(f"{path} does not exist")
     split = split_by_content(images, str(path))
     sides = (Subset(images, split.train), Subset(images, split.test))
-    return ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates)
+    whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates)
+    return _labelled(whole, checked(words, label[split.train], label[split.test], path) if classes else None)
+
+
+def _published_labels(name: str, path: Path, train: np.ndarray, test: np.ndarray) -> Labels:
+    """Return the labels of a published set's images."""
+    of_train, of_test = (
+        datasets.labels(name, path, split, images).astype(np.int64) + 1
+        for split, images in (("train", train), ("test", test))
+    )
+    return checked(datasets.WORDS[name], of_train, of_test, path)
+
+
+def _labelled(images: ImageSet, labels: Labels | None) -> ImageSet:
+    """Return the images with their labels, which their digest then covers."""
+    return images if labels is None else replace(images, labels=labels, digest=labels.digest(images.digest))
 
 
 def published_in(directory: Path) -> str | None:

@@ -1,49 +1,27 @@
-"""One evaluation of a model directory: bits/dim of the test set and, where samples are asked for, the report."""
+"""One evaluation of a model directory: bits/dim of the test set, how well the model knows the set's classes and, where
+samples are asked for, the report."""
 
+import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from scanline.model import datasets
 from scanline.model.device import AUTO, resolve_backend
+from scanline.model.evaluation.classes import CLASSIFIED, EACH, class_figures, labels_of_set, measure_classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
-from scanline.model.evaluation.metrics import quality, standard_error
+from scanline.model.evaluation.likelihood import bits_per_dim
+from scanline.model.evaluation.metrics import bits_figures, quality
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import write_evaluation
-from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 
-BATCH = 50  # images read at once
-
-
-def bits_per_dim(
-    model: Transformer,
-    images: np.ndarray,
-    precision: str = DEFAULT,
-    progress: Callable[[int], None] = lambda done: None,
-    backend: str | None = None,
-) -> np.ndarray:
-    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
-
-    `progress` gets the number of images done.
-    """
-    generator = Generator(model, 1, precision=precision, backend=backend)
-    found = []
-    try:
-        for start in range(0, len(images), BATCH):
-            part = images[start : start + BATCH]
-            found.append(generator.score(part).mean(axis=1))
-            progress(start + len(part))
-    finally:
-        generator.close()
-    return np.concatenate(found)
+log = logging.getLogger("scanline.evaluation")
 
 
 def evaluate(
@@ -53,6 +31,8 @@ def evaluate(
     report: Path,
     images: int | None = None,
     samples: int = 2000,
+    classified: int | None = None,
+    class_samples: int | None = None,
     cache: Path | None = None,
     seed: int = 0,
     precision: str = DEFAULT,
@@ -64,8 +44,10 @@ def evaluate(
     """Return what evaluation.json holds of one evaluation, and write `report` where `samples` is not 0.
 
     data: directory with the published files of the data set that the model's image size belongs to. images: only the
-    first images of its test set. cache: directory of trained classifiers. save: also write evaluation.json in the
-    model directory. stage: called at the start of each stage, returns what is called with its progress. ValueError or
+    first images of its test set. classified, class_samples: where the model knows the classes of the data set, how many
+    of these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint for the
+    report, by default EACH. cache: directory of trained classifiers. save: also write evaluation.json in the model
+    directory. stage: called at the start of each stage, returns what is called with its progress. ValueError or
     OSError, before any work, for arguments that cannot be served.
     """
     on, backends = resolve_backend(str(device), backend)
@@ -77,7 +59,12 @@ def evaluate(
     test = whole_test[:images]
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
-    labelled = None
+    labelled = classes = None
+    if config.classes:
+        if labels_of_set(config, dataset) is None:
+            log.warning("the model's classes are not those of %s, so that none are measured", dataset)
+        else:
+            classes = datasets.labels(dataset, data, "test", whole_test)[:images]
     if samples:
         check_counts(samples, len(test))
         check_report(report)
@@ -89,20 +76,34 @@ def evaluate(
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
 
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), chosen)
-    result = {
+    result: dict[str, Any] = {
         "dataset": dataset,
         "split": "test",
         "precision": precision,
-        "bits_per_dim": float(bits.mean()),
-        "standard_error": standard_error(bits),
-        "images": len(bits),
+        **bits_figures(bits),
     }
+    measured = None
+    if classes is not None:
+        measured = measure_classes(
+            model,
+            dataset,
+            test,
+            classes,
+            classified=CLASSIFIED[dataset] if classified is None else classified,
+            each=EACH if class_samples is None else class_samples,
+            classifier=None if labelled is None else classifier,
+            seed=seed,
+            precision=precision,
+            backend=chosen,
+            stage=stage,
+        )
+        result["classes"] = class_figures(measured)
     if labelled is not None:
         compared = compare(
             model, classifier, labelled, bits, samples, seed=seed, precision=precision, backend=chosen, stage=stage
         )
         result["quality"] = quality(compared)
-        save_report(directory.resolve().name, config, result, compared, report)
+        save_report(directory.resolve().name, config, result, compared, report, measured)
     if save:
         write_evaluation(directory, result)
     return result

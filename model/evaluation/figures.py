@@ -3,6 +3,7 @@
 Sheets have transparent seams and plots a grey ink, so that both are readable on a light and on a dark page.
 """
 
+from base64 import b64encode
 from io import BytesIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.comparison import Comparison
 
 SEAM, GAP = 1, 6  # transparent pixels around each image, and between what stands side by side
+SCALE = 2  # screen pixels for a pixel of a sheet
 SHOWN, COLUMNS = 80, 8  # samples, and as many test images
 PAIRS = 10  # rows of neighbours
 INK = "#74797f"
@@ -61,6 +63,23 @@ def _picture(*grids: np.ndarray) -> Image.Image:
     """Join grids of one height side by side."""
     between = np.zeros((len(grids[0]), GAP, 4), np.uint8)
     return Image.fromarray(np.concatenate([part for grid in grids for part in (between, grid)][1:], axis=1))
+
+
+def picture(sheet: Image.Image) -> str:
+    """Return a sheet as the attributes of an HTML image."""
+    out = BytesIO()
+    sheet.save(out, "PNG")
+    return f'src="{data_url(out.getvalue())}" width="{SCALE * sheet.width}" height="{SCALE * sheet.height}"'
+
+
+def data_url(png: bytes) -> str:
+    """Return a PNG file as a URL that holds it."""
+    return "data:image/png;base64," + b64encode(png).decode()
+
+
+def grid_picture(images: np.ndarray, columns: int, config: ModelConfig) -> Image.Image:
+    """Return images [n, N] uint8 as a sheet, row by row."""
+    return _picture(_grid(images, columns, config))
 
 
 def plots(found: Comparison) -> dict[str, bytes]:

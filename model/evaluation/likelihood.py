@@ -1,17 +1,49 @@
 """Likelihoods of given images: how many bits a model needs for each of their bytes."""
 
+from collections.abc import Callable
+
+import numpy as np
 import torch
 
 from scanline.model.network.transformer import Transformer, with_first_byte
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.generator import Generator
+
+BATCH = 50  # images read at once
 
 
 @torch.inference_mode()
-def bits(model: Transformer, images: torch.Tensor) -> torch.Tensor:
-    """Return the bits [B, N] float64 of every byte of images [B, N] uint8, by the parallel view.
+def bits(model: Transformer, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the bits [B, N] float64 of every byte of images [B, N] uint8 with labels [B] int64, by the parallel view.
 
     A byte that the model rules out costs infinitely many. `Generator.score` returns the same from the backend that
     paints; this function is what it is held to.
     """
     config = model.config
-    predicted = model.bits(model.parallel(images), images, config.first, config.bytes)
+    predicted = model.bits(model.parallel(images, labels=labels), images, config.first, config.bytes)
     return with_first_byte(config, images, predicted)
+
+
+def bits_per_dim(
+    model: Transformer,
+    images: np.ndarray,
+    precision: str = DEFAULT,
+    progress: Callable[[int], None] = lambda done: None,
+    backend: str | None = None,
+    labels: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
+
+    `progress` gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class k; None: all 0.
+    """
+    generator = Generator(model, 1, precision=precision, backend=backend)
+    found = []
+    try:
+        for start in range(0, len(images), BATCH):
+            part = images[start : start + BATCH]
+            given = () if labels is None else labels[start : start + BATCH].tolist()
+            found.append(generator.score(part, given).mean(axis=1))
+            progress(start + len(part))
+    finally:
+        generator.close()
+    return np.concatenate(found)

@@ -33,6 +33,11 @@ def quality(found: Comparison) -> dict[str, Any]:
     }
 
 
+def bits_figures(bits: np.ndarray) -> dict[str, Any]:
+    """Return mean, standard error and number of bits per dimension [n], as evaluation.json holds them."""
+    return {"bits_per_dim": float(bits.mean()), "standard_error": standard_error(bits), "images": len(bits)}
+
+
 def standard_error(values: np.ndarray) -> float | None:
     """Return the standard error of the mean of values [n]; None of a single one."""
     return float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else None
@@ -75,8 +80,26 @@ def card_rows(evaluation: dict[str, Any]) -> str:
         f" ({known['test_images']:.0%}), Frechet distance in its features {frechet['samples']:.1f}"
         f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
         f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
-        f" {near['test_images_median']:.0f}) |"
+        f" {near['test_images_median']:.0f}) |" + _class_rows(evaluation.get("classes", {}))
     )
+
+
+def _class_rows(classes: dict[str, Any]) -> str:
+    """Return the rows of a card that state how well the model knows classes, each after a line break."""
+    rows = []
+    if true := classes.get("true_class"):
+        spread = f"{true['bits_per_dim']:.3f} +- {true['standard_error']:.4f}"
+        rows.append(f"| test bits/dim with the true class | {spread} on {true['images']:,} test images |")
+    if found := classes.get("classification"):
+        share = f"{found['accuracy']:.1%} +- {found['standard_error']:.1%}"
+        rows.append(f"| classification by the bits under every class | {share} of {found['images']:,} test images |")
+    if samples := classes.get("samples"):
+        of_each = samples["as_asked_of_each"]
+        rows.append(
+            f"| {samples['each']:,} samples of each class | {samples['as_asked']:.1%} have the class asked for to a"
+            f" small classifier, from {min(of_each):.1%} to {max(of_each):.1%} of a class |"
+        )
+    return "".join(f"\n{row}" for row in rows)
 
 
 def _frechet(found: Comparison) -> dict[str, Any]:

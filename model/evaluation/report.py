@@ -1,22 +1,21 @@
 """The quality report: one HTML file that needs nothing else, readable on a light and on a dark page."""
 
 import os
-from base64 import b64encode
 from datetime import UTC, datetime
 from html import escape
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
+from scanline.model.evaluation.class_section import class_section
+from scanline.model.evaluation.classes import ClassMeasurements
 from scanline.model.evaluation.comparison import COMPLETIONS, NEIGHBOURS, Comparison
-from scanline.model.evaluation.figures import plots, sheets
+from scanline.model.evaluation.figures import data_url, picture, plots, sheets
 from scanline.model.evaluation.metrics import card_rows
 
 REPORT = "report.html"
-SCALE = 2  # screen pixels for a pixel of a sheet
 PREDICTED = {  # by ModelConfig.predicts
     "logistics": "a mixture of logistics for a byte",
     "categorical": "256 probabilities for a byte",
@@ -37,20 +36,27 @@ def check_report(path: Path) -> None:
         raise ValueError(f"{path} cannot be written; give --report PATH.html, or --samples 0")
 
 
-def save_report(name: str, config: ModelConfig, evaluation: dict[str, Any], found: Comparison, path: Path) -> None:
-    """Write the report of a model, atomically; `evaluation` is what evaluation.json holds, with "quality"."""
-    page = _page(name, config, evaluation, found)
+def save_report(
+    name: str,
+    config: ModelConfig,
+    evaluation: dict[str, Any],
+    found: Comparison,
+    path: Path,
+    classes: ClassMeasurements | None = None,
+) -> None:
+    """Write the report of a model, atomically; `evaluation` is what evaluation.json holds, with "quality", and with
+    "classes" where there are measurements of these."""
+    page = _page(name, config, evaluation, found, classes)
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
 
 
-def _page(name: str, config: ModelConfig, evaluation: dict[str, Any], found: Comparison) -> str:
+def _page(
+    name: str, config: ModelConfig, evaluation: dict[str, Any], found: Comparison, classes: ClassMeasurements | None
+) -> str:
     """Fill in the template, which formats the numbers itself."""
     quality = evaluation["quality"]
-    images = {key: f'src="{_data(png)}"' for key, png in plots(found).items()}
-    for key, sheet in sheets(found, config).items():
-        out = BytesIO()
-        sheet.save(out, "PNG")
-        images[key] = f'src="{_data(out.getvalue())}" width="{SCALE * sheet.width}" height="{SCALE * sheet.height}"'
+    images = {key: f'src="{data_url(png)}"' for key, png in plots(found).items()}
+    images |= {key: picture(sheet) for key, sheet in sheets(found, config).items()}
     return PAGE.format(
         name=escape(name),
         config=config,
@@ -68,9 +74,6 @@ def _page(name: str, config: ModelConfig, evaluation: dict[str, Any], found: Com
         near=quality["nearest_training_image"],
         neighbours=NEIGHBOURS,
         completions=COMPLETIONS,
+        classes="" if classes is None else class_section(config, evaluation, classes),
         images=images,
     )
-
-
-def _data(png: bytes) -> str:
-    return "data:image/png;base64," + b64encode(png).decode()

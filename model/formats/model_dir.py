@@ -16,6 +16,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 EVALUATION = "evaluation.json"
+MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 
 class ModelDirectoryError(ValueError):
@@ -54,7 +55,7 @@ def write_evaluation(directory: Path, found: dict[str, Any]) -> None:
     if found["precision"] == DEFAULT:
         kept |= found
     else:
-        measured = {key: found[key] for key in ("bits_per_dim", "standard_error", "images", "quality") if key in found}
+        measured = {key: found[key] for key in MEASURED if key in found}
         kept.setdefault("precisions", {})[found["precision"]] = measured
     write_atomically(directory / EVALUATION, lambda path: path.write_text(json.dumps(kept, indent=1) + "\n"))
 

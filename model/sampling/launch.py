@@ -66,16 +66,14 @@ class Launch:
 
     def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
         """Those of `requests` of which a fetched image has cost what is not a number, or infinitely much: that a first
-        byte may without a start token, and a particle beside others, because it is not chosen then."""
-        fetched, owners, is_chosen = self.fetched.wait(), [], []
-        for one in (*self.pieces, *self.finished):
-            assignment, slots = (one.assignment, one.slots) if isinstance(one, Piece) else (one, (one.slot,))
-            owners += [assignment.request] * len(slots)
-            is_chosen += [len(slots) == 1] * len(slots)
-        wrong = np.isnan(fetched.bits) | np.isnan(fetched.evidence_bits)
-        if not may_be_infinite:
-            wrong |= np.isinf(fetched.bits) & np.array(is_chosen, np.bool_)
-        return {owners[row] for row in np.flatnonzero(wrong) if owners[row] in requests}
+        byte may without a start token. Of several particles only the one that is chosen counts."""
+        owners: list[int | None] = []
+        for piece in self.pieces:
+            owners += [piece.assignment.request if len(piece.slots) == 1 else None] * len(piece.slots)
+        owners += [one.request for one in self.finished]
+        bits = self.fetched.wait().bits
+        wrong = np.flatnonzero(np.isnan(bits) if may_be_infinite else ~np.isfinite(bits))
+        return {owner for row in wrong if (owner := owners[row]) is not None and owner in requests}
 
     def pixels(self, requests: Container[int]) -> list[Pixels]:
         """The pieces, those of each of `requests` together."""

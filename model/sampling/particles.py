@@ -54,7 +54,7 @@ def groups(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[G
     sizes = np.array([len(one.slots) for one in images])
     found = []
     for size in np.unique(sizes):
-        rows = np.flatnonzero(sizes == size)
+        rows = np.flatnonzero(sizes == size).tolist()
         slots = np.array([images[row].slots for row in rows], np.int64)
         found.append(Groups(slots, np.array([positions[row] for row in rows], np.int64)))
     return found

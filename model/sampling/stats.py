@@ -1,4 +1,8 @@
-"""What an engine counts of its own work: bytes, steps, and how long requests waited. Constant in size."""
+"""What an engine counts of its own work: bytes, steps, and how long requests waited. Constant in size.
+
+An image of several particles counts as so many images where slots are meant: those that run, and those of a step. Its
+painted and known bytes count once.
+"""
 
 import time
 
@@ -12,7 +16,7 @@ class StatsRecorder:
     """Counters since the engine started, and the batch of the last tick."""
 
     def __init__(self) -> None:
-        self.batch = 0  # images in the last tick's steps
+        self.batch = 0  # busy slots in the last tick
         self.painted_bytes = self.known_bytes = self.steps = 0
         self.queue, self.first_pixel = Histogram(LATENCIES), Histogram(LATENCIES)
         self.step_seconds, self.step_images = Histogram(STEPS), Histogram(BATCHES)

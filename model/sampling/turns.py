@@ -70,6 +70,6 @@ class Turns:
         self.given += slots
         if slots > 1:
             live = {one: until for one, until in self.postponed.items() if until > self.given}
-            self.postponed = live | {client: self.given + (slots - 1) * (len(self.clients) - 1)}
+            self.postponed = live | {client: self.given + slots * (len(self.clients) - 1)}
         self.clients[client].move_to_end(request)
         self.clients.move_to_end(client)

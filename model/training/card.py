@@ -13,6 +13,8 @@ from scanline.model.training.curve import Row
 from scanline.model.training.run import Run
 
 CARD = "README.md"
+CLASS_SHEET = "classes.png"
+NAMED = 20  # classes; there may be a thousand
 
 
 def write_card(
@@ -30,6 +32,7 @@ def write_card(
     kind = "grey" if model.channels == 1 else "colour"
     rows = {
         "test bits/dim": _tested(evaluation),
+        **_with_class(evaluation),
         "data": _data(run, model),
         "recipe": _recipe(training, run, last.update),
         "time": _time(last.seconds, device),
@@ -38,12 +41,15 @@ def write_card(
         "input": _input(model),
         "output": model.predicts.replace("_", " "),
     }
+    if run.classes:
+        rows["classes"] = _classes(model, training)
     if run.start:
         rows["first weights"] = f"those of `{run.start}`"
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
     at = shlex.quote(str(directory))
     heads = f"{model.heads} heads" if model.heads > 1 else "one head"
     network = f"{model.layers} layers x {heads} x {model.value_width}, width {model.model_width}"
+    of_classes = f"\n![Samples of each class]({CLASS_SHEET})\n" if run.classes else ""
     text = f"""# {name}
 
 A linear transformer of {network}, feed-forward {model.feed_forward},
@@ -57,7 +63,7 @@ that paints {model.width} x {model.height} {kind} pictures; written by `scanline
 
 Samples: `scanline sample --model {at} -n {training.sample_images} --seed {training.seed}`; a server:
 `scanline serve --model {at}`.
-
+{of_classes}
 ![Loss](loss.png)
 """
     write_atomically(directory / CARD, lambda path: path.write_text(text))
@@ -67,6 +73,19 @@ def _tested(evaluation: dict[str, Any]) -> str:
     error = evaluation["standard_error"]
     spread = "" if error is None else f" +- {error:.4f}"
     return f"**{evaluation['bits_per_dim']:.4f}{spread}** on {evaluation['images']:,} test images"
+
+
+def _with_class(evaluation: dict[str, Any]) -> dict[str, str]:
+    """Return the row of test bits/dim with the true class, where the test images have one."""
+    found = evaluation.get("classes", {}).get("true_class")
+    return {"test bits/dim with the true class": _tested(found)} if found else {}
+
+
+def _classes(model: ModelConfig, training: TrainingConfig) -> str:
+    names = model.class_names
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    listed = ", ".join(f"`{name}`" for name in names[:NAMED])
+    return f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the images are learnt without their class"
 
 
 def _data(run: Run, model: ModelConfig) -> str:

@@ -21,6 +21,7 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
+    unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
     seed: int = 0
     checkpoint_every: int = 1000  # updates
     evaluate_images: int = 200  # of the test set, at each checkpoint
@@ -39,5 +40,7 @@ class TrainingConfig:
             raise ValueError("learning_rate and clip must be above 0")
         if not 0 <= self.average < 1 or not 0 < self.decay <= 1 or not 0 < self.second_moment < 1:
             raise ValueError("average, decay and second_moment must be shares of 1")
+        if not 0 < self.unlabelled < 1:
+            raise ValueError(f"unlabelled must be above 0 and below 1, not {self.unlabelled}")
         if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
             raise ValueError("warm_up, weight_decay and seed cannot be negative")

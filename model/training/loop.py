@@ -18,10 +18,11 @@ import torch
 from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
-from scanline.model.evaluation.evaluate import bits_per_dim
+from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from scanline.model.training.batches import batch_at, labels_at
 from scanline.model.training.budget import Budget
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Curve, Row
@@ -40,6 +41,7 @@ def train(
     test_images: Images,
     directory: Path,
     *,
+    labels: np.ndarray | None = None,
     start: Weights | None = None,
     resume: bool = False,
     device: torch.device | str = "cpu",
@@ -51,21 +53,26 @@ def train(
 ) -> Transformer:
     """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
 
-    start: weights to begin with, by default random ones. interrupted: asked after every update; the run ends where it
-    is True, with a checkpoint that has neither a test figure nor a new sheet.
+    labels: of the images, [n] int64, where the model learns classes; the recipe's share of them is left out at random,
+    anew for each update. start: weights to begin with, by default random ones. interrupted: asked after every update;
+    the run ends where it is True, with a checkpoint that has neither a test figure nor a new sheet.
     resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
     there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
     precision: of products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: the loss by
     torch.compile, where that works. workers: processes that share every batch, on a CPU; they are spawned, so that a
     script that calls this needs `if __name__ == "__main__"`.
-    ValueError for images that do not have the model's size, or a batch that the workers cannot share;
-    FloatingPointError where the loss or its gradients are not finite; WorkerError where a worker ends.
+    ValueError for images that do not have the model's size, labels of other images or classes, or a batch that the
+    workers cannot share; FloatingPointError where the loss or its gradients are not finite; WorkerError where a worker
+    ends.
     """
     device = torch.device(device)
     dtype = product_dtype(device, precision)
     for given in (images, test_images):
         if given.shape[1] != model_config.bytes:
             raise ValueError(f"the images have {given.shape[1]} bytes, the model's {model_config.bytes}")
+    known = len(model_config.classes)
+    if labels is not None and (len(labels) != len(images) or labels.min() < 0 or labels.max() > known):
+        raise ValueError(f"each of the {len(images)} images needs a label from 0 to {known}")
     if workers < 1 or config.batch % workers:
         raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
     if workers > 1 and device.type != "cpu":
@@ -74,7 +81,7 @@ def train(
     if not os.access(directory, os.W_OK):
         raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
     state = load_state(directory, model_config, config, device) if resume else {}
-    job = (model_config, config, images, directory, start, resume, dtype, compiled)
+    job = (model_config, config, images, labels, directory, start, resume, dtype, compiled)
     with processes(workers, _follow, *job) as group:
         updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
         model = updater.average.model
@@ -86,7 +93,8 @@ def train(
         done, ended, stopped = first, budget.ended(first), False
         while not ended and not stopped:
             rate = budget.rate(done)
-            recent.append(updater.update(batch_at(images, done, config, model_config).to(device), done, rate))
+            batch, batch_labels = _batch(images, labels, done, config, model_config, device)
+            recent.append(updater.update(batch, done, rate, batch_labels))
 
             done += 1
             ended = budget.ended(done)
@@ -146,6 +154,7 @@ def _follow(
     model_config: ModelConfig,
     config: TrainingConfig,
     images: Images,
+    labels: np.ndarray | None,
     directory: Path,
     start: Weights | None,
     resume: bool,
@@ -157,23 +166,18 @@ def _follow(
     state = load_state(directory, model_config, config, device) if resume else {}
     updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
     for number in count(state.get("update", 0)):
-        updater.update(batch_at(images, number, config, model_config), number, 0.0)  # the first process has the rate
+        batch, batch_labels = _batch(images, labels, number, config, model_config, device)
+        updater.update(batch, number, 0.0, batch_labels)  # the first process has the rate
 
 
-def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
-    """Return the images [batch, N] uint8 of an update: a pure function of (seed, update), as resuming needs.
-
-    An epoch is a permutation of the images; batches go through one epoch after the other.
-    """
-    ranks = np.arange(update * config.batch, (update + 1) * config.batch)
-    epochs, places = ranks // len(images), ranks % len(images)
-    chosen = np.empty(config.batch, np.int64)
-    for epoch in np.unique(epochs):
-        permutation = np.random.default_rng([config.seed, epoch]).permutation(len(images))
-        chosen[epochs == epoch] = permutation[places[epochs == epoch]]
-    batch = images[chosen]
-    if config.flip:
-        mirrored = np.random.default_rng([config.seed, 1, update]).random(config.batch) < 0.5
-        pixels = batch.reshape(-1, model.height, model.width, model.channels)
-        pixels[mirrored] = pixels[mirrored, :, ::-1]
-    return torch.from_numpy(batch)
+def _batch(
+    images: Images,
+    labels: np.ndarray | None,
+    update: int,
+    config: TrainingConfig,
+    model_config: ModelConfig,
+    device: torch.device,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the images [B, N] of an update and their labels [B], None of images without."""
+    batch = batch_at(images, update, config, model_config).to(device)
+    return batch, None if labels is None else labels_at(labels, update, config).to(device)

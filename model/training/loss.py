@@ -11,18 +11,21 @@ from scanline.model.network.transformer import Transformer
 SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
 SAME_GRADIENTS = 0.05  # of their norm, for the same reason
 
-Loss = Callable[[Transformer, torch.Tensor, torch.dtype], torch.Tensor]
+Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None], torch.Tensor]
 
 log = logging.getLogger("scanline.training")
 
 
-def loss_of(model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def loss_of(
+    model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.float32, labels: torch.Tensor | None = None
+) -> torch.Tensor:
     """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first.
 
-    dtype: of the network's products. The parameters of the distribution and all that follows are float32.
+    labels: [B] int64, as `Transformer.parallel` reads them. dtype: of the network's products. The parameters of the
+    distribution and all that follows are float32.
     """
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        parameters = model.parallel(batch)
+        parameters = model.parallel(batch, labels=labels)
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
     return -model.distribution.log_prob(parameters.float(), values).mean() / LN2
 
@@ -36,25 +39,31 @@ class CompiledLoss:
         self.compiled: Loss = loss_of
         self.chosen = False
 
-    def __call__(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    def __call__(
+        self,
+        model: Transformer,
+        batch: torch.Tensor,
+        dtype: torch.dtype = torch.float32,
+        labels: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         if not self.chosen:
             self.chosen = True
-            self._choose(model, batch, dtype)
-        loss = self.compiled(model, batch, dtype)
+            self._choose(model, batch, dtype, labels)
+        loss = self.compiled(model, batch, dtype, labels)
         # On a CPU alone: reading the loss would wait for every update on a GPU.
         if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
             self._refuse(f"compiled it is {loss.item()}")
-            return loss_of(model, batch, dtype)
+            return loss_of(model, batch, dtype, labels)
         return loss
 
-    def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype) -> None:
+    def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None) -> None:
         """Use the compiled loss from now on if it has the value and gradients of the loss as it is written."""
         # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
         # traced.
-        expected, expected_gradients = _with_gradients(loss_of, model, batch, dtype)
+        expected, expected_gradients = _with_gradients(loss_of, model, batch, dtype, labels)
         try:
             compiled = compile_loss(batch.device)
-            found, gradients = _with_gradients(compiled, model, batch, dtype)
+            found, gradients = _with_gradients(compiled, model, batch, dtype, labels)
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
             self._refuse(str(error).strip().splitlines()[0])
             return
@@ -88,9 +97,9 @@ def compile_loss(device: torch.device) -> Loss:
 
 
 def _with_gradients(
-    loss: Loss, model: Transformer, batch: torch.Tensor, dtype: torch.dtype
+    loss: Loss, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None
 ) -> tuple[float, torch.Tensor]:
     """Return the loss and the gradients of all weights as one vector."""
-    value = loss(model, batch, dtype)
+    value = loss(model, batch, dtype, labels)
     gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
     return value.item(), torch.cat([gradient.flatten().float() for gradient in gradients if gradient is not None])

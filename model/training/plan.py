@@ -11,9 +11,9 @@ import torch
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
-from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import load_config
 from scanline.model.training.config import TrainingConfig
+from scanline.model.training.first_weights import first_weights
 from scanline.model.training.presets import PRESETS
 from scanline.model.training.sizing import UNBOUNDED, network, recipe
 from scanline.model.training.state import load_state, saved_configs
@@ -43,13 +43,14 @@ def plan(
 
     changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
     continue from. resumed: the directory of a run to resume, whose model and recipe are used where no preset is
-    named. ValueError in one sentence for a model that does not exist or is of another size than the images, or a
-    run that cannot be resumed so.
+    named. The model learns the classes of the images, where they have labels. ValueError in one sentence for a model
+    that does not exist or is of another size than the images, or a run that cannot be resumed so.
     """
     updates, minutes = changes.get("updates"), changes.get("minutes")
+    classes = images.labels.classes if images.labels else ()
     weights = None
     if preset is not None:
-        model, training = PRESETS[preset].model, PRESETS[preset].training
+        model, training = dataclasses.replace(PRESETS[preset].model, classes=classes), PRESETS[preset].training
         if minutes is not None and updates is None:
             changes = changes | {"updates": UNBOUNDED}
         _check_size(f"the preset {preset}", model, images)
@@ -61,11 +62,11 @@ def plan(
         training = recipe(images, updates, minutes, continued=start is not None)
         if start is not None:
             directory = zoo.find(start)
-            model = load_config(directory)
-            _check_size(start, model, images)
-            weights = load_model(directory).state_dict()
+            _check_size(start, load_config(directory), images)
+            model, weights = first_weights(directory, classes)
         else:
-            model = network(images, dataclasses.replace(training, **changes), predicts)
+            sized = network(images, dataclasses.replace(training, **changes), predicts)
+            model = dataclasses.replace(sized, classes=classes)
     training = dataclasses.replace(training, **changes)
     if resumed is not None:
         load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed

@@ -36,7 +36,7 @@ class Group:
         self.rank, self.size = rank, size
 
     def share(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return this process's images of a batch [B, N], where `size` divides B."""
+        """Return this process's images of a batch [B, N], or their labels of [B], where `size` divides B."""
         return batch[self.rank :: self.size]
 
     def average(self, model: nn.Module, loss: torch.Tensor, rate: float) -> tuple[torch.Tensor, float]:

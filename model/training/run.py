@@ -28,6 +28,7 @@ class Run:
     test: int
     duplicates: int
     refused: int
+    classes: bool = False  # whether it learns the classes of the images
 
     def save(self, directory: Path) -> None:
         """Write run.json, atomically."""
@@ -51,6 +52,7 @@ def describe(
         len(images.test),
         images.duplicates,
         len(images.refused),
+        images.labels is not None,
     )
 
 
@@ -71,7 +73,8 @@ def check_same_images(saved: Run, images: ImageSet) -> None:
     """ResumeError where the images are not those that the run was begun with."""
     if images.digest != saved.digest:
         now = len(images.train) + len(images.test)
+        what = f"the pictures in {saved.data}{' or their classes' if saved.classes else ''}"
         raise ResumeError(
-            f"the pictures in {saved.data} have changed since the run began: {saved.train + saved.test} then, {now}"
-            " now; a run resumes with the same pictures only, and --from continues from its weights with others"
+            f"{what} have changed since the run began: {saved.train + saved.test} then, {now} now; a run resumes with"
+            " the same pictures only, and --from continues from its weights with others"
         )

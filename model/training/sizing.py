@@ -15,8 +15,8 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.batches import batch_at
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.loop import batch_at
 from scanline.model.training.precision import product_dtype
 from scanline.model.training.presets import PHOTOGRAPHS, STROKES
 from scanline.model.training.processes import Group

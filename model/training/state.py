@@ -2,7 +2,7 @@
 writing it is atomic."""
 
 import pickle
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -42,15 +42,22 @@ def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
 def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
     """Return the state of a run of this model and recipe; ResumeError for anything else."""
     path, state = _read(directory, device)
+    saved_model = _defaults(ModelConfig) | state["model_config"]
     for name, value in model.to_dict().items():
-        found = state["model_config"].get(name)
+        found = saved_model.get(name)
         if found != value:
             raise ResumeError(f"{path} is of another model: {name} is {found!r} there, {value!r} here")
+    saved_config = _defaults(TrainingConfig) | state["config"]
     for name, value in asdict(config).items():
-        found = state["config"].get(name)
+        found = saved_config.get(name)
         if name not in FREE and found != value:
             raise ResumeError(f"{path} is of another recipe: {name} is {found} there, {value} here")
     return state
+
+
+def _defaults(kind: type[ModelConfig | TrainingConfig]) -> dict[str, Any]:
+    """Return the defaults of a configuration's fields: what the state of an earlier version lacks."""
+    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
 def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:

@@ -23,13 +23,17 @@ class Updater:
         self.optimiser = optimiser(model, config, dtype)
         self.loss = CompiledLoss() if compiled else loss_of
 
-    def update(self, batch: torch.Tensor, number: int, rate: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def update(
+        self, batch: torch.Tensor, number: int, rate: float, labels: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by one update of this number (from 0) at this rate, in place.
 
-        batch [B, N] uint8: the update's images; each process takes its share. Returns the loss in bits over all of
-        them and the norm of its gradient. WorkerError where another process has ended.
+        batch [B, N] uint8: the update's images, and labels [B] int64 their labels; each process takes its share.
+        Returns the loss in bits over all of them and the norm of its gradient. WorkerError where another process has
+        ended.
         """
-        loss = self.loss(self.model, self.group.share(batch), self.dtype)
+        shared = None if labels is None else self.group.share(labels)
+        loss = self.loss(self.model, self.group.share(batch), self.dtype, shared)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         loss, rate = self.group.average(self.model, loss.detach(), rate)

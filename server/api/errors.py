@@ -140,6 +140,8 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
         case EngineFailedError(code="model_changed"):
             return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
+        case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots
+            return ApiError(400, str(error), param="particles", code="invalid_value")
         case EngineFailedError():
             return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body

@@ -6,8 +6,8 @@ The hidden bytes are painted several times, each time with particles that the kn
 
 from collections.abc import Iterator
 
-from scanline.model.inputs import InvalidInput, checked_seed
-from scanline.model.marginal_likelihood import estimate
+from scanline.model.inputs import checked_seed
+from scanline.model.marginal_likelihood import check_known, estimate
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api import offload
 from scanline.server.api.jobs import finite_or_null, known_pictures
@@ -24,9 +24,7 @@ async def evidence_request(fields: LikelihoodRequest, label: int, model: ServedM
     InvalidInput where a picture is wrong or a mask leaves nothing known.
     """
     sources = await offload.collect(known_pictures(fields, model.config), sum(map(len, uploads(fields))))
-    if not sources[0][1].count(1):
-        param = "keep_rows" if fields.mask is None else "mask"
-        raise InvalidInput(f"{param} leaves nothing known, so that there is nothing to measure.", param, "invalid_mask")
+    check_known(sources[0][1].count(1), "keep_rows" if fields.mask is None else "mask")
     return GenerateRequest(
         id=next(model.engine.request_ids),
         images=len(sources) * fields.repeats,

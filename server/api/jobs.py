@@ -108,15 +108,19 @@ def known_pictures(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[by
 
 def measures(job: Job, index: int) -> dict[str, float | None]:
     """Return the numbers of a finished image for JSON: null where they are infinite, because the model rules out a
-    known byte, and those of completions where nothing was known."""
-    numbers = {"bits_per_dim": job.bits_per_dim, "evidence_bits": job.evidence_bits}
-    numbers["effective_particles"] = job.effective_particles
-    return {name: finite_or_null(float(values[index])) for name, values in numbers.items()}
+    known byte, and those of completions also where nothing was known."""
+    assert isinstance(job.request, GenerateRequest)
+    is_completion = job.request.known_bytes_of(index) > 0
+    return {
+        "bits_per_dim": finite_or_null(job.bits_per_dim[index]),
+        "evidence_bits": finite_or_null(job.evidence_bits[index]) if is_completion else None,
+        "effective_particles": finite_or_null(job.effective_particles[index]) if is_completion else None,
+    }
 
 
 def finite_or_null(number: float) -> float | None:
     """A number for JSON, which has none that are infinite or undefined."""
-    return number if isfinite(number) else None
+    return float(number) if isfinite(number) else None
 
 
 def _label(fields: PaintFields, config: ModelConfig) -> int:

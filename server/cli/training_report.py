@@ -30,6 +30,11 @@ def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
     counts = f"{len(images.train):,} pictures of {images.size} to train on, {len(images.test):,} to test on"
     left_out = f"; {images.duplicates:,} duplicates left out" if images.duplicates else ""
     print(f"{data}: {counts}{left_out}", file=stream)
+    if images.labels:
+        names = images.labels.names
+        print(f"{len(names):,} classes: {_listed(names)}", file=stream)
+        if untested := images.labels.untested:
+            print(f"no test picture shows {_listed(untested)}", file=stream)
     if images.refused:
         plural = "file was" if len(images.refused) == 1 else "files were"
         print(f"{len(images.refused):,} {plural} refused:", file=stream)
@@ -37,6 +42,11 @@ def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
             print(f"  {refused}", file=stream)
         if len(images.refused) > NAMED:
             print(f"  and {len(images.refused) - NAMED:,} more", file=stream)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig") -> None:

@@ -127,7 +127,7 @@ class ReplicaPool(EngineHandle):
         """The sum over all engines, and what waits here."""
         waiting = Stats(
             requests_waiting=sum(len(one.waiting) == one.job.total for one in self.turns),
-            images_waiting=sum(slots_of(one.job.request, one.waiting) for one in self.turns),
+            images_waiting=sum(len(one.waiting) for one in self.turns),
         )
         return reduce(add, (status.stats for status in self.statuses), waiting)
 

@@ -52,5 +52,14 @@ def test_the_first_format_is_read_unless_it_used_what_is_gone() -> None:
             ModelConfig.from_dict(old | {name: value})
 
 
+def test_the_name_of_a_class_is_the_first_of_its_words() -> None:
+    config = small_models.config(**small_models.CLASSES)
+    assert config.class_names == ("7", "horse", "sea shell")
+    data = json.loads(json.dumps(config.to_dict()))
+    assert data["classes"] == [["7", "seven"], ["horse"], ["sea shell", "shell"]]
+    assert ModelConfig.from_dict(data) == config
+    assert small_models.config().classes == small_models.config().class_names == ()
+
+
 def test_without_a_start_token_the_network_predicts_from_the_second_byte() -> None:
     assert small_models.config(**small_models.NO_START).first == 1

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from scanline.model import contact_sheet
-from scanline.model.contact_sheet import sheet
+from scanline.model.contact_sheet import class_sheet, sheet
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,18 @@ def test_images_stand_row_by_row_the_rest_is_black_and_a_png_has_the_same_pixels
     with Image.open(tmp_path / "sheet.png") as picture:
         assert (picture.format, picture.mode) == ("PNG", mode)
         np.testing.assert_array_equal(np.asarray(picture), pixels)
+
+
+@pytest.mark.parametrize("colour", [(), (3,)])
+def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
+    images = np.random.default_rng(0).integers(1, 256, (3, 4, 16, 12, *colour), np.uint8)
+    pixels = np.asarray(class_sheet(images, ("1", "horse", "大")))
+    names, rows = pixels[:, :-48], pixels[:, -48:]
+    np.testing.assert_array_equal(rows, np.asarray(sheet(images.reshape(12, 16, 12, *colour), 4)))
+    for row in range(3):
+        assert names[16 * row : 16 * row + 16].any()
+    assert names[16:32].any(axis=0).sum() > names[:16].any(axis=0).sum()  # the longer name is wider
+
+
+def test_rows_too_low_for_letters_have_no_names() -> None:
+    assert class_sheet(np.zeros((2, 5, 9, 8), np.uint8), ("a", "b")).size == (40, 18)

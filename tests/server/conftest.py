@@ -7,8 +7,10 @@ import httpx
 import numpy as np
 import pytest
 
+from scanline.model.inference import Model, load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from tests.support import shapes
 from tests.support.running_server import PATIENCE, Server, serve
 from tests.support.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
 from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
@@ -32,8 +34,38 @@ def server(grey_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def colour_server(colour_directory: Path) -> Iterator[Server]:
-    with serve(colour_directory, "--slots", "8", "--max-body-bytes", "100000", *arguments(NO_DELAY)) as server:
+    with serve(colour_directory, "--slots", "24", "--max-body-bytes", "100000", *arguments(NO_DELAY)) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def shapes_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shapes.save(tmp_path_factory.mktemp("models") / "shapes")
+
+
+@pytest.fixture(scope="session")
+def shapes_model(shapes_directory: Path) -> Model:
+    """The model of `shapes_server` in this process."""
+    return load(shapes_directory, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def shapes_server(shapes_directory: Path) -> Iterator[Server]:
+    """A model with classes, and fewer slots than an image may have particles."""
+    limits = {
+        "max-images-per-request": shapes.MAX_IMAGES,
+        "slots": shapes.SLOTS,
+        "max-waiting-images": shapes.WAITING,
+        "client-share": 1,
+    }
+    with serve(shapes_directory, *arguments({**limits, **NO_DELAY})) as server:
+        yield server
+
+
+@pytest.fixture
+def shapes_client(shapes_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=shapes_server.url, timeout=PATIENCE) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

@@ -58,9 +58,12 @@ class RecordingClient(EngineClient):
         known: tuple[bytes, ...] = (),
         masks: tuple[bytes, ...] = (),
         stream: bool = False,
+        particles: int = 1,
     ) -> AbstractContextManager[Job]:
         """A painting job."""
-        request = GenerateRequest(next(self.request_ids), images, seed, temperature, known, masks, stream=stream)
+        request = GenerateRequest(
+            next(self.request_ids), images, seed, temperature, known, masks, particles=particles, stream=stream
+        )
         return self.run(Job(request, LENGTH))
 
     def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[Job]:

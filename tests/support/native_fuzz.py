@@ -200,4 +200,9 @@ def _other_call(call: Call, random: Random) -> None:
     slots = {name: call.slots[name] for name in ("s", "z", "position", "images", "label")}
     start, stop = (int(random.choice([*WHOLE, shape.bytes, shape.bytes - 1])) for _ in range(2))
     bits = torch.zeros(call.case.images, max(0, min(stop - start, 100)), dtype=torch.float64)
-    network.read(slots, start, stop, bits, None)
+    if random.random() < 0.5:
+        network.read(slots, start, stop, bits, None)
+    else:
+        sources, targets = (torch.from_numpy(random.choice(WHOLE, int(random.integers(0, 3)))) for _ in range(2))
+        del slots["label"]
+        network.copy_slots(slots | {"bits": call.slots["bits"]}, sources, targets)

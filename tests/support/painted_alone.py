@@ -16,7 +16,7 @@ from scanline.model.sampling.particles import checks
 
 
 class PaintedAlone:
-    """The images of requests and the bits of `known` images, each alone in a generator, of so many particles at most."""
+    """The images of requests (of `particles` at most) and the bits of `known` images, each alone in a generator."""
 
     def __init__(self, model: Transformer, known: Sequence[bytes], particles: int = 1) -> None:
         self.generator = Generator(model, particles, threads=1)

@@ -1,4 +1,6 @@
-"""A saved model that knows classes: 7 x 5 grey pixels, whose bits differ between classes by several percent."""
+"""A saved model that knows classes: 7 x 5 grey pixels, whose bits differ between classes by several percent. The server
+of it that several test modules share has the slots of one image of 16 particles and of some others.
+"""
 
 from pathlib import Path
 
@@ -6,6 +8,8 @@ from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
 
 CLASSES = (("circle", "disc"), ("square", "box"), ("star",))
+SLOTS, WAITING, MAX_IMAGES = 24, 176, 230
+ROOM = SLOTS + WAITING  # images, and particles, in progress at once
 SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES)
 
 

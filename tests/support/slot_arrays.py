@@ -16,6 +16,7 @@ def pool(length: int, step_bytes: int = 1) -> Pool:
         "images": torch.randint(0, 256, (POOL, length), dtype=torch.uint8),
         "known": torch.rand(POOL, length) < 0.3,
         "bits": torch.rand(POOL, dtype=torch.float64) * 1000,
+        "known_bits": torch.rand(POOL, dtype=torch.float64) * 1000,
         "temperature": torch.rand(POOL) + 0.5,
         "seed": torch.randint(0, 2**62, (POOL,)),
         "index": torch.randint(0, 2**40, (POOL,)),
@@ -37,8 +38,9 @@ def copy(pool: Pool) -> Pool:
 
 def painted(
     law: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, step_bytes: int = 1
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the images [POOL, N] after a step by the reference in float64, and the cost [n] in bits of the chosen."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the images [POOL, N] after a step by the reference in float64, and of the chosen the cost [n] in bits, of
+    all bytes and of those that are known."""
     slot, own = slots[slots >= 0], parameters[slots >= 0].double()
     places = before["position"][slot, None] + torch.arange(step_bytes, device=slots.device)
     draws = philox.uniforms(before["seed"][slot, None], before["index"][slot, None], places)
@@ -46,7 +48,8 @@ def painted(
     bytes_ = law.sample(own, draws, before["temperature"][slot], values, known)
     after = before["images"].clone()
     after[slot] = after[slot].scatter(1, places, bytes_)
-    return after, -law.log_prob(own, bytes_).double().sum(dim=1) / torch.log(torch.tensor(2.0, dtype=torch.float64))
+    costs = -law.log_prob(own, bytes_).double() / torch.log(torch.tensor(2.0, dtype=torch.float64))
+    return after, costs.sum(dim=1), (costs * known).sum(dim=1)
 
 
 def near_halves(

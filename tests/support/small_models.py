@@ -12,6 +12,7 @@ HISTOGRAM = tuple(np.random.default_rng(0).dirichlet(np.ones(256)).tolist())
 NO_START = {"start_token": False, "first_byte_histogram": HISTOGRAM}
 WINDOW = {"step": "pixel", "reads": "window", "window_rows": 2, "window_columns": 3}
 WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
+CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell"))}
 COLOUR_PIXELS = {"channels": 3, "predicts": "pixel_logistics", "window_centred": True, "outside": 128}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -1,5 +1,6 @@
 """A training run of seconds: a few striped images, a tiny model, a checkpoint every thirty updates."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ RECIPE: dict[str, Any] = {
     "evaluate_images": 6,
     "sample_images": 4,
 }
+LABELS = np.arange(40) % 3 + 1  # of the images, where a run learns classes
+CLASSES = (("1", "one"), ("2", "two"), ("3", "three"))
 IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(np.uint8), (1, 4))
 
 
@@ -31,7 +34,12 @@ class StoppedError(Exception):
 
 
 def run(
-    directory: Path, stop_at: int | None = None, resume: bool = False, workers: int = 1, **changes: Any
+    directory: Path,
+    stop_at: int | None = None,
+    resume: bool = False,
+    workers: int = 1,
+    classes: bool = False,
+    **changes: Any,
 ) -> Transformer:
     """Train in `directory`, eagerly and in float32; raise StoppedError when the update `stop_at` is reported."""
 
@@ -41,7 +49,9 @@ def run(
 
     config = TrainingConfig(**{**RECIPE, **changes})
     how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}
-    return train(MODEL, config, IMAGES[:32], IMAGES[32:], directory, resume=resume, report=report, **how)
+    how |= {"labels": LABELS[:32] if classes else None, "resume": resume, "report": report}
+    model = replace(MODEL, classes=CLASSES) if classes else MODEL
+    return train(model, config, IMAGES[:32], IMAGES[32:], directory, **how)
 
 
 def state(directory: Path) -> dict[str, Any]:

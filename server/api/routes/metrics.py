@@ -37,10 +37,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
         lambda e: e.stats.images_running,
     ),
     "num_images_scoring": ("Images being scored; they have no slot.", lambda e: e.stats.scores_running),
-    "num_images_waiting": (
-        "Accepted images waiting for a slot, each particle counted.",
-        lambda e: e.stats.images_waiting,
-    ),
+    "num_images_waiting": ("Accepted images waiting for slots.", lambda e: e.stats.images_waiting),
     "num_images_reserved": (
         "Images that were accepted and are not painted yet, each particle counted.",
         lambda e: e.reserved_images,

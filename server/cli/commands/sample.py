@@ -48,7 +48,7 @@ def sample(
     """Paint images and write them to a sheet, an array or a folder."""
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
-    from scanline.model.pictures import check_out, save_images
+    from scanline.model.pictures import check_out, save_classes, save_images
     from scanline.model.sampling.messages import GenerateRequest
     from scanline.server.cli.sampling import label, paint_with_bar, print_summary
 
@@ -75,8 +75,11 @@ def sample(
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     requests = [GenerateRequest(number, n, seed, temperature, label=one) for number, one in enumerate(labels)]
     painted = paint_with_bar(network, requests, precision=precision, backend=backends)
-    images = np.concatenate([one.images for one in painted]).reshape(-1, *config.image_shape)
-    save_images(images, out, columns=n if each_class else None)
+    images = np.stack([one.images for one in painted]).reshape(-1, n, *config.image_shape)
+    if each_class:
+        save_classes(images, config.class_names, out)
+    else:
+        save_images(images[0], out)
     bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
     names = [config.class_names[one - 1] for one in labels for _ in range(n) if one]
     print_summary(bits_per_dim, "images", out, seed, as_json, {"classes": names} if names else {})

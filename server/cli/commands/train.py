@@ -40,6 +40,21 @@ def train(
     ] = None,
     grey: Annotated[bool, typer.Option("--grey", help="Convert the pictures to grey.")] = False,
     mirror: Annotated[bool, typer.Option("--mirror", help="Mirror half of the training images, at random.")] = False,
+    classes: Annotated[
+        bool,
+        typer.Option(
+            "--classes",
+            help="Learn the classes of the pictures: those of MNIST or CIFAR-10, or the subfolders of a folder.",
+        ),
+    ] = False,
+    unlabelled: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the pictures whose class is left out, drawn anew for each update, so that the model also"
+            " paints without a class.",
+            show_default="0.5",
+        ),
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(help="Length of the run, which the model is sized to.", show_default="20 without a preset"),
@@ -103,6 +118,11 @@ def train(
         saved_configs(out)  # raises where there is no run
     if data is None and saved is None:
         raise ValueError("give --data: a folder of pictures, a directory with published files or a .npy array")
+    if resume and classes and not (saved and saved.classes):
+        raise ValueError(f"the run in {out} learns no classes, and --resume continues it as it is; leave out --classes")
+    classes = classes or (saved is not None and saved.classes)
+    if unlabelled is not None and not classes:
+        raise ValueError("--unlabelled needs --classes, whose labels it leaves out")
     limit_torch_threads()
     on = resolve_device(device)
     given: dict[str, Any] = {
@@ -113,6 +133,7 @@ def train(
         "learning_rate": learning_rate,
         "schedule": schedule,
         "flip": mirror or None,
+        "unlabelled": unlabelled,
         "checkpoint_every": checkpoint_every,
         "seed": training_seed,
     }
@@ -124,7 +145,7 @@ def train(
     path = data or Path(saved.data if saved else "")
     if fetch and preset:
         datasets.fetch(PRESETS[preset].dataset, path)
-    images = _open(path, wanted, grey)
+    images = _open(path, wanted, grey, classes)
     if out.resolve().is_relative_to(path.resolve()) and not images.published:
         raise ValueError(f"{out} is inside {path}, whose pictures would then include the sheets of the run")
     if saved:
@@ -150,6 +171,7 @@ def train(
                 images.train,
                 images.test,
                 out,
+                labels=images.labels.train if images.labels else None,
                 start=chosen.start,
                 resume=resume,
                 device=on,
@@ -202,7 +224,7 @@ def _check_options(out: Path, resume: bool, **given: object) -> None:
         raise ValueError(f"{out} already holds a model; name another directory, or continue from it with --from")
 
 
-def _open(path: Path, size: tuple[int, int] | None, grey: bool) -> "ImageSet":
+def _open(path: Path, size: tuple[int, int] | None, grey: bool, classes: bool) -> "ImageSet":
     """Read the pictures, with a bar where there are many files."""
     from scanline.model.datasets.source import open_data
 
@@ -213,6 +235,7 @@ def _open(path: Path, size: tuple[int, int] | None, grey: bool) -> "ImageSet":
             size,
             grey,
             lambda done, total: bar.update(task, completed=done, total=total, visible=total >= MANY_FILES),
+            classes=classes,
         )
 
 

@@ -86,7 +86,7 @@ class EngineClient(EngineHandle):
         return replace(
             self.reported,
             requests_waiting=self.reported.requests_waiting + len(waiting),
-            images_waiting=self.reported.images_waiting + sum(job.slots_left for job in waiting),
+            images_waiting=self.reported.images_waiting + sum(job.images_left for job in waiting),
         )
 
     async def settled(self) -> None:

@@ -19,9 +19,10 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(spread:
     after = copy(before)
     sample(parameters, slots, **after)
     slot = slots[slots >= 0]
-    images, cost = painted(Categorical(), parameters, slots, before)
+    images, cost, known_cost = painted(Categorical(), parameters, slots, before)
     assert torch.equal(images, after["images"])
     assert_close("bits", cost, (after["bits"] - before["bits"])[slot])
+    assert_close("known bits", known_cost, (after["known_bits"] - before["known_bits"])[slot])
     assert torch.equal(after["position"][slot], before["position"][slot] + 1)
     assert untouched(slots, before, after)
 

@@ -29,10 +29,11 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(scale: 
     after = copy(before)
     sample(parameters, slots, **after, scale=scale)
     slot, law, means = slots[slots >= 0], Logistics(COMPONENTS, scale), slice(COMPONENTS, 2 * COMPONENTS)
-    images, cost = painted(law, parameters, slots, before)
+    images, cost, known_cost = painted(law, parameters, slots, before)
     same = assert_painted(images, after["images"], near_halves(law, means, parameters, slots, before))[slot]
     assert same.sum() > len(slot) / 2
     assert_close("bits", cost[same], (after["bits"] - before["bits"])[slot][same])
+    assert_close("known bits", known_cost[same], (after["known_bits"] - before["known_bits"])[slot][same])
     assert torch.equal(after["position"][slot], before["position"][slot] + 1)
     assert untouched(slots, before, after)
 
@@ -49,9 +50,12 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(scale: 
 )
 def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, raw: float, cost: float) -> None:
     state = {name: tensor[:1].clone() for name, tensor in pool(LENGTH).items()}
-    state["known"][:], state["images"][:], state["bits"][:] = True, byte, 0
+    state["known"][:], state["images"][:] = True, byte
+    for name in ("bits", "known_bits"):
+        state[name][:] = 0
     sample(*there(torch.tensor([[0.0, mean, raw]]), torch.tensor([0])), **state, scale="exp")
     assert_close("bits", torch.tensor([cost]), state["bits"].cpu())
+    assert torch.equal(state["bits"], state["known_bits"])
 
 
 def test_an_unknown_scale_is_refused() -> None:

@@ -36,11 +36,12 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(law: Pi
     sample(parameters, base, slots, **after, distribution=law)
     slot = slots[slots >= 0]
     own, means = with_base(law, parameters, base), slice(law.components, law.components * (1 + law.channels))
-    images, cost = painted(law, own, slots, before, law.channels)
+    images, cost, known_cost = painted(law, own, slots, before, law.channels)
     near = near_halves(law, means, own, slots, before, law.channels)
     same = assert_painted(images, after["images"], near)[slot]
     assert same.sum() > len(slot) / 2
     assert_close("bits", cost[same], (after["bits"] - before["bits"])[slot][same])
+    assert_close("known bits", known_cost[same], (after["known_bits"] - before["known_bits"])[slot][same])
     assert torch.equal(after["position"][slot], before["position"][slot] + law.channels)
     assert untouched(slots, before, after)
 
@@ -57,6 +58,16 @@ def test_a_known_byte_decides_the_component_of_the_next() -> None:
     painted_bytes = before["images"][slots[slots >= 0]].int()
     assert painted_bytes[:, 0].unique().tolist() == [0, 255]
     assert (painted_bytes - painted_bytes[:, :1]).abs().max() < 16
+
+
+def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known() -> None:
+    law, before = PixelLogistics(2, 3), pool(3, 3)
+    (parameters, base), slots = case(law), some_slots()
+    slot = slots[slots >= 0]
+    before["known"][:] = torch.tensor([False, True, False])
+    after, costs = copy(before), there(torch.zeros(BATCH, 3, dtype=torch.float64))[0]
+    sample(parameters, base, slots, **after, distribution=law, costs=costs)
+    assert torch.equal((before["known_bits"][slot] + costs[slots >= 0, 1]), after["known_bits"][slot])
 
 
 @LAWS

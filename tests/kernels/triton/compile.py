@@ -20,12 +20,15 @@ import triton
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
+from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.linear import Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 from tests.support.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
 
@@ -44,13 +47,15 @@ STATES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
-    """Launches one step of a batch; each launch differs from the others of its kernel in one layer of a kind."""
-    config = replace(config, layers=1, blocks=min(1, config.blocks))
-    model = Transformer(config).requires_grad_(False)
-    for parameter in model.parameters():
-        parameter.copy_(torch.randn_like(parameter).to(stored))
-    kernels = KernelSequence(model, chained=capability >= 90)
-    kernels.run(SlotPool.empty(config, 2), Buffers.of(config, batch, torch.device("cpu")))
+    """Launches one step of a batch, with classes and without; each launch differs from the others of its kernel in one
+    layer of a kind."""
+    for classes in ((), (("7", "seven"),)):
+        config = replace(config, layers=1, blocks=min(1, config.blocks), classes=classes)
+        model = Transformer(config).requires_grad_(False)
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter).to(stored))
+        kernels = KernelSequence(model, chained=capability >= 90)
+        kernels.run(SlotPool.empty(config, 2), Buffers.of(config, batch, torch.device("cpu")))
 
 
 def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
@@ -62,6 +67,20 @@ def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
             fused_recurrent_step(projected, s, z, torch.arange(2), chained=capability >= 90)
             ends = torch.tensor([1, 1])
             fused_recurrent_sequence(projected, s, z, 0 * ends, ends)
+
+
+def copies() -> None:
+    """Launches copies of whole slots of images and their states, at the sizes of all presets."""
+    slots = torch.arange(2)
+    for config in (preset.model for preset in PRESETS.values()):
+        for dtype in STATES:
+            state = State.zeros(config, 3, state_dtype=dtype)
+            for array in (state.s, state.z):
+                copy_slots(array, slots, slots, layered=True)
+        copy_slots(torch.zeros(3, config.bytes, dtype=torch.uint8), slots, slots)
+    copy_slots(torch.zeros(3, dtype=torch.float64), slots, slots)
+    for first in (0, 1):  # a place that is not aligned needs no code of its own
+        draw_uniforms(slots[first:], slots[first:], slots[first:])
 
 
 def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
@@ -93,6 +112,7 @@ def quick(capability: int) -> None:
     row_moments(torch.zeros(1, 256), chained=chained)
     s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
     fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)
+    copy_slots(s, torch.arange(2), torch.arange(2))
     prefixes()
 
 
@@ -112,7 +132,8 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for name, (config, stored) in MODELS.items()
         for batch in BATCHES
     }
-    parts |= {"states": lambda: states(capability), "attention": attention, "quick": lambda: quick(capability)}
+    parts |= {"states": lambda: states(capability), "copies": copies, "attention": attention}
+    parts |= {"quick": lambda: quick(capability)}
     done = 0
     with compiling(capability) as found:
         for name, part in parts.items():

@@ -25,7 +25,15 @@ def compiled(*arguments: str) -> list[str]:
 
 def test_a_kernel_of_each_kind_has_no_faults_and_attention_is_compiled_once_for_all_lengths() -> None:
     names = [line.split()[1].rstrip(":") for line in compiled("--only", "quick", "--capability", "90")]
-    assert sorted(names) == ["_linear", "_linear", "_row_moments", "_step", "walk_forward", "walk_states"]
+    assert sorted(names) == [
+        "_copy_slots",
+        "_linear",
+        "_linear",
+        "_row_moments",
+        "_step",
+        "walk_forward",
+        "walk_states",
+    ]
 
 
 COPY = "ttg.async_copy_global_to_local"

@@ -35,6 +35,23 @@ def test_vectors_are_rows_of_tables(concat: bool) -> None:
     assert_close("x", expected, x)
 
 
+@pytest.mark.parametrize("concat", [False, True])
+def test_rows_of_labels_are_added_bit_for_bit(concat: bool) -> None:
+    slots, images, position, values, places = inputs()
+    classes, labels = there(torch.randn(4, WIDTH * (1 + concat)), torch.tensor([3, 0, 1, 1, 2]))
+    x, labelled = (torch.empty(5, WIDTH * (1 + concat), device=DEVICE) for _ in range(2))
+    active = torch.empty_like(slots)
+    embed(slots, images, position, values, places, x, active)
+    embed(slots, images, position, values, places, labelled, active, classes=classes, labels=labels)
+    live = active >= 0
+    assert torch.equal(x[live] + classes[labels[active[live]]], labelled[live])
+    assert not labelled[~live].any()
+    for rows, columns, count in ((4, WIDTH * (1 + concat) + 1, 5), (4, WIDTH * (1 + concat), 4)):
+        wrong = torch.zeros(rows, columns, device=DEVICE), torch.zeros(count, dtype=torch.int64, device=DEVICE)
+        with pytest.raises(ValueError, match=rf"classes \[{rows}, {columns}\] and labels \[{count}\] do not fit"):
+            embed(slots, images, position, values, places, x, active, classes=wrong[0], labels=wrong[1])
+
+
 def test_places_may_begin_after_the_first_byte_and_other_shapes_are_refused() -> None:
     slots, images, position, values, places = inputs()
     position[0] = 1  # no image is at byte 0, which has no place below

@@ -4,7 +4,7 @@ other image's."""
 import pytest
 import torch
 
-from tests.support.gpu import there  # isort: skip
+from tests.support.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.triton import sample as sample_categorical
@@ -44,6 +44,10 @@ def test_bits_are_not_finite_where_a_parameter_is_not(law: Law, value: float) ->
     good = torch.ones(len(before["bits"]), dtype=torch.bool, device=slots.device)
     good[bad] = False
     assert unsound["bits"][bad].isnan().all()
+    count = law.channels if isinstance(law, PixelLogistics) else 1
+    known = before["known"][bad].gather(1, before["position"][bad, None] + torch.arange(count, device=DEVICE))
+    assert unsound["known_bits"][bad[known[:, -1]]].isnan().all()
+    assert unsound["known_bits"][bad[~known.any(dim=1)]].isfinite().all()
     assert all(torch.equal(sound[name][good], unsound[name][good]) for name in before)
 
 

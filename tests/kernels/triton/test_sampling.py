@@ -9,15 +9,7 @@ import triton
 import triton.language as tl
 
 from scanline.kernels import philox
-from scanline.kernels.triton.sampling import check, pick, uniforms
-
-
-@triton.jit
-def _draw(seed, index, position, out, count: tl.constexpr):
-    i = tl.arange(0, count)
-    first, second = uniforms(tl.load(seed + i), tl.load(index + i), tl.load(position + i))
-    tl.store(out + 2 * i, first)
-    tl.store(out + 2 * i + 1, second)
+from scanline.kernels.triton.sampling import check, draw_uniforms, pick
 
 
 @triton.jit
@@ -29,12 +21,15 @@ def _pick(log_weights, uniform, out, values, rows: tl.constexpr, block: tl.const
 
 
 def test_uniforms_are_philox_bit_for_bit() -> None:
-    seed, index = torch.randint(0, 2**63 - 1, (64,)), torch.randint(0, 2**40, (64,))
-    position = torch.randint(0, 3072, (64,))
+    count = 200  # more than a program has
+    seed, index = torch.randint(0, 2**63 - 1, (count,)), torch.randint(0, 2**63 - 1, (count,))
+    position = torch.randint(0, 3072, (count,))
     seed[:2], index[:2] = torch.tensor([0, 2**63 - 1]), torch.tensor([0, 2**32])
-    out = torch.empty(64, 2, device=DEVICE)
-    _draw[(1,)](*there(seed, index, position), out, 64)
-    assert torch.equal(philox.uniforms(seed, index, position), out.cpu())
+    for part in (slice(0, count), slice(3, 4)):  # from a place that is not aligned, too
+        given = [tensor[part] for tensor in there(seed, index, position)]
+        assert torch.equal(philox.uniforms(seed, index, position)[part], draw_uniforms(*given).cpu())
+    with pytest.raises(ValueError, match=r"seeds \[200\], indices \[199\]"):
+        draw_uniforms(seed, index[1:], position)
 
 
 def test_each_value_is_picked_by_its_share_of_the_uniforms() -> None:

@@ -41,6 +41,19 @@ def test_inputs_are_those_of_the_reference_bit_for_bit(window: Window) -> None:
     assert (found[:, window.inputs :] == 7).all()
 
 
+def test_rows_of_labels_are_added_bit_for_bit() -> None:
+    slots, images, position, places = inputs(GREY)
+    classes, labels = there(torch.randn(3, WIDTH), torch.arange(len(images)) % 3)
+    found, x = (torch.empty(len(slots), width, device=DEVICE) for width in (GREY.inputs, WIDTH))
+    active, table = torch.empty_like(slots), wave_table(3).to(DEVICE)
+    read_window(GREY, slots, images, position, table, places, found, x, active, None, classes, labels)
+    live = active >= 0
+    assert torch.equal((places[active[live]] + classes[labels[active[live]]]), x[live])
+    assert not x[~live].any()
+    with pytest.raises(ValueError, match=r"labels \[20\] do not fit"):
+        read_window(GREY, slots, images, position, table, places, found, x, active, None, classes, labels[1:])
+
+
 def test_bytes_that_are_not_painted_are_not_read() -> None:
     slots, images, position, places = inputs(COLOUR)
     other = images.clone()

@@ -77,10 +77,21 @@ BEFORE: dict[Fault, str] = {
     draw_for_another_seed: "bytes are not those that the reference draws",
     forget_what_is_known: "known bytes were painted over",
 }
+
+
+def charge_nothing_known(slots: SlotPool) -> None:
+    slots.known_bits.zero_()
+
+
+def forget_labels(slots: SlotPool) -> None:
+    slots.label.zero_()
+
+
 AFTER: dict[Fault, str] = {
     scale_states: "painting: s is off by",
     lose_states: "bytes are not those that the reference draws",
     charge_more: "painting: bits is off by",
+    charge_nothing_known: "painting: known bits is off by",
     depend_on_the_batch: "bits of an image depend on whether 1 or 64 are in flight",
 }
 
@@ -122,6 +133,37 @@ def test_wrong_costs_of_known_bytes_are_found() -> None:
     backend.read_off_by = 0.1
     with pytest.raises(WrongResultsError, match=r"reading: bits is off by 0\.1"):
         proven(backend, model)
+
+
+def test_labels_that_are_not_read_are_found() -> None:
+    model = small_models.model(small_models.config(height=6, **small_models.CLASSES))
+    proven(EagerBackend(model), model)
+    with pytest.raises(WrongResultsError):
+        proven(FaultyBackend(model, before=forget_labels), model)
+
+
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        ("resample", "resampling of particles: s are not those of the reference"),
+        ("choose", "choice of particles: images are not those of the reference"),
+    ],
+)
+def test_particles_that_are_not_copied_are_found(act: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_models.model(CONFIG)
+    backend = EagerBackend(model)
+    monkeypatch.setattr(backend, act, lambda pool, groups: None)
+    with pytest.raises(WrongResultsError, match=sentence):
+        proven(backend, model)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_few_slots_are_enough(slots: int) -> None:
+    model = small_models.model(CONFIG)
+    pool = SlotPool.empty(CONFIG, slots)
+    backend = CpuBackend(model, threads=1)
+    run_self_test(backend, pool, model)
+    backend.close()
 
 
 def test_another_model_is_found() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.comparison import COMPLETED, COMPLETIONS, NEIGHBOURS, Comparison, LabelledData, compare
-from scanline.model.evaluation.evaluate import bits_per_dim
 from scanline.model.evaluation.figures import GAP, sheets
+from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, quality
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import save_report

@@ -29,6 +29,27 @@ def test_a_saved_model_comes_back_for_evaluation_with_weights_of_float16(tmp_pat
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
+def test_a_class_conditional_model_comes_back_with_its_classes(tmp_path: Path) -> None:
+    saved = small_models.model(small_models.config(**small_models.CLASSES))
+    save_model(saved, tmp_path, torch.float32)
+    model = load_model(tmp_path)
+    assert model.config.classes == saved.config.classes
+    assert_same_weights(saved.state_dict(), model.state_dict())
+    assert model.state_dict()["classes"].shape == (4, saved.config.model_width)
+
+
+@pytest.mark.parametrize("held", [(), (("7",), ("8",))], ids=["none", "others"])
+def test_weights_without_the_classes_of_the_configuration_are_refused(
+    tmp_path: Path, held: tuple[tuple[str, ...], ...]
+) -> None:
+    save_model(small_models.model(small_models.config(classes=held)), tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(written | small_models.CLASSES))
+    sentence = r"tensor 'classes' has shape \[3, 12\], not \[4, 12\]" if held else "weights lack the tensor 'classes'"
+    with pytest.raises(ModelDirectoryError, match=sentence):
+        load_model(tmp_path)
+
+
 def test_a_directory_of_format_1_is_read(tmp_path: Path) -> None:
     """Whose config.json had neighbours and anchors, and none of the fields of steps and windows."""
     saved = small_models.model(small_models.config())

@@ -8,6 +8,7 @@ client has two turns while another one waits for a slot.
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -32,7 +33,7 @@ from scanline.model.sampling.messages import (
     ScoreRequest,
 )
 from scanline.model.sampling.reads import PASS_SECONDS
-from scanline.model.sampling.scheduler import SlotAssignment
+from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.painted_alone import PaintedAlone, breaking
@@ -48,15 +49,16 @@ MIDST = bytes(i % 4 == 1 for i in range(LENGTH))
 ALL = bytes([1] * LENGTH)
 COMPLETIONS = st.sampled_from([((), ()), (KNOWN[:1], (FRONT,)), (KNOWN, (FRONT, MIDST)), (KNOWN, (ALL, FRONT))])
 MODEL: Transformer = small_models.model(GREY)
-BREAKABLE = ("start_reading", "read", "place_many", "start", "fetch")
+BREAKABLE = ("start_reading", "read", "place_many", "start", "resample", "choose", "fetch")
 CLIENTS = st.sampled_from("abc")
-PAINTED = PaintedAlone(MODEL, KNOWN)
+PAINTED = PaintedAlone(MODEL, KNOWN, SLOTS)
 
 
 class EngineMachine(RuleBasedStateMachine):
     """The engine, and what a client would know of it."""
 
     generator_class = Generator
+    most_particles = 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,6 +127,7 @@ class EngineMachine(RuleBasedStateMachine):
         completion=COMPLETIONS,
         stream=st.booleans(),
         client=CLIENTS,
+        particles=st.integers(1, SLOTS),
     )
     def paint(
         self,
@@ -134,10 +137,12 @@ class EngineMachine(RuleBasedStateMachine):
         completion: tuple[tuple[bytes, ...], tuple[bytes, ...]],
         stream: bool,
         client: str,
+        particles: int,
     ) -> None:
         known, masks = completion
         images = copies * max(1, len(known))
-        self._accept(GenerateRequest(self.next, images, seed, temperature, known, masks, stream, client=client))
+        request = GenerateRequest(self.next, images, seed, temperature, known, masks, stream=stream, client=client)
+        self._accept(replace(request, particles=min(particles, self.most_particles)))
 
     @rule(count=st.integers(1, 3), client=CLIENTS)
     def score(self, count: int, client: str) -> None:
@@ -178,7 +183,8 @@ class EngineMachine(RuleBasedStateMachine):
     @invariant()
     def every_slot_is_free_or_seats_one_image_of_an_open_request(self) -> None:
         scheduler = self.engine.scheduler
-        assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(SLOTS))
+        assert sorted([*scheduler.free, *slots_of(scheduler)]) == list(range(SLOTS))
+        assert slots_of(scheduler) == np.flatnonzero(scheduler.is_busy).tolist()
         assigned = [(assignment.request, assignment.index) for assignment in scheduler.assigned.values()]
         assert len(set(assigned)) == len(assigned)
         for request, index in assigned:
@@ -213,6 +219,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def turns_are_fair(self) -> None:
+        """Between images of one slot: those of several take turns by their slots, as the scheduler's own tests say."""
+        if self.most_particles > 1:
+            return
         assert not self.unfair
         clients = self.engine.scheduler.turns.clients
         self.between_clients.waiting(clients)
@@ -266,6 +275,11 @@ class EngineMachine(RuleBasedStateMachine):
         del self.open[request], self.had[request]
 
 
+def slots_of(scheduler: Scheduler) -> list[int]:
+    """The slots that are assigned, each once for every image that has it."""
+    return sorted(slot for one in scheduler.assigned.values() for slot in one.slots)
+
+
 def images(request: GenerateRequest | ScoreRequest) -> range:
     return range(request.images if isinstance(request, GenerateRequest) else len(request.images))
 
@@ -276,7 +290,21 @@ class QueuedEngineMachine(EngineMachine):
     generator_class = QueuedGenerator
 
 
-MACHINES = pytest.mark.parametrize("machine", [EngineMachine, QueuedEngineMachine])
+class ParticleEngineMachine(EngineMachine):
+    """The same with completions of up to as many particles as there are slots."""
+
+    most_particles = SLOTS
+
+
+class QueuedParticleEngineMachine(QueuedEngineMachine):
+    """Both."""
+
+    most_particles = SLOTS
+
+
+MACHINES = pytest.mark.parametrize(
+    "machine", [EngineMachine, QueuedEngineMachine, ParticleEngineMachine, QueuedParticleEngineMachine]
+)
 
 
 @MACHINES

@@ -1,10 +1,10 @@
-"""Which images an update sees: a pure function of seed and update, every image once in an epoch."""
+"""Which images and labels an update sees: a pure function of seed and update, every image once in an epoch."""
 
 import numpy as np
 import pytest
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.loop import batch_at
+from scanline.model.training.batches import batch_at, labels_at
 from tests.support import small_models
 
 COLOUR = small_models.config(channels=3)
@@ -48,3 +48,22 @@ def test_flip_mirrors_about_half_of_the_images_in_their_columns_in_a_copy() -> N
     same, mirror = (flipped == plain).all(axis=1), (flipped == mirrored).all(axis=1)
     assert (same ^ mirror).all()
     assert 70 < mirror.sum() < 130
+
+
+def test_labels_are_those_of_the_images_or_left_out() -> None:
+    config = TrainingConfig(9, batch=50, flip=True)
+    labels = np.arange(30) + 1
+    for update in range(3):
+        found = labels_at(labels, update, config).numpy()
+        shown = batch_at(numbered(30), update, config, small_models.config())[:, 0].numpy() + 1
+        assert ((found == shown) | (found == 0)).all()
+        assert (found == shown).any()
+        np.testing.assert_array_equal(found, labels_at(labels, update, config).numpy())
+    assert (labels_at(labels, 0, config) != labels_at(labels, 3, config)).any()  # the same images, an epoch later
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_share_of_labels_that_are_left_out_is_the_recipes(share: float) -> None:
+    config = TrainingConfig(9, batch=500, unlabelled=share)
+    left_out = np.concatenate([labels_at(np.ones(700, np.int64), update, config) == 0 for update in range(8)])
+    assert left_out.mean() == pytest.approx(share, abs=0.03)

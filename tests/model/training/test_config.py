@@ -22,6 +22,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative warm-up": ({"warm_up": -1}, "warm_up, weight_decay and seed cannot be negative"),
     "negative weight decay": ({"weight_decay": -0.1}, "warm_up, weight_decay and seed cannot be negative"),
     "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
+    "no label left out": ({"unlabelled": 0.0}, "unlabelled must be above 0 and below 1, not 0.0"),
+    "every label left out": ({"unlabelled": 1.0}, "unlabelled must be above 0 and below 1, not 1.0"),
     "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
     "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),
 }

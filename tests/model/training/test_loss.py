@@ -37,6 +37,31 @@ def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None
     assert_close(f"{variant} in bfloat16", bits.float(), loss_of(model, batch, torch.bfloat16), bound=0.03)
 
 
+def with_classes(variant: str) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
+    """A model, images, and their labels."""
+    config = small_models.config(**small_models.VARIANTS[variant], classes=(("a",), ("b",)))
+    model = small_models.model(config).requires_grad_(True)
+    return model, torch.from_numpy(small_models.images(config, 3)), torch.tensor([2, 0, 1])
+
+
+@pytest.mark.parametrize("variant", ["authors", "strokes"])
+def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
+    model, batch, labels = with_classes(variant)
+    alone = [loss_of(model, batch[i : i + 1], torch.float32, labels[i : i + 1]) for i in range(3)]
+    assert_close(variant, torch.stack(alone).mean(), loss_of(model, batch, torch.float32, labels))
+    assert len({loss_of(model, batch[:1], torch.float32, torch.tensor([label])).item() for label in range(3)}) == 3
+    (gradient,) = torch.autograd.grad(alone[0], [model.classes])
+    assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
+
+
+def test_compiled_it_reads_the_labels_of_each_batch() -> None:
+    model, batch, labels = with_classes("pixels")
+    loss = CompiledLoss()
+    for given in (labels, labels.roll(1)):
+        assert_close("loss", loss_of(model, batch, torch.float32, given), loss(model, batch, torch.float32, given))
+    assert loss.compiled is not loss_of
+
+
 def test_compiled_it_has_the_same_value_and_gradients(caplog: pytest.LogCaptureFixture) -> None:
     model, batch = small("pixels")
     found = []

@@ -26,10 +26,10 @@ def weights(directory: Path) -> torch.Tensor:
     return torch.cat([tensor.flatten() for part in ("model", "average") for tensor in state[part].values()])
 
 
-@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
-def test_two_processes_end_where_one_does(tmp_path: Path, optimiser: str) -> None:
+@pytest.mark.parametrize(("optimiser", "classes"), [("muon", False), ("adamw", True)])
+def test_two_processes_end_where_one_does(tmp_path: Path, optimiser: str, classes: bool) -> None:
     for workers in (1, 2):
-        run(tmp_path / str(workers), workers=workers, optimiser=optimiser, **FEW)
+        run(tmp_path / str(workers), workers=workers, optimiser=optimiser, classes=classes, **FEW)
     assert_close("weights", weights(tmp_path / "1"), weights(tmp_path / "2"), bound=1e-3)
     losses = [
         torch.tensor([float(line.split(",")[1]) for line in curve(tmp_path / str(workers))[1:]]) for workers in (1, 2)

@@ -49,6 +49,26 @@ def test_other_optimisers_resume_too(tmp_path: Path, optimiser: str) -> None:
     assert all(map(torch.equal, weights[0].values(), weights[1].values()))
 
 
+def test_a_run_that_learns_classes_resumes_with_the_same_labels(tmp_path: Path) -> None:
+    run(tmp_path / "whole", classes=True, updates=50)
+    with pytest.raises(StoppedError):
+        run(tmp_path / "split", 40, classes=True, updates=50)
+    run(tmp_path / "split", classes=True, updates=50, resume=True)
+    assert_same_end(tmp_path / "whole", tmp_path / "split")
+    table = torch.load(tmp_path / "whole" / "training.pt", weights_only=True)["model"]["classes"]
+    assert (table.norm(dim=1) > 0).all()
+    sentence = "training.pt is of another recipe: unlabelled is 0.5 there, 0.4 here"
+    with pytest.raises(ResumeError, match=re.escape(sentence)):
+        run(tmp_path / "whole", classes=True, unlabelled=0.4, resume=True)
+
+
+def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: Path) -> None:
+    saved = torch.load(whole / "training.pt", weights_only=True)
+    del saved["model_config"]["classes"], saved["config"]["unlabelled"]
+    save_state(tmp_path, saved)
+    assert load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 90
+
+
 def dies(*_: Any) -> None:
     raise StoppedError
 

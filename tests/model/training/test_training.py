@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scanline.model.evaluation.evaluate import bits_per_dim
+from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.evaluation.evaluate import bits_per_dim
+from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats import model_dir as model_directory
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.sampling.offline import paint

@@ -101,7 +101,7 @@ def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, shapes_dire
     assert result["n"] == 6
     done(*command, "--out", tmp_path / "all.png")
     sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
-    np.testing.assert_array_equal(sheet[:, -10:], np.block([[*row] for row in law.reshape(3, 2, 7, 5)]))
+    np.testing.assert_array_equal(sheet, np.block([[*row] for row in law.reshape(3, 2, 7, 5)]))  # too low for names
 
 
 def test_each_class_has_ten_images_where_no_number_is_given(tmp_path: Path, shapes_directory: Path) -> None:

@@ -23,11 +23,14 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.server.cluster.replica import RelayJob
+from tests.support import small_models
 from tests.support.engine_ticks import run_until_idle
+from tests.support.shapes import SHAPES
 from tests.support.waiting import PATIENCE
 
 IMAGE = bytes(range(100, 135))
 PICTURES = (bytes(35), bytes([9] * 35))
+HOLES = (bytes([1] * 7 + [0] * 14 + [1] * 14), bytes([1] * 7 + [0] * 28))
 MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
 
 
@@ -45,20 +48,25 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     [
         GenerateRequest(0, 9, seed=7, temperature=0.8),
         GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS),
+        GenerateRequest(0, 8, 7, 1.0, PICTURES, HOLES, label=2, particles=3),
         ScoreRequest(0, PICTURES * 4),
+        ScoreRequest(0, PICTURES * 4, labels=(0, 1, 2, 3, 3, 2, 1, 0)),
     ],
-    ids=["paint", "complete", "score"],
+    ids=["paint", "complete", "particles of a class", "score", "score classes"],
 )
-def test_shards_together_are_the_whole_request(grey: Transformer, whole: GenerateRequest | ScoreRequest) -> None:
+def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
+    shapes = small_models.model(SHAPES)
     indices = tuple(whole.indices)
     shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
-    assert done(grey, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(grey, whole)
+    assert done(shapes, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(shapes, whole)
 
 
 def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
     assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
+    shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, HOLES, label=2, particles=3).shard((1, 6))
+    assert (shard.label, [shard.particles_of(index) for index in shard.indices]) == (2, [3, 1])
     job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
     assert job.remainder.only == (3, 5, 8)
     job.receive(Finished(0, 5, IMAGE, 2.5))

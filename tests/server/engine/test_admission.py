@@ -12,6 +12,7 @@ from scanline.server.engine.client.rate_meter import RateMeter
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
 MOST_UNREAD = 20 * LENGTH
+KNOWN, MASKS = (bytes(LENGTH),), (bytes([0] + [1] * (LENGTH - 1)),)  # a hidden byte before known ones
 LIMITS = QueueLimits(WAITING, SHARE, MOST_UNREAD)
 
 
@@ -69,6 +70,29 @@ def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_th
         admission.reserve(2, client, SLOTS)
 
 
+def test_particles_take_room_once_they_are_known() -> None:
+    admission = Admission(LIMITS)  # a client may have 8 of 16
+    reservation = admission.reserve(2, "first", SLOTS)
+    reservation.extend(4)
+    assert admission.clients == {"first": Usage(1, 6, 0)}
+    with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
+        reservation.extend(3)
+    assert refusal(admission, 3, "first").code == "client_queue_full"
+    reservation.update(3, LENGTH)
+    assert admission.total == Usage(1, 3, LENGTH)
+    reservation.release()
+    assert (admission.total, admission.clients) == (Usage(), {})
+
+
+def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> None:
+    admission = measured(2.0, request_timeout=30)
+    admission.reserve(1, "second", SLOTS).extend(19)  # as with 20 images from the start
+    assert refusal(admission, 70, "third").code == "deadline_unreachable"
+    with pytest.raises(QueueFullError) as caught:
+        admission.reserve(1, "third", SLOTS).extend(69)
+    assert caught.value.code == "deadline_unreachable"
+
+
 def test_images_of_an_engine_with_free_slots_say_nothing_about_its_rate() -> None:
     clock = Clock()
     admission = Admission(QueueLimits(request_timeout=1.0), RateMeter(clock))
@@ -102,15 +126,22 @@ class Queue(RuleBasedStateMachine):
         self.admission = Admission(LIMITS)
         self.live: list[tuple[Job, Reservation]] = []
 
-    @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"))
-    def reserve(self, images: int, client: str) -> tuple[Job, Reservation] | None:
+    @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"), particles=st.integers(1, 3))
+    def reserve(self, images: int, client: str, particles: int) -> tuple[Job, Reservation] | None:
         total, own = self.admission.total, self.admission.clients.get(client, Usage())
         fits = total.images + images <= SLOTS + WAITING and own.images + images <= SHARE * (SLOTS + WAITING)
         if not fits or own.unread_bytes > SHARE * MOST_UNREAD or total.unread_bytes > MOST_UNREAD:
             assert refusal(self.admission, images, client).code != "deadline_unreachable"
             return None
         reservation = self.admission.reserve(images, client, SLOTS)
-        job = Job(GenerateRequest(0, images, seed=0, client=client), LENGTH)
+        more, own = images * (particles - 1), self.admission.clients[client]  # they have the images by now
+        if total.images + more <= SLOTS + WAITING and own.images + more <= SHARE * (SLOTS + WAITING):
+            reservation.extend(more)
+        else:
+            with pytest.raises(QueueFullError):
+                reservation.extend(more)
+            particles = 1
+        job = Job(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client), LENGTH)
         job.reservation = reservation
         self.live.append((job, reservation))
         return job, reservation
@@ -138,7 +169,7 @@ class Queue(RuleBasedStateMachine):
     def room_is_what_live_requests_hold(self) -> None:
         expected: dict[str, Usage] = {}
         for job, reservation in self.live:
-            left = 0 if job.failure else job.images_left
+            left = 0 if job.failure else job.slots_left
             usage = expected.setdefault(reservation.client, Usage())
             usage.add(1, left, (job.total - job.images_left) * LENGTH)
         assert self.admission.clients == expected

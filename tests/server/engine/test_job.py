@@ -5,8 +5,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
-from scanline.server.engine.client.job import EngineFailedError, Job, Update
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
+from scanline.server.engine.client.job import EngineFailedError, Job, TotalsJob, Update
 
 IMAGE = bytes(range(100, 135))
 
@@ -30,9 +30,9 @@ def after(*events: Event, images: int = 1) -> Job:
 
 def test_bytes_that_were_not_taken_are_merged_into_one_frame_of_their_image() -> None:
     pieces = [Pixels(0, [(0, first, IMAGE[first : first + 6])]) for first in range(0, 35, 6)]
-    assert news(after(*pieces, Finished(0, 0, IMAGE, 2.5))) == [Update([(0, 0, IMAGE)], [(0, 2.5)])]
+    assert news(after(*pieces, Finished(0, 0, IMAGE, 2.5))) == [Update([(0, 0, IMAGE)], [0])]
     job = after(Finished(0, 1, IMAGE, 2.0), Finished(0, 0, IMAGE[::-1], 3.0), images=2)
-    assert news(job) == [Update([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [(1, 2.0), (0, 3.0)])]
+    assert news(job) == [Update([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [1, 0])]
 
 
 def test_a_frame_begins_where_the_last_one_ended() -> None:
@@ -59,6 +59,26 @@ def test_a_finished_job_has_its_images_and_bits() -> None:
     job = after(Finished(0, 0, IMAGE, 2.5))
     asyncio.run(job.wait())
     assert (job.images.tobytes(), job.bits_per_dim.tolist()) == (IMAGE, [2.5])
+
+
+def test_a_job_counts_the_slots_of_its_images_until_they_are_done() -> None:
+    front, hole = bytes([1] * 7 + [0] * 28), bytes([1] * 7 + [0] * 7 + [1] * 21)
+    job = Job(GenerateRequest(0, 4, 7, 1.0, (IMAGE, IMAGE), (front, hole), particles=6), 35)
+    left = [job.slots_left]
+    for index in (0, 2, 2, 3, 1):
+        job.receive(Finished(0, index, IMAGE, 2.5, 80.5, 3.25))
+        left.append(job.slots_left)
+    assert left == [14, 13, 7, 7, 1, 0]
+    assert (job.evidence_bits.tolist(), job.effective_particles.tolist()) == ([80.5] * 4, [3.25] * 4)
+    assert np.isnan(after(Finished(0, 0, IMAGE, 2.5)).evidence_bits).all()
+
+
+def test_a_job_of_totals_keeps_the_bits_of_whole_images() -> None:
+    job = TotalsJob(ScoreRequest(0, (IMAGE,) * 2, labels=(1, 2)))
+    job.receive(Scored(0, 1, np.full(35, 2.0).tobytes()))
+    job.receive(Scored(0, 0, np.array([np.inf] + [1.0] * 34).tobytes()))
+    asyncio.run(job.wait())
+    assert (job.totals.tolist(), job.slots_left, job.unread_bytes) == ([np.inf, 70.0], 0, 0)
 
 
 def test_frames_that_are_not_taken_yet_are_counted_as_coalesced() -> None:

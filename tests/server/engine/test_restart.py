@@ -24,7 +24,8 @@ from tests.support.engines import ENDLESS, RecordingClient, with_deadline
 IMAGES = 10  # of each request, in four slots
 KNOWN = np.random.default_rng(0).integers(0, 256, 35, np.uint8)
 SCORED = np.random.default_rng(1).integers(0, 256, (IMAGES, 35), np.uint8)
-HOLE = (np.arange(35) < 1) | (np.arange(35) > 33)  # bytes known after unknown ones
+HOLE = np.arange(35) % 5 < 2  # bytes known after unknown ones
+PARTICLES = 3  # of a completion
 
 
 @dataclass
@@ -45,7 +46,8 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file
 
     async def streamed() -> tuple[list[bytes], list[int]]:
         streamed, ended = [b""] * IMAGES, []
-        with faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), stream=True) as job:
+        completion = faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), True, PARTICLES)
+        with completion as job:
             async for update in job.updates():
                 for index, first, data in update.frames:
                     assert first == len(streamed[index])
@@ -86,7 +88,7 @@ def test_bytes_equal_those_without_a_restart(replayed: Replayed, grey: Transform
 
 
 def test_a_stream_has_every_byte_once(replayed: Replayed, grey: Transformer) -> None:
-    expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE).images
+    expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE, particles=PARTICLES).images
     np.testing.assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], expected)
     assert sorted(replayed.ended) == list(range(IMAGES))
 

@@ -8,6 +8,7 @@ import openai
 import pytest
 from openai.types import ImagesResponse
 
+from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.openai_clients import async_official, pictures
@@ -92,3 +93,20 @@ def test_concurrent_requests_each_get_the_images_of_their_seed(server: Server) -
 
     order = list(range(40))
     assert asyncio.run(seeds(order[::-1])) == asyncio.run(seeds(order))[::-1]
+
+
+def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server, shapes_model: Model) -> None:
+    mask = np.full((7, 5), 255, np.uint8)
+    mask[2:5, 1:3] = 0
+    with connect(shapes_server.url) as official:
+        answer = official.images.generate(prompt="A star, hand-drawn", n=2, extra_body={"seed": 7})
+        np.testing.assert_array_equal(pictures(answer), shapes_model.sample(2, class_name="star", seed=7).array)
+        files = {"image": encode(IMAGE), "mask": encode(mask)}
+        edited = official.images.edit(prompt="a box", extra_body={"seed": 7, "particles": 4}, **files)
+        expected = shapes_model.complete(IMAGE, mask=mask == 255, class_name="square", particles=4, seed=7)
+        np.testing.assert_array_equal(pictures(edited), expected.array)
+        assert edited.data[0].evidence_bits == pytest.approx(expected.evidence_bits[0], rel=1e-6)
+        with pytest.raises(openai.BadRequestError) as caught:
+            official.images.generate(prompt="a cat")
+    assert (caught.value.param, caught.value.code) == ("prompt", "prompt_not_supported")
+    assert "circle, square, star" in caught.value.message

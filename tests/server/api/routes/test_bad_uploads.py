@@ -157,8 +157,8 @@ def test_too_many_or_too_long_parts_are_refused(client: httpx.Client) -> None:
     assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
 
 
-def test_likelihoods_refuse_a_mask_and_too_many_images(client: httpx.Client) -> None:
+def test_likelihoods_refuse_too_many_images_and_classifications_a_mask(client: httpx.Client) -> None:
     response = client.post(LIKELIHOODS, json={"image": [""] * 2001})
     assert_refused(response, 400, "image", "invalid_value")
-    response = client.post(LIKELIHOODS, json={**GIVEN, "mask": text(encode(MASK))})
+    response = client.post("/v1/images/classifications", json={**GIVEN, "mask": text(encode(MASK))})
     assert_refused(response, 400, "mask", "unknown_parameter")

@@ -1,0 +1,269 @@
+"""Completions by 1, 4, 16 and 64 particles: what known pixels cost, how recognisable digits are, how long they take.
+
+    python -m benchmarks.completion --data FOLDER [--sets mnist cifar10] [--images 200 50] [--quick] [--sheet FILE.png]
+
+The first test digits and colour images (FOLDER/mnist and FOLDER/cifar10, as `scanline train` reads them) are completed
+behind four masks by the shipped models. `evidence` is the estimate of -log2 p(known pixels), in bits for each known
+byte: the lower, the better the hidden pixels fit those after them. `after` is the same of the known bytes after the
+first hidden one alone; those before it cost every completion the same. `original` is what the same bytes cost given
+the true hidden pixels: no bound, but what a completion that fits as well as the original has. `class` is the share of
+completions that the report's classifier gives the digit's label; `seconds` is the time of all images by their number,
+many at a time; `resampling` is its share of weighing, drawing and copying particles; `least` is the smallest effective
+number of particles of any image on the way.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from scanline.model import datasets, zoo
+from scanline.model.atomic import write_atomically
+from scanline.model.backends.particles import Groups
+from scanline.model.backends.slots import SlotPool
+from scanline.model.bench.machine import print_json
+from scanline.model.config import ModelConfig
+from scanline.model.contact_sheet import UNPAINTED, sheet
+from scanline.model.evaluation.classifier import Classifier, classify
+from scanline.model.evaluation.classifier_cache import cached_classifier
+from scanline.model.evaluation.comparison import LabelledData
+from scanline.model.evaluation.metrics import standard_error
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.resources import threads as all_threads
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
+
+SEED = 0
+SHOWN, ZOOM, SEAM = 3, 2, 2  # images of each mask on the sheet, its scale, and pixels between images
+Grid = np.ndarray  # [images, columns, H, W, 3] uint8
+
+
+def band(config: ModelConfig, index: int) -> np.ndarray:
+    """Two sevenths of the rows are hidden, above the middle: rows 9 to 16 of a digit."""
+    row = np.arange(config.height)
+    return np.broadcast_to(((row < 2 * config.height // 7) | (row >= 4 * config.height // 7))[:, None], _plane(config))
+
+
+def left_half(config: ModelConfig, index: int) -> np.ndarray:
+    return np.broadcast_to(np.arange(config.width) >= config.width // 2, _plane(config))
+
+
+def random_half(config: ModelConfig, index: int) -> np.ndarray:
+    """Half of the pixels are hidden, other ones of every image."""
+    order = np.random.default_rng([SEED, index]).permutation(config.height * config.width)
+    return (order < config.height * config.width // 2).reshape(_plane(config))
+
+
+def centre(config: ModelConfig, index: int) -> np.ndarray:
+    """A square of half the height is hidden."""
+    known = np.ones(_plane(config), np.bool_)
+    known[config.height // 4 : -(config.height // 4), config.width // 4 : -(config.width // 4)] = False
+    return known
+
+
+MASKS: dict[str, Callable[[ModelConfig, int], np.ndarray]] = {  # of pixels [H, W] bool, True where one is known
+    "band": band,
+    "left half": left_half,
+    "random half": random_half,
+    "centre": centre,
+}
+
+
+def _plane(config: ModelConfig) -> tuple[int, int]:
+    return config.height, config.width
+
+
+@dataclass
+class Completed:
+    """Completions of n images by so many particles."""
+
+    images: np.ndarray  # [n, N] uint8
+    evidence_bits: np.ndarray  # [n] float64
+    effective_particles: np.ndarray  # [n] float64
+    seconds: float = 0.0  # of all
+    resampling: float = 0.0  # of these, in resampling and choosing particles
+
+
+@dataclass
+class Resampling:
+    """Times what a generator's backend spends on particles."""
+
+    generator: Generator
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        backend = self.generator.backend
+        for name in ("resample", "choose"):
+            setattr(backend, name, self._timed(getattr(backend, name)))
+
+    def _timed(self, run: Callable[[SlotPool, Groups], None]) -> Callable[[SlotPool, Groups], None]:
+        def timed(pool: SlotPool, groups: Groups) -> None:
+            began = perf_counter()
+            run(pool, groups)
+            self.seconds += perf_counter() - began
+
+        return timed
+
+
+def complete(
+    generator: Generator, images: np.ndarray, known: np.ndarray, particles: int, resampling: Resampling
+) -> Completed:
+    """Complete images [n, N] uint8 whose bytes `known` [n, N] bool are given."""
+    n = len(images)
+    found = Completed(np.empty_like(images), np.empty(n), np.empty(n))
+    given = tuple(map(bytes, np.where(known, images, 0)))
+    request = GenerateRequest(0, n, SEED, known=given, masks=tuple(map(bytes, known)), particles=particles)
+    engine, before, began = Engine(generator), resampling.seconds, perf_counter()
+    engine.accept(request)
+    while not engine.idle:
+        for event in engine.tick():
+            if isinstance(event, Failed):
+                raise RuntimeError(event.message)
+            if isinstance(event, Finished):
+                found.images[event.index] = np.frombuffer(event.image, np.uint8)
+                found.evidence_bits[event.index] = event.evidence_bits
+                found.effective_particles[event.index] = event.effective_particles
+    found.seconds, found.resampling = perf_counter() - began, resampling.seconds - before
+    return found
+
+
+def measure(
+    model: Transformer,
+    images: np.ndarray,
+    particles: list[int],
+    threads: int,
+    label_share: Callable[[np.ndarray], float | None],
+) -> tuple[list[dict[str, Any]], Grid]:
+    """Return a row of results for each mask and number of particles, and what the sheet shows of images [n, N]."""
+    config, rows, shown = model.config, [], []
+    generator = Generator(model, 128 * threads, threads)
+    resampling = Resampling(generator)
+    try:
+        original_bits = generator.score(images)
+        for name, mask in MASKS.items():
+            pixels = np.stack([mask(config, index) for index in range(len(images))])
+            known = np.repeat(pixels.reshape(len(images), -1), config.channels, axis=1)
+            after = known & np.maximum.accumulate(~known, axis=1)
+            pictures = [images, np.where(known, images, np.uint8(UNPAINTED))]
+            before_bits = (original_bits * (known & ~after)).sum(axis=1)
+            for count in particles:
+                found = complete(generator, images, known, count, resampling)
+                assert (found.images == images)[known].all(), "a known byte has changed"
+                pictures.append(found.images)
+                evidence = found.evidence_bits / known.sum(axis=1)
+                rows.append(
+                    {
+                        "mask": name,
+                        "particles": count,
+                        "evidence": float(evidence.mean()),
+                        "standard_error": standard_error(evidence),
+                        "original": float(((original_bits * known).sum(axis=1) / known.sum(axis=1)).mean()),
+                        "after": float(((found.evidence_bits - before_bits) / after.sum(axis=1)).mean()),
+                        "original_after": float(((original_bits * after).sum(axis=1) / after.sum(axis=1)).mean()),
+                        "class": label_share(found.images),
+                        "seconds": found.seconds / len(images),
+                        "resampling": found.resampling / found.seconds,
+                        "least": float(found.effective_particles.min()),
+                        "median": float(np.median(found.effective_particles)),
+                    }
+                )
+                print(f"{name}, {count} particles: {found.seconds:.1f} s", flush=True)
+            shown.append(np.stack(pictures, axis=1)[:SHOWN])
+    finally:
+        generator.close()
+    grid = np.concatenate(shown).reshape(-1, 2 + len(particles), *_plane(config), config.channels)
+    return rows, np.broadcast_to(grid, (*grid.shape[:4], 3))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows in Markdown."""
+    lines = [
+        "| mask | particles | evidence | original | after | original after | class | seconds | resampling | least |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        share = "" if row["class"] is None else f"{100 * row['class']:.1f} %"
+        bits = [f"{row[name]:.3f}" for name in ("evidence", "original", "after", "original_after")]
+        cost = [f"{row['seconds']:.2f}", f"{100 * row['resampling']:.1f} %", f"{row['least']:.1f}"]
+        lines.append("| " + " | ".join([row["mask"], str(row["particles"]), *bits, share, *cost]) + " |")
+    return "\n".join(lines)
+
+
+def save_sheet(grids: list[Grid], path: Path) -> None:
+    """Write what was completed, set below set: the original, what is known of it, and a completion of each number of
+    particles in a row; the rows of each mask together."""
+    parts = []
+    for grid in grids:
+        seam = ((0, 0), (0, 0), (SEAM, SEAM), (SEAM, SEAM), (0, 0))
+        padded = np.pad(grid, seam, constant_values=255)
+        parts.append(sheet(padded.reshape(-1, *padded.shape[2:]), padded.shape[1]))
+    whole = Image.new("RGB", (max(part.width for part in parts), sum(part.height for part in parts)), "white")
+    top = 0
+    for part in parts:
+        whole.paste(part, (0, top))
+        top += part.height
+    large = whole.resize((ZOOM * whole.width, ZOOM * whole.height), Image.Resampling.NEAREST)
+    write_atomically(path, lambda temporary: large.save(temporary, format="PNG"))
+
+
+def classifier_of(name: str, folder: Path, config: ModelConfig, cache: Path | None) -> Classifier:
+    """Return the report's classifier of a set, trained where it is not cached."""
+    sets = [datasets.load(name, folder, split) for split in ("train", "test")]
+    labels = [datasets.labels(name, folder, split, part) for split, part in zip(("train", "test"), sets, strict=True)]
+    data = LabelledData(name, sets[0], labels[0], sets[1], labels[1])
+    return cached_classifier(data, config, cache, torch.device("cpu"), lambda *_: lambda done: None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="directory with a directory of each set's files")
+    parser.add_argument("--sets", nargs="+", default=["mnist", "cifar10"], choices=list(datasets.DATASETS))
+    parser.add_argument("--images", nargs="+", type=int, default=[200, 50], help="of each set, in the order of --sets")
+    parser.add_argument("--particles", nargs="+", type=int, default=[1, 4, 16, 64])
+    parser.add_argument("--threads", type=int, default=all_threads())
+    parser.add_argument("--quick", action="store_true", help="6 digits, 2 colour images, 1, 4 and 16 particles")
+    parser.add_argument("--sheet", type=Path, help="a PNG of some completions")
+    parser.add_argument("--cache", type=Path, help="directory of trained classifiers")
+    options = parser.parse_args()
+    if options.quick:
+        options.images, options.particles = [6, 2], [1, 4, 16]
+    if len(options.images) < len(options.sets):
+        parser.error("--images needs a number for each set")
+
+    results, grids = {}, []
+    for name, count in zip(options.sets, options.images, strict=False):
+        model = load_model(zoo.find(f"{name}-small"))
+        test = datasets.load(name, options.data / name, "test")
+        images, share = test[:count], _no_share
+        if name == "mnist":
+            labels = datasets.labels(name, options.data / name, "test", test)[:count]
+            classifier = classifier_of(name, options.data / name, model.config, options.cache)
+            share = _label_share(classifier, labels)
+        rows, grid = measure(model, images, options.particles, options.threads, share)
+        results[name] = {"images": len(images), "original_class": share(images), "rows": rows}
+        grids.append(grid)
+        seen = f"; the originals: {100 * share(images):.1f} %" if share is not _no_share else ""
+        print(f"\n{name}, {len(images)} images, {options.threads} threads{seen}\n\n{table(rows)}\n")
+    if options.sheet:
+        save_sheet(grids, options.sheet)
+    print_json("completion", vars(options), results=results)
+
+
+def _no_share(images: np.ndarray) -> None:
+    """Colour images are not classified: the classifier sees too few of them rightly."""
+
+
+def _label_share(classifier: Classifier, labels: np.ndarray) -> Callable[[np.ndarray], float]:
+    return lambda images: float((classify(classifier, images).classes == labels).mean())
+
+
+if __name__ == "__main__":
+    main()

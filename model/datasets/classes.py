@@ -1,0 +1,119 @@
+"""The classes of a set of images and the label of each image, as `ModelConfig.classes` has them: label 0 means no
+class, k + 1 class k. They are those of a published set, or the subfolders of a folder of pictures.
+
+A class that no training image shows cannot be learnt, and is a DataError.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from scanline.model.config import MOST_CLASSES
+from scanline.model.datasets.files import DataError
+from scanline.model.datasets.folder import Pictures, Refused, printable
+
+Words = tuple[tuple[str, ...], ...]  # for each class the words that mean it, its name first
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes of a set, and the labels of its training and test images."""
+
+    classes: Words
+    train: np.ndarray  # [n] int64, from 1 on
+    test: np.ndarray  # [m] int64, from 1 on
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        return tuple(words[0] for words in self.classes)
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """The names of the classes that no test image shows."""
+        return _missing(self.classes, self.test)
+
+    def digest(self, images: str) -> str:
+        """Return the digest of images of the digest `images` together with their labels: SHA-256, hexadecimal."""
+        found = sha256(f"{images}{self.classes}".encode())
+        for labels in (self.train, self.test):
+            found.update(labels.astype("<i8").tobytes())
+        return found.hexdigest()
+
+
+def checked(classes: Words, train: np.ndarray, test: np.ndarray, path: Path) -> Labels:
+    """Return the labels of a set at `path`; DataError where a class has no training image."""
+    if missing := _missing(classes, train):
+        kind = "class" if len(missing) == 1 else "classes"
+        raise DataError(f"{path} has no training image of the {kind} {', '.join(missing)}")
+    return Labels(classes, train, test)
+
+
+def _missing(classes: Words, labels: np.ndarray) -> tuple[str, ...]:
+    counts = np.bincount(labels, minlength=len(classes) + 1)[1:]
+    return tuple(words[0] for words, count in zip(classes, counts, strict=True) if not count)
+
+
+def of_folders(found: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarray]:
+    """Return the pictures of a folder, their classes, which are its subfolders, and the label [n] int64 of each.
+
+    A picture that is in two classes is refused in both. DataError where a picture is in no subfolder, a subfolder has
+    no picture, two subfolders have one name but for capitals, or there are fewer than 2 or more than 1,000.
+    """
+    if loose := [file for file in found.files if len(file.parts) < 2]:
+        raise DataError(
+            f"{printable(loose[0])} is not in a subfolder of {folder}, so it has no class: the subfolders are the"
+            " classes"
+        )
+    subfolders = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    with_pictures = {file.parts[0] for file in found.files}
+    if empty := [name for name in subfolders if name not in with_pictures]:
+        raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
+    if not 2 <= len(subfolders) <= MOST_CLASSES:
+        raise DataError(
+            f"{folder} must have from 2 to {MOST_CLASSES:,} subfolders, which are the classes, not {len(subfolders)}"
+        )
+    label_of = {name: number for number, name in enumerate(subfolders, start=1)}
+    labels = np.array([label_of[file.parts[0]] for file in found.files], np.int64)
+    contradicted = _in_two_classes(found, labels)
+    kept = np.array([row not in contradicted for row in range(len(labels))])
+    if contradicted:
+        refused = (*found.refused, *(Refused(printable(found.files[row]), why) for row, why in contradicted.items()))
+        files = tuple(file for file, keep in zip(found.files, kept, strict=True) if keep)
+        found = replace(found, images=found.images[kept], files=files, refused=refused)
+    return found, _words(subfolders, folder), labels[kept]
+
+
+def _in_two_classes(found: Pictures, labels: np.ndarray) -> dict[int, str]:
+    """Return why the pictures that are in several classes are refused, by their rows."""
+    rows_of: dict[bytes, list[int]] = {}
+    for row, image in enumerate(found.images):
+        rows_of.setdefault(sha256(image.tobytes()).digest(), []).append(row)
+    refused: dict[int, str] = {}
+    for rows in rows_of.values():
+        for row in rows:
+            if others := [other for other in rows if labels[other] != labels[row]]:
+                refused[row] = f"it is the same picture as {printable(found.files[others[0]])}, which has another class"
+    return dict(sorted(refused.items()))
+
+
+def _words(subfolders: Sequence[str], folder: Path) -> Words:
+    """Return the words of classes: the subfolder's name, and the name with spaces for its underscores and hyphens."""
+    names: dict[str, str] = {}
+    for subfolder in subfolders:
+        name = " ".join(printable(Path(subfolder)).lower().split())
+        if name in names or not name:
+            shown = " and ".join(filter(None, (names.get(name, ""), subfolder)))
+            raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are in lower case")
+        names[name] = subfolder
+    spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
+    taken = {*names}
+    words = []
+    for name in names:
+        also = (spaced[name],) if spaced[name] and spaced[name] not in taken else ()
+        taken.update(also)
+        words.append((name, *also))
+    return tuple(words)

@@ -1,0 +1,77 @@
+"""The part of the report on classes: samples of each, and the confusion matrices as pictures."""
+
+from html import escape
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from scanline.model.config import ModelConfig
+from scanline.model.evaluation.classes import ClassMeasurements
+from scanline.model.evaluation.figures import INK, SAMPLES, TESTS, data_url, grid_picture, picture
+
+WHITE_FROM = 0.6  # share of a row from which a cell is so dark that its number is white
+
+
+def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassMeasurements) -> str:
+    """Return the section, HTML; `evaluation` is what evaluation.json holds, with "classes"."""
+    numbers = evaluation["classes"]
+    true = numbers["true_class"]
+    parts = [
+        "\n<h2>Classes asked for</h2>\n<p>The model knows these classes and also paints and scores without one."
+        f" Test images cost {true['bits_per_dim']:.4f} bits/dim with their true class, and"
+        f" {evaluation['bits_per_dim']:.4f} without.</p>"
+    ]
+    names = ", ".join(map(escape, found.names))
+    if found.samples is not None:
+        shown, samples = found.samples.shown, numbers["samples"]
+        sheet = picture(grid_picture(shown.reshape(-1, config.bytes), shown.shape[1], config))
+        plot = confusion_plot(found.samples.confusion, found.names, "class asked for", "class that it sees", SAMPLES)
+        parts += [
+            _figure("sheet", sheet, "Samples of each class", f"The first samples of each class, row by row: {names}."),
+            f"<p>This report's classifier gives {samples['as_asked']:.1%} of {samples['each']:,} samples of each class"
+            f" the class asked for; of the test images it classifies"
+            f" {evaluation['quality']['classifier']['test_accuracy']:.1%} correctly.</p>",
+            _figure("plot", f'src="{data_url(plot)}"', "Confusion matrix of samples", "Samples: % of each row."),
+        ]
+    if found.confusion is not None:
+        right = numbers["classification"]
+        plot = confusion_plot(found.confusion, found.names, "class of the test image", "the model's class", TESTS)
+        parts += [
+            "<p>The model itself is a classifier: a test image has the class with which it costs the fewest bits. That"
+            f" is right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of {right['images']:,} test images,"
+            f" at {len(found.names)} readings an image.</p>",
+            _figure(
+                "plot", f'src="{data_url(plot)}"', "Confusion matrix of test images", "Test images: % of each row."
+            ),
+        ]
+    return "\n".join(parts)
+
+
+def _figure(kind: str, source: str, alternative: str, caption: str) -> str:
+    return f'<figure><img class="{kind}" {source}\nalt="{alternative}">\n<figcaption>{caption}</figcaption></figure>'
+
+
+def confusion_plot(counts: np.ndarray, names: tuple[str, ...], row: str, column: str, colour: str) -> bytes:
+    """Return a confusion matrix [K, K] of counts as a PNG: each cell is the share of its row, in per cent."""
+    from matplotlib.colors import LinearSegmentedColormap  # the `train` extra
+    from matplotlib.figure import Figure
+
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    figure = Figure(figsize=(6.4, 5.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(shares, LinearSegmentedColormap.from_list("share", [f"{colour}00", colour]), vmin=0, vmax=1)
+    for (i, j), share in np.ndenumerate(shares):
+        if counts[i, j]:
+            ink = "white" if share >= WHITE_FROM else INK
+            axes.text(j, i, f"{100 * share:.1f}", ha="center", va="center", color=ink, fontsize=8)
+    places = np.arange(len(names))
+    axes.set_xticks(places, names, rotation=0 if max(map(len, names)) == 1 else 35)
+    axes.set_yticks(places, names)
+    axes.set_xlabel(column, color=INK)
+    axes.set_ylabel(row, color=INK)
+    axes.tick_params(colors=INK, length=0)
+    axes.spines[:].set_visible(False)
+    out = BytesIO()
+    figure.savefig(out, format="png", dpi=140, transparent=True)
+    return out.getvalue()

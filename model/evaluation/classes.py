@@ -1,0 +1,171 @@
+"""How well a model knows the classes of a data set: test bits/dim with the true class, classification of test images by
+the bits under every class, and the classes that the report's classifier sees in samples of each class.
+
+Classes are in the order of the data set, and not in the model's.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from scanline.model import classification
+from scanline.model.config import ModelConfig
+from scanline.model.datasets import CLASSES
+from scanline.model.evaluation.classifier import Classifier, classify
+from scanline.model.evaluation.comparison import Stage
+from scanline.model.evaluation.likelihood import bits_per_dim
+from scanline.model.evaluation.metrics import bits_figures
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint_request
+
+CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read once for each class
+EACH = 1_000  # samples of each class
+SHOWN = 10  # of these, on the report's sheet
+
+
+@dataclass(frozen=True)
+class ClassSamples:
+    """Samples of each of K classes."""
+
+    shown: np.ndarray  # [K, up to 10, N] uint8, the first of each
+    confusion: np.ndarray  # [K, K] int64: how many samples of the class asked for (row) the classifier gives each class
+    seed: int
+
+
+@dataclass(frozen=True)
+class ClassMeasurements:
+    """What was measured; None was not asked for."""
+
+    names: tuple[str, ...]  # of K classes
+    true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
+    confusion: np.ndarray | None  # [K, K] int64: how many test images of a class (row) the model gives each class
+    samples: ClassSamples | None
+
+
+def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
+    """Return the model's label [K] int64 of each class of a data set; None where it knows other classes."""
+    names = CLASSES[dataset]
+    if sorted(config.class_names) != sorted(names):
+        return None
+    return np.array([config.class_names.index(name) + 1 for name in names], np.int64)
+
+
+def measure_classes(
+    model: Transformer,
+    dataset: str,
+    test: np.ndarray,
+    classes: np.ndarray,
+    *,
+    classified: int,
+    each: int = 0,
+    classifier: Classifier | None = None,
+    seed: int = 0,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+    stage: Stage = lambda what, total, unit: lambda done: None,
+) -> ClassMeasurements:
+    """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes` [m] uint8.
+
+    classified: how many of the first test images to classify. each: how many samples of each class the `classifier`
+    sees.
+    """
+    labels = labels_of_set(model.config, dataset)
+    assert labels is not None
+    first = min(classified, len(test))
+    progress = stage("classifying with the model", first, "images")
+    bits = _under_each_class(model, test[:first], labels, precision, backend, progress)
+    true = bits[np.arange(first), classes[:first]] / model.config.bytes
+    if first < len(test):
+        progress = stage("scoring test images with their class", len(test) - first, "images")
+        rest = bits_per_dim(model, test[first:], precision, progress, backend, labels[classes[first:]])
+        true = np.concatenate((true, rest))
+    samples = None
+    if each and classifier is not None:
+        samples = _sample(model, classifier, labels, each, seed, precision, backend, stage)
+    confusion = _confusion(classes[:first], bits.argmin(axis=1), len(labels)) if first else None
+    return ClassMeasurements(CLASSES[dataset], true, confusion, samples)
+
+
+def class_figures(found: ClassMeasurements) -> dict[str, Any]:
+    """Return the measurements as evaluation.json holds them under "classes"."""
+    result: dict[str, Any] = {"names": list(found.names), "true_class": bits_figures(found.true_class)}
+    if found.confusion is not None:
+        images, right = int(found.confusion.sum()), int(found.confusion.trace())
+        result["classification"] = {
+            "accuracy": right / images,
+            "standard_error": sqrt(right * (images - right) / images) / images,
+            "images": images,
+            "readings": images * len(found.names),
+            "readings_at_once": classification.READ_AT_ONCE,
+            "confusion": found.confusion.tolist(),
+        }
+    if found.samples is not None:
+        counts = found.samples.confusion
+        result["samples"] = {
+            "each": int(counts[0].sum()),
+            "seed": found.samples.seed,
+            "as_asked": float(counts.trace() / counts.sum()),
+            "as_asked_of_each": (counts.diagonal() / counts.sum(axis=1)).tolist(),
+            "confusion": counts.tolist(),
+        }
+    return result
+
+
+def _under_each_class(
+    model: Transformer,
+    images: np.ndarray,
+    labels: np.ndarray,
+    precision: str,
+    backend: str | None,
+    progress: Any,
+) -> np.ndarray:
+    """Return the bits [n, K] float64 of images [n, N] uint8 with each of `labels` [K]."""
+    at_once = max(1, classification.READ_AT_ONCE // len(labels))
+    bits = np.empty((len(images), len(labels)))
+    generator = Generator(model, 1, precision=precision, backend=backend)
+    try:
+        for start in range(0, len(images), at_once):
+            part = images[start : start + at_once]
+            bits[start : start + at_once] = classification.classify(generator, part).bits[:, labels - 1]
+            progress(start + len(part))
+    finally:
+        generator.close()
+    return bits
+
+
+def _sample(
+    model: Transformer,
+    classifier: Classifier,
+    labels: np.ndarray,
+    each: int,
+    seed: int,
+    precision: str,
+    backend: str | None,
+    stage: Stage,
+) -> ClassSamples:
+    """Paint samples of each class and classify them; all but the first are forgotten."""
+    size = each * model.config.bytes
+    progress = stage("painting samples of each class", len(labels) * size, "bytes")
+    shown, confusion = [], np.empty((len(labels), len(labels)), np.int64)
+    for row, label in enumerate(labels.tolist()):
+        request = GenerateRequest(0, each, seed, label=label)
+        painted = paint_request(
+            model,
+            request,
+            precision=precision,
+            backend=backend,
+            progress=lambda done, before=row * size: progress(before + done),  # type: ignore[misc]
+        )
+        shown.append(painted.images[:SHOWN])
+        confusion[row] = np.bincount(classify(classifier, painted.images).classes, minlength=len(labels))
+    return ClassSamples(np.stack(shown), confusion, seed)
+
+
+def _confusion(true: np.ndarray, found: np.ndarray, count: int) -> np.ndarray:
+    """Return how many of n images of each class (row) were given each class (column), [count, count] int64."""
+    return np.bincount(true.astype(np.int64) * count + found, minlength=count * count).reshape(count, count)

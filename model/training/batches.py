@@ -1,0 +1,41 @@
+"""Which images an update sees, mirrored or not, and with which labels: pure functions of (seed, update), as resuming
+needs."""
+
+import numpy as np
+import torch
+
+from scanline.model.config import ModelConfig
+from scanline.model.datasets.split import Images
+from scanline.model.training.config import TrainingConfig
+
+MIRRORED, UNLABELLED = 1, 2  # what a stream of random numbers decides
+
+
+def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
+    """Return the images [batch, N] uint8 of an update, about half of them mirrored where the recipe says so."""
+    batch = images[_chosen(len(images), update, config)]
+    if config.flip:
+        mirrored = np.random.default_rng([config.seed, MIRRORED, update]).random(config.batch) < 0.5
+        pixels = batch.reshape(-1, model.height, model.width, model.channels)
+        pixels[mirrored] = pixels[mirrored, :, ::-1]
+    return torch.from_numpy(batch)
+
+
+def labels_at(labels: np.ndarray, update: int, config: TrainingConfig) -> torch.Tensor:
+    """Return the labels [batch] int64 of the images of an update, given those [n] of all images; a share of them, drawn
+    for each update anew, is 0: no class."""
+    batch = labels[_chosen(len(labels), update, config)]
+    left_out = np.random.default_rng([config.seed, UNLABELLED, update]).random(config.batch) < config.unlabelled
+    return torch.from_numpy(np.where(left_out, 0, batch))
+
+
+def _chosen(count: int, update: int, config: TrainingConfig) -> np.ndarray:
+    """Return the rows [batch] of an update among `count` images: an epoch is a permutation of all rows, and batches go
+    through one epoch after the other."""
+    ranks = np.arange(update * config.batch, (update + 1) * config.batch)
+    epochs, places = ranks // count, ranks % count
+    chosen = np.empty(config.batch, np.int64)
+    for epoch in np.unique(epochs):
+        permutation = np.random.default_rng([config.seed, epoch]).permutation(count)
+        chosen[epochs == epoch] = permutation[places[epochs == epoch]]
+    return chosen

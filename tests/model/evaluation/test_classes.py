@@ -1,0 +1,124 @@
+"""How well a model knows the classes of a set: true class, classification and samples are of the classes they say."""
+
+import html
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.datasets import CLASSES
+from scanline.model.evaluation.class_section import class_section
+from scanline.model.evaluation.classes import (
+    ClassMeasurements,
+    ClassSamples,
+    class_figures,
+    labels_of_set,
+    measure_classes,
+)
+from scanline.model.evaluation.classifier import Classifier
+from scanline.model.evaluation.classifier import classify as seen
+from scanline.model.evaluation.likelihood import bits
+from scanline.model.evaluation.metrics import card_rows
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint_request
+from tests.support import small_models
+from tests.support.close import assert_close
+
+ORDER = (3, 1, 4, 0, 5, 9, 2, 6, 8, 7)  # the model's classes are not in the order of the set's
+CONFIG = small_models.config(height=6, width=5, layers=1, classes=tuple((str(digit),) for digit in ORDER))
+MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
+TEST, OF = small_models.images(CONFIG, 9, seed=2), np.uint8([3, 1, 4, 1, 5, 9, 2, 6, 5])
+
+
+@pytest.fixture(scope="module")
+def found() -> ClassMeasurements:
+    """Six of the nine test images are classified, and eleven samples of each class are painted."""
+    return measure_classes(MODEL, "mnist", TEST, OF, classified=6, each=11, classifier=CLASSIFIER, seed=4)
+
+
+def label(digit: int) -> int:
+    return ORDER.index(digit) + 1
+
+
+def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set() -> None:
+    labels = labels_of_set(CONFIG, "mnist")
+    assert labels is not None
+    assert labels.tolist() == [label(digit) for digit in range(10)]
+    assert labels_of_set(CONFIG, "cifar10") is None
+    assert labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
+
+
+def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: ClassMeasurements) -> None:
+    labels = torch.tensor([label(digit) for digit in OF.tolist()])
+    expected = bits(MODEL, torch.from_numpy(TEST), labels).mean(dim=1)
+    assert_close("bits with the true class", expected, torch.from_numpy(found.true_class))
+    assert not np.allclose(found.true_class, bits(MODEL, torch.from_numpy(TEST)).mean(dim=1).numpy())
+
+
+def test_an_image_is_given_the_class_with_which_it_costs_least(found: ClassMeasurements) -> None:
+    images = torch.from_numpy(TEST[:6])
+    under = torch.stack([bits(MODEL, images, torch.full((6,), label(d))).sum(1) for d in range(10)], 1)
+    expected = np.zeros((10, 10), np.int64)
+    np.add.at(expected, (OF[:6], under.argmin(dim=1).numpy()), 1)
+    assert found.confusion is not None
+    np.testing.assert_array_equal(found.confusion, expected)
+
+
+def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None:
+    assert found.samples is not None
+    for digit in (0, 7):
+        painted = paint_request(MODEL, GenerateRequest(0, 11, 4, label=label(digit))).images
+        np.testing.assert_array_equal(found.samples.shown[digit], painted[:10])
+        counts = np.bincount(seen(CLASSIFIER, painted).classes, minlength=10)
+        np.testing.assert_array_equal(found.samples.confusion[digit], counts)
+
+
+def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
+    found = measure_classes(MODEL, "mnist", TEST[:3], OF[:3], classified=0)
+    assert (found.confusion, found.samples) == (None, None)
+    assert class_figures(found).keys() == {"names", "true_class"}
+
+
+def test_the_figures_are_shares_of_rows_and_of_all() -> None:
+    confusion = 8 * np.eye(10, dtype=np.int64)
+    confusion[7, 1] = 20
+    samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), np.full((10, 10), 1) + 9 * np.eye(10, dtype=np.int64), 3)
+    figures = class_figures(ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), confusion, samples))
+    assert figures["true_class"] == {"bits_per_dim": 1.5, "standard_error": 0.5, "images": 2}
+    assert figures["classification"]["accuracy"] == 0.8
+    assert figures["classification"]["standard_error"] == pytest.approx(0.04)
+    assert (figures["classification"]["images"], figures["classification"]["readings"]) == (100, 1000)
+    assert figures["samples"]["as_asked"] == pytest.approx(10 / 19)
+    assert figures["samples"]["as_asked_of_each"] == pytest.approx([10 / 19] * 10)
+    assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)
+
+
+def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements) -> None:
+    figures = class_figures(found)
+    evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 9, "classes": figures}
+    evaluation["quality"] = {
+        "samples": 60,
+        "sample_bits_per_dim": {"mean": 0.99, "standard_error": 0.005},
+        "recognisable": {"samples": 0.853, "test_images": 0.97},
+        "frechet_distance": {"samples": 3.74, "test_images": 0.41},
+        "nearest_training_image": {"copies": 0, "samples_median": 49.2, "test_images_median": 39.1},
+        "classifier": {"test_accuracy": 0.987},
+    }
+    section = class_section(CONFIG, evaluation, found)
+    assert len(re.findall(r'src="data:image/png;base64,', section)) == 3
+    text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", section)).split())
+    true, right, samples = (figures[name] for name in ("true_class", "classification", "samples"))
+    assert f"cost {true['bits_per_dim']:.4f} bits/dim with their true class, and 8.0000 without" in text
+    assert f"right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of 6 test images, at 10" in text
+    assert f"gives {samples['as_asked']:.1%} of 11 samples of each class the class asked for" in text
+    rows = card_rows(evaluation).split("\n")[2:]
+    assert rows == [
+        f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- {true['standard_error']:.4f} on 9 test"
+        " images |",
+        f"| classification by the bits under every class | {right['accuracy']:.1%} +- {right['standard_error']:.1%} of"
+        " 6 test images |",
+        f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for to a small classifier, from"
+        f" {min(samples['as_asked_of_each']):.1%} to {max(samples['as_asked_of_each']):.1%} of a class |",
+    ]

@@ -1,0 +1,72 @@
+"""POST /v1/images/classifications: the bits of pictures under every class, and what follows from them."""
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.inference import Model
+from tests.support.error_answers import assert_refused
+from tests.support.pictures import encode, noise, text
+from tests.support.shapes import ROOM
+
+URL = "/v1/images/classifications"
+NAMES = ["circle", "square", "star"]
+
+
+def classified(client: httpx.Client, images: np.ndarray) -> list[dict]:
+    response = client.post(URL, json={"image": [text(encode(image)) for image in images]})
+    assert response.status_code == 200, response.text
+    assert (set(response.json()), response.json()["model"]) == ({"created", "model", "data"}, "shapes")
+    return response.json()["data"]
+
+
+def test_each_image_is_read_under_every_class(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    images = np.concatenate([shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES])
+    law = shapes_model.classify(images)
+    data = classified(shapes_client, images)
+    assert [one["index"] for one in data] == list(range(9))
+    assert [one["class"] for one in data] == list(law.best)
+    assert [list(one["posterior"]) for one in data] == [list(one["bits_per_dim"]) for one in data] == [NAMES] * 9
+    np.testing.assert_allclose([list(one["posterior"].values()) for one in data], law.posterior, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], law.bits / 35, rtol=1e-6)
+
+
+def test_bits_are_those_of_likelihoods_under_the_class(shapes_client: httpx.Client) -> None:
+    image = noise(7, 5)
+    (one,) = classified(shapes_client, image[None])
+    for name in NAMES:
+        answer = shapes_client.post("/v1/images/likelihoods", json={"image": text(encode(image)), "class": name})
+        assert answer.json()["data"][0]["bits_per_dim"] == pytest.approx(one["bits_per_dim"][name], rel=1e-12)
+
+
+def test_a_form_equals_json(shapes_client: httpx.Client) -> None:
+    images = noise(2, 7, 5)
+    response = shapes_client.post(URL, files=[("image[]", ("a.png", encode(image))) for image in images])
+    assert response.json()["data"] == classified(shapes_client, images)
+
+
+def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
+    most = ROOM // len(NAMES)
+    response = shapes_client.post(URL, json={"image": [text(encode(noise(7, 5)))] * (most + 1)})
+    assert_refused(response, 429, None, "client_queue_full")
+    assert len(classified(shapes_client, noise(1, 7, 5).repeat(most, axis=0))) == most
+
+
+def test_a_model_without_classes_cannot_classify(client: httpx.Client) -> None:
+    response = client.post(URL, json={"image": text(encode(noise(7, 5)))})
+    assert_refused(response, 400, "model", "invalid_value")
+    assert response.json()["error"]["message"].startswith("This model knows no classes")
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({}, "image", "missing_parameter"),
+        ({"image": []}, "image", "invalid_value"),
+        ({"image": text(encode(noise(5, 7)))}, "image", "wrong_size"),
+        ({"image": text(encode(noise(7, 5))), "class": "star"}, "class", "unknown_parameter"),
+        ({"image": text(encode(noise(7, 5))), "n": 2}, "n", "unknown_parameter"),
+    ],
+)
+def test_wrong_fields_are_refused(shapes_client: httpx.Client, fields: dict, param: str, code: str) -> None:
+    assert_refused(shapes_client.post(URL, json=fields), 400, param, code)
