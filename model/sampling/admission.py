@@ -101,7 +101,8 @@ class Admission:
         self.scheduler.resume(request)
 
     def _particles_of(self, request: int, index: int) -> int:
-        return self.requests[request].request.particles_of(index)
+        its = self.requests[request].request
+        return its.particles_of(index) if its.particles > 1 else 1
 
     def _admit(self, placed: dict[int, Placement]) -> None:
         while assignment := self.scheduler.admit():
@@ -121,7 +122,9 @@ class Admission:
         spec, source = particles[0], request.source(assignment.index)
         known = self.generator.prefix(spec)
         prefix = self.prefixes.start_from(request.id, source) if source is not None and known else None
-        self.positions[list(slots)] = known or self.generator.config.first
+        position = known or self.generator.config.first
+        for slot in slots:
+            self.positions[slot] = position
         if assignment.others and spec.mask is not None:
             assignment.checks.extend(checks(spec.mask, self.generator.config))
         self._prepare_next(active)

@@ -76,7 +76,7 @@ class Scheduler:
         for request in self.turns.in_order():
             needed, client = self._needed(request), self.turns.client_of[request]
             if needed <= len(self.free):
-                return self._assign(request)
+                return self._assign(request, needed)
             if not self.held[client] or self.held[client] + needed <= self._share:
                 return None
         return None
@@ -120,7 +120,7 @@ class Scheduler:
                     heapq.heapreplace(richest, (-count, order, rich))
                 else:
                     heapq.heappop(richest)
-            assignment = self._assign(request)
+            assignment = self._assign(request, needed)
             yield from ((victim, assignment) for victim in victims)
             poor.append(client)
 
@@ -165,16 +165,16 @@ class Scheduler:
             self.turns.join(victim.request, victim.client)
         self.waiting[victim.request].append(victim.index)
 
-    def _assign(self, request: int) -> SlotAssignment:
-        """Give the lowest free slots to the next image of a request that has turns."""
+    def _assign(self, request: int, needed: int) -> SlotAssignment:
+        """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
         images, client = self.waiting[request], self.turns.client_of[request]
-        slot, *others = (heapq.heappop(self.free) for _ in range(self._needed(request)))
+        slot, *others = (heapq.heappop(self.free) for _ in range(needed))
         assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
         self.assigned[slot] = assignment
+        self.is_busy[slot] = self.is_first[slot] = True
         if others:
             self.groups[slot] = assignment
-        self.is_busy[[slot, *others]] = True
-        self.is_first[slot] = True
+            self.is_busy[others] = True
         self.slots_of.setdefault(request, set()).add(slot)
         self.held[client] += 1 + len(others)
         self.turns.end_turn(request, 1 + len(others))
@@ -202,7 +202,8 @@ class Scheduler:
         one = self.assigned.pop(slot)
         self.groups.pop(slot, None)
         client, slots = one.client, one.slots
-        self.is_busy[list(slots)] = False
+        for freed in slots:
+            self.is_busy[freed] = False
         self.is_first[slot] = False
         self.slots_of[one.request].discard(slot)
         if not self.slots_of[one.request]:
