@@ -90,7 +90,7 @@ def guarded_server(grey_directory: Path) -> Iterator[Server]:
 def small_room_server(grey_directory: Path) -> Iterator[Server]:
     """So little room that one leaked slot shows; at the end, no request may have failed inside the server."""
     limits = {"max-images-per-request": SLOTS + WAITING, "max-body-bytes": 1_000_000, "max-messages-per-second": 20}
-    with serve(grey_directory, *arguments({**ROOM, **limits})) as server:
+    with serve(grey_directory, *arguments({**ROOM, **limits, **NO_DELAY})) as server:
         yield server
     log = "".join(server.log)
     assert "request failed" not in log, log[log.index("request failed") :][:5000]
