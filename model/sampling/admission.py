@@ -126,7 +126,7 @@ class Admission:
         for slot in slots:
             self.positions[slot] = position
         if assignment.others and spec.mask is not None:
-            assignment.checks.extend(checks(spec.mask, self.generator.config))
+            assignment.checks = tuple(checks(spec.mask, self.generator.config))
         self._prepare_next(active)
         return Placement(assignment, particles, prefix)
 

@@ -46,7 +46,9 @@ def steps_to_check(images: Iterable[SlotAssignment], positions: np.ndarray, step
 def at_check(images: Iterable[SlotAssignment], positions: np.ndarray) -> list[Groups]:
     """Return those images that are at a check, which is taken from their checks."""
     due = [one for one in images if one.checks and one.checks[0] == positions[one.slot]]
-    return groups(due, [one.checks.popleft() for one in due])
+    for one in due:
+        one.checks = one.checks[1:]
+    return groups(due, [int(positions[one.slot]) for one in due])
 
 
 def groups(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[Groups]:

@@ -20,7 +20,7 @@ A request on hold keeps its images and has no turns; it takes them up again behi
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class SlotAssignment:
     client: str = ""
     sent: int = 0  # bytes of it already sent to its stream
     others: tuple[int, ...] = ()  # the slots of its other particles, ascending
-    checks: deque[int] = field(default_factory=deque)  # positions before which its particles are to be resampled
+    checks: tuple[int, ...] = ()  # positions before which its particles are to be resampled
 
     @property
     def slots(self) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ paints from what is before it alone, the same test of the distribution fails.
 """
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,13 @@ class Exact:
     mask: np.ndarray  # [N] bool
     evidence: float  # the probability of the known bytes
     posterior: np.ndarray  # [256 ^ hidden] of the hidden bytes, the first one slowest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_kept_for_other_files() -> Iterator[None]:
+    yield
+    exact.cache_clear()
+    completions.cache_clear()
 
 
 @functools.cache
