@@ -54,11 +54,12 @@ class Streams:
         snapshots: list[Snapshot] = []
         if not self.requests:
             return pieces, snapshots
+        length = self.generator.config.bytes
         images = [(one, self.requests[one.request]) for one in assigned.values() if one.request in self.requests]
         due = self._due(Counter(one.request for one, stream in images if stream.sends_pixels), time.monotonic())
         for one, stream in images:
             stop = int(positions[one.slot])
-            is_last = stop == self.generator.config.bytes
+            is_last = stop == length
             if stream.sends_pixels and one.others:
                 if is_last or one.request in due:
                     pieces.append(Piece(one, 0, stop, (one.slot,) if is_last else one.slots))
