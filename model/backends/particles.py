@@ -4,18 +4,21 @@ bytes (sequential Monte Carlo: Gordon, Salmond and Smith 1993; Chopin and Papasp
 A particle's weight is the probability of the known bytes since the last resampling. Where few particles have most of
 the weight, all are drawn anew in proportion to it, and the mean weight goes into the estimate of the evidence, which is
 unbiased. The decisions are float64 operations whose results are the same on every device and in groups of any number:
-weights are whole multiples of 2^-40, so that their sums are exact in any order. Nothing here waits for a GPU.
+each is exactly rounded, and weights are whole multiples of 2^-40, so that their sums are exact in any order.
+
+The same functions compute on arrays of numpy for a pool on the host, where an operation costs a fifth of one of torch,
+and on tensors for a GPU, where nothing here waits for it.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from scanline.kernels.philox import uniforms
+from scanline.kernels.philox import uniform_pair, uniforms
 from scanline.model.backends.slots import SlotPool
 
 RESAMPLING = 2**31 - 1  # in the place of a particle: the random numbers of resampling
@@ -24,6 +27,7 @@ UNIT = 2.0**40  # of which weights are whole numbers, relative to the largest
 EXPONENTIAL = [math.log(2) ** k / math.factorial(k) for k in range(12, -1, -1)]
 LOGARITHM = [2 / (k * math.log(2)) for k in range(21, 0, -2)]
 
+Array: TypeAlias = Any  # np.ndarray or torch.Tensor, all arguments of a function alike
 Copy = Callable[[SlotPool, torch.Tensor, torch.Tensor], None]
 Uniforms = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -36,49 +40,39 @@ class Groups:
     position: np.ndarray  # [G] int64: of the byte that comes next
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """No threads of torch's own inside: they would cost more than they save, and spin beside those of a step."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-@_one_thread()
-def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms = uniforms) -> None:
+def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None = None) -> None:
     """Draw the particles anew, IN PLACE, of each group whose effective number is below P / 2.
 
-    copy, draw: as `copy_slots` and `uniforms`, which are one way of doing it.
+    copy: as `copy_slots`, which is one way of doing it. draw: as `uniforms`; the arithmetic is torch's then, and
+    without it numpy's where the pool is on the host.
     """
-    slots, position = _on_device(pool, groups)
+    slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, effective = _weighed(pool, slots)
-    few = (effective < slots.shape[1] / 2).unsqueeze(1)  # [G, 1]
-    if pool.on_host and not few.any():  # which a GPU could not say without being waited for
-        return
-    itself = torch.arange(slots.shape[1], device=slots.device)
-    ancestors = torch.where(few, _systematic(weights, _uniform(pool, slots, position, draw)), itself)
-    copy(pool, slots.gather(1, ancestors).flatten(), slots.flatten())
-    evidence, known = pool.evidence_bits[slots], pool.known_bits[slots]
-    pool.evidence_bits[slots] = torch.where(few, evidence + bits.unsqueeze(1), evidence)
-    pool.known_bits[slots] = known.masked_fill(few, 0.0)
+    few = effective < len(particle) / 2
+    if isinstance(few, np.ndarray):  # a GPU could not say which groups these are without being waited for
+        slots, position, weights, bits, few = (array[few] for array in (slots, position, weights, bits, few))
+        if not len(slots):
+            return
+    few, xp = few[:, None], _namespace(slots)
+    ancestors = xp.where(few, _systematic(weights, _uniform(pool, slots, position, draw), particle), particle)
+    copy(pool, _tensor(_gathered(slots, ancestors).ravel()), _tensor(slots.ravel()))
+    evidence, known = _like(slots, pool.evidence_bits), _like(slots, pool.known_bits)
+    evidence[slots] = xp.where(few, evidence[slots] + bits[:, None], evidence[slots])
+    known[slots] = xp.where(few, 0.0, known[slots])
 
 
-@_one_thread()
-def choose(pool: SlotPool, groups: Groups, draw: Uniforms = uniforms) -> None:
+def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None:
     """Draw one particle of each group by weight and copy its image and bits to the leader's slot, IN PLACE.
 
-    draw: as `uniforms`, which is one way of doing it.
+    draw: as of `resample`.
     """
-    slots, position = _on_device(pool, groups)
+    slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, _ = _weighed(pool, slots)
-    point = _uniform(pool, slots, position, draw) * weights.sum(dim=1)
-    chosen = torch.searchsorted(weights.cumsum(dim=1), point.unsqueeze(1), right=True)
-    _copy_images(pool, slots.gather(1, chosen).flatten(), slots[:, 0])
-    pool.evidence_bits[slots] += bits.unsqueeze(1)
-    pool.known_bits[slots] = 0.0
+    points = (_uniform(pool, slots, position, draw) * weights.sum(1))[:, None]
+    chosen = (_drawn(weights, points) * particle).sum(2)
+    _copy_images(pool, _tensor(_gathered(slots, chosen).ravel()), _tensor(slots[:, 0]))
+    _like(slots, pool.evidence_bits)[slots] += bits[:, None]
+    _like(slots, pool.known_bits)[slots] = 0.0
 
 
 def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -105,66 +99,106 @@ def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -
             array.index_copy_(0, targets, array.index_select(0, sources))
 
 
-def _on_device(pool: SlotPool, groups: Groups) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns slots [G, P] and positions [G] of groups where the pool is."""
-    both = pool.rows(np.concatenate((groups.slots.ravel(), groups.position)))
-    return both[: groups.slots.size].view(groups.slots.shape), both[groups.slots.size :]
+def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Array, Array, Array]:
+    """Returns slots [G, P] and positions [G] of groups, and the numbers [P] of particles, where the pool is."""
+    slots, position, particle = groups.slots, groups.position, np.arange(groups.slots.shape[1])
+    if pool.on_host and draw is None:
+        return slots, position, particle
+    parts = pool.rows(np.concatenate((slots.ravel(), position, particle)))  # one copy to a GPU
+    slots, position, particle = parts.split((slots.size, len(position), len(particle)))
+    return slots.view(groups.slots.shape), position, particle
 
 
-def _weighed(pool: SlotPool, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
     """Returns of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of their mean, and the
     effective number of particles [G], whose minimum the pool keeps."""
-    cost = pool.known_bits[slots].nan_to_num(nan=torch.inf, posinf=torch.inf)
-    least = cost.min(dim=1, keepdim=True).values
+    xp, cost, smallest = _namespace(slots), _like(slots, pool.known_bits)[slots], _like(slots, pool.effective_particles)
+    cost = xp.where(xp.isnan(cost), xp.inf, cost)
+    least = xp.amin(cost, 1)
     # Where every particle has ruled out a known byte, all weigh the same, and the evidence is infinite.
-    weights = (power_of_two(torch.where(least.isinf(), 0.0, least - cost)) * UNIT).round() / UNIT
-    total, squares = weights.sum(dim=1), ((weights.square() * UNIT).round() / UNIT).sum(dim=1)
-    effective = total.square() / squares
-    smallest = torch.minimum(pool.effective_particles[slots], effective.unsqueeze(1))
-    pool.effective_particles[slots] = smallest
-    return weights, least.squeeze(1) - logarithm(total * (1 / slots.shape[1])), effective
+    impossible = xp.isinf(least)
+    below = xp.where(impossible, 0.0, least)[:, None] - cost
+    weights = (power_of_two(xp.where(impossible[:, None], 0.0, below)) * UNIT).round() / UNIT
+    total, squares = weights.sum(1), ((weights * weights * UNIT).round() / UNIT).sum(1)
+    effective = total * total / squares
+    smallest[slots] = xp.minimum(smallest[slots], effective[:, None])
+    return weights, least - logarithm(total * (1 / slots.shape[1])), effective
 
 
-def _uniform(pool: SlotPool, slots: torch.Tensor, position: torch.Tensor, draw: Uniforms) -> torch.Tensor:
+def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | None) -> Array:
     """Returns the random number [G] float64 of groups at `position` [G], of their image alone."""
     leaders = slots[:, 0]
-    image = pool.index[leaders] & 0xFFFFFFFF
-    return draw(pool.seed[leaders], image + (RESAMPLING << 32), position)[:, 0].double()
+    seed, image = _like(slots, pool.seed)[leaders], _like(slots, pool.index)[leaders] & 0xFFFFFFFF
+    index = image + (RESAMPLING << 32)
+    if isinstance(slots, np.ndarray):
+        numbers = zip(seed.tolist(), index.tolist(), position.tolist(), strict=True)
+        return np.array([uniform_pair(*of_group)[0] for of_group in numbers])
+    return (draw or uniforms)(seed, index, position)[:, 0].double()
 
 
-def _systematic(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-    """Returns the ancestor [G, P] of each particle, by systematic resampling: of P points at equal distances, the first
-    at `uniform` [G] of it, each draws one. A particle that is drawn stays itself, so that the fewest are copied."""
-    particles = weights.shape[1]
-    step = torch.arange(particles, device=weights.device)
-    points = (uniform.unsqueeze(1) + step) * (1 / particles) * weights.sum(dim=1, keepdim=True)
-    drawn = torch.searchsorted(weights.cumsum(dim=1), points, right=True)  # ascending
-    again = torch.zeros_like(drawn)
-    again[:, 1:] = drawn[:, 1:] == drawn[:, :-1]
-    survives = torch.zeros_like(drawn).scatter_(1, drawn, 1)
-    # Those drawn more than once, in order, for the particles that are not drawn; then each that is drawn for itself.
-    ancestors = drawn.gather(1, again.argsort(dim=1, descending=True, stable=True))
-    return torch.empty_like(drawn).scatter_(1, survives.argsort(dim=1, stable=True), ancestors)
+def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
+    """Returns the ancestor [G, P] of each particle [P], by systematic resampling: of P points at equal distances, the
+    first at `uniform` [G] of it, each draws one. A particle that is drawn stays itself, so that the fewest are copied.
+    """
+    points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
+    times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
+    # Those drawn more than once, in order, for the particles that are not drawn.
+    again = (times - 1).clip(min=0).cumsum(1)
+    place = (times == 0).cumsum(1)
+    others = (again[:, None, :] < place[:, :, None]).sum(2)
+    return _namespace(weights).where(times > 0, particle, others)
 
 
-def power_of_two(x: torch.Tensor) -> torch.Tensor:
+def _drawn(weights: Array, points: Array) -> Array:
+    """Returns whether each of the points [G, n] lies in each particle's part of the weights [G, P] that are laid end to
+    end: [G, n, P] bool."""
+    ends = weights.cumsum(1)
+    starts = ends - weights
+    return (starts[:, None, :] <= points[:, :, None]) & (points[:, :, None] < ends[:, None, :])
+
+
+def power_of_two(x: Array) -> Array:
     """Returns 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions, multiplications and moves
     of bits alone, so that it has the same bits on every device, which torch's own function does not promise."""
-    whole = x.clamp(min=-100.0).round()
-    part, power = x.clamp(min=-100.0) - whole, torch.zeros_like(x)
-    for factor in EXPONENTIAL:
+    xp = _namespace(x)
+    bounded = x.clip(min=-100.0)
+    whole = bounded.round()
+    part, power = bounded - whole, EXPONENTIAL[0]
+    for factor in EXPONENTIAL[1:]:
         power = power * part + factor
-    power = power * ((whole.long() + 1023) << 52).view(torch.float64)
-    return power.masked_fill(x < -100.0, 0.0)
+    power = power * ((xp.asarray(whole, dtype=xp.int64) + 1023) << 52).view(xp.float64)
+    return xp.where(x < -100.0, 0.0, power)
 
 
-def logarithm(x: torch.Tensor) -> torch.Tensor:
+def logarithm(x: Array) -> Array:
     """Returns log2(x) for x > 0, float64, within 1e-14 of it; as `power_of_two`, by exactly rounded operations."""
-    mantissa, exponent = torch.frexp(x)
+    xp = _namespace(x)
+    mantissa, exponent = xp.frexp(x)
     low = mantissa < math.sqrt(0.5)
-    mantissa, exponent = torch.where(low, mantissa * 2, mantissa), exponent - low.int()
+    mantissa, exponent = xp.where(low, mantissa * 2, mantissa), xp.where(low, exponent - 1, exponent)
     ratio = (mantissa - 1.0) / (mantissa + 1.0)
-    square, series = ratio * ratio, torch.zeros_like(ratio)
-    for factor in LOGARITHM:
+    square, series = ratio * ratio, LOGARITHM[0]
+    for factor in LOGARITHM[1:]:
         series = series * square + factor
     return exponent + ratio * series
+
+
+def _namespace(array: Array) -> Any:
+    """Returns numpy or torch, whose functions of the same name are used."""
+    return np if isinstance(array, np.ndarray) else torch
+
+
+def _like(array: Array, tensor: torch.Tensor) -> Array:
+    """Returns a view of a pool's tensor, of the type of an array."""
+    return tensor.numpy() if isinstance(array, np.ndarray) else tensor
+
+
+def _tensor(array: Array) -> torch.Tensor:
+    return torch.from_numpy(array) if isinstance(array, np.ndarray) else array
+
+
+def _gathered(slots: Array, particles: Array) -> Array:
+    """Returns the slots [G, n] of particles [G, n] of groups [G, P]."""
+    if isinstance(slots, np.ndarray):
+        return slots[np.arange(len(slots))[:, None], particles]
+    return slots.gather(1, particles)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from scanline.kernels.philox import philox4x32, uniforms
+from scanline.kernels.philox import philox4x32, uniform_pair, uniforms
 
 
 def draw(seed: int = 1, index: int = 2, position: int = 3) -> torch.Tensor:
@@ -50,6 +50,17 @@ def test_every_bit_of_seed_and_index_matters_and_every_position_draws_anew() -> 
         assert not torch.equal(draw(index=1 << bit), draw(index=0)), f"bit {bit} of the index"
     u = uniforms(torch.tensor(5), torch.tensor(0), torch.arange(3072))
     assert len(u.unique(dim=0)) == 3072
+
+
+def test_integers_of_python_draw_the_same_bits_as_tensors() -> None:
+    random = torch.Generator().manual_seed(0)
+    seeds, indices = (torch.randint(2**63 - 1, (3000,), generator=random) for _ in range(2))
+    positions = torch.randint(2**32, (3000,), generator=random)
+    words = torch.tensor([0, 1, 2**31 - 1, 2**31, 2**32 - 1])  # at both ends of 31 and 32 bits
+    for numbers, ends in ((positions, words), (seeds, words), (indices, words), (seeds, words[:3] << 32)):
+        numbers[torch.randperm(3000, generator=random)[:600]] = ends.repeat(600)[:600]
+    drawn = [uniform_pair(*pixel) for pixel in zip(seeds.tolist(), indices.tolist(), positions.tolist(), strict=True)]
+    assert torch.equal(uniforms(seeds, indices, positions).double(), torch.tensor(drawn, dtype=torch.float64))
 
 
 def test_shapes_broadcast() -> None:

@@ -1,6 +1,7 @@
 """Resampling and the choice of a particle, against the arithmetic written out for one group in plain Python."""
 
 import math
+from collections.abc import Callable
 from dataclasses import fields
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.particles import (
     RESAMPLING,
+    Copy,
     Groups,
+    Uniforms,
     choose,
     copy_slots,
     logarithm,
@@ -196,6 +199,36 @@ def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
             act(alone, Groups(slots[row : row + 1], positions[row : row + 1]))
         for name, tensor in contents(together).items():
             assert torch.equal(tensor, contents(alone)[name]), name
+
+
+@pytest.mark.parametrize("particles", [2, 3, 4, 7, 16, 64])
+def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles: int) -> None:
+    """Weights of many sizes, equal ones, impossible particles and groups in which all are."""
+    random, count = np.random.default_rng(particles), 300
+    spread = random.choice([0.0, 1e-9, 0.5, 3.0, 20.0, 400.0], (count, 1))
+    known_bits = 30 + spread * random.random((count, particles))
+    known_bits[random.random(known_bits.shape) < 0.1 * random.integers(0, 2, (count, 1))] = math.inf
+    known_bits[::50], known_bits[1, 0] = math.inf, math.nan
+    slots = random.permutation(count * particles).reshape(count, particles)
+    groups = Groups(slots, random.integers(0, 5000, count))
+
+    def decided(draw: Uniforms | None, act: Callable[..., None], *copy: Copy) -> dict[str, torch.Tensor]:
+        made, rows = SlotPool.empty(CONFIG, slots.size), torch.from_numpy(slots)
+        made.bits.copy_(torch.arange(slots.size))  # which slot's each becomes
+        made.seed.copy_(torch.arange(slots.size) * 2**40 // slots.size)
+        made.index[rows] = torch.arange(count)[:, None] + (torch.arange(particles) << 32)
+        made.known_bits[rows] = torch.from_numpy(known_bits)
+        made.evidence_bits.copy_(torch.arange(slots.size) / 7)
+        made.effective_particles.fill_(particles)
+        act(made, groups, *copy, draw)
+        return {name: getattr(made, name) for name in ("bits", "known_bits", "evidence_bits", "effective_particles")}
+
+    for act, copy in ((resample, (copy_slots,)), (choose, ())):
+        by_torch, by_numpy = (decided(draw, act, *copy) for draw in (uniforms, None))
+        for name, tensor in by_torch.items():
+            assert torch.equal(tensor.view(torch.int64), by_numpy[name].view(torch.int64)), name
+        moved = by_torch["bits"] != torch.arange(slots.size)
+        assert moved.any() == (particles > 2 or act is choose), "fewer than P / 2 = 1 of two particles cannot be"
 
 
 def test_systematic_resampling_is_unbiased() -> None:
