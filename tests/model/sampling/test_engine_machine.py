@@ -64,11 +64,10 @@ class EngineMachine(RuleBasedStateMachine):
         super().__init__()
         self.generator = self.generator_class(MODEL, SLOTS, threads=1)
         self.generator.backend.reads_at_once = 2
-        self.engine = Engine(self.generator)
-        reads, advance = self.engine.reads, self.generator.backend.advance
         # What happens must not depend on time: each look at the clock takes a quarter of a pass, as does painting; what
         # reads have of it is a tick's share.
-        reads.clock = itertools.count(0, PASS_SECONDS / 4).__next__
+        self.engine = Engine(self.generator, clock=itertools.count(0, PASS_SECONDS / 4).__next__)
+        reads, advance = self.engine.reads, self.generator.backend.advance
 
         def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
             advance(pool, slots, steps).wait()
