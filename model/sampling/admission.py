@@ -37,7 +37,7 @@ class Placement:
     """An image that is to start in its slots."""
 
     assignment: SlotAssignment
-    particles: list[ImageSpec]  # one for each slot
+    particles: tuple[ImageSpec, ...]  # one for each slot
     prefix: Prefix | None
 
 
@@ -117,16 +117,17 @@ class Admission:
     def _placement(self, assignment: SlotAssignment) -> Placement:
         """Take the prefix that an image starts from, where it has one, and prepare for the next of its request."""
         active = self.requests[assignment.request]
-        request, slots = active.request, assignment.slots
-        particles = [request.image(assignment.index, particle) for particle in range(len(slots))]
-        spec, source = particles[0], request.source(assignment.index)
+        request, index = active.request, assignment.index
+        spec, source = request.image(index), request.source(index)
+        particles: tuple[ImageSpec, ...] = (spec,)
         known = self.generator.prefix(spec)
         prefix = self.prefixes.start_from(request.id, source) if source is not None and known else None
-        position = known or self.generator.config.first
-        for slot in slots:
-            self.positions[slot] = position
-        if assignment.others and spec.mask is not None:
+        self.positions[assignment.slot] = position = known or self.generator.config.first
+        if assignment.others:
+            assert spec.mask is not None
+            self.positions[list(assignment.others)] = position
             assignment.checks = tuple(checks(spec.mask, self.generator.config))
+            particles += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
         self._prepare_next(active)
         return Placement(assignment, particles, prefix)
 

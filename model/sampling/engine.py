@@ -56,7 +56,7 @@ class Engine:
         self.requests, self.positions = self.admission.requests, self.admission.positions
         self.scheduler, self.prefixes = self.admission.scheduler, self.admission.prefixes
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick
-        self.streams = Streams(generator)
+        self.streams = Streams(generator, clock)
         self.time_shares = TimeShares()
         self.tick_length = TickLength()
         self.launched: Launch | None = None  # in this tick

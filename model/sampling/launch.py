@@ -97,10 +97,11 @@ class Launch:
     def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
         """The finished images of `requests`."""
         fetched, length = self.fetched.wait(), self.fetched.wait().images.shape[1]
-        row = len(self.slots) - len(self.finished)
-        arrays = (fetched.bits, fetched.evidence_bits, fetched.effective_particles)
-        numbers = zip(*(array[row:].tolist() for array in arrays), strict=True)
-        for one, image, (bits, evidence, effective) in zip(self.finished, fetched.images[row:], numbers, strict=True):
-            if one.request in requests:
-                weighed = (evidence, effective) if requests[one.request].request.known else (None, None)
-                yield Finished(one.request, one.index, image.tobytes(), bits / max(1, length), *weighed)
+        bits_per_dim = (fetched.bits / max(1, length)).tolist()
+        for row, one in enumerate(self.finished, len(bits_per_dim) - len(self.finished)):
+            if (active := requests.get(one.request)) is None:
+                continue
+            weighed: tuple[float, ...] = ()
+            if active.request.known:
+                weighed = float(fetched.evidence_bits[row]), float(fetched.effective_particles[row])
+            yield Finished(one.request, one.index, fetched.images[row].tobytes(), bits_per_dim[row], *weighed)

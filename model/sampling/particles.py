@@ -53,6 +53,8 @@ def at_check(images: Iterable[SlotAssignment], positions: np.ndarray) -> list[Gr
 
 def groups(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[Groups]:
     """Return the slots of images with their positions, those of equally many particles together."""
+    if not images:  # as in nearly every tick
+        return []
     sizes = np.array([len(one.slots) for one in images])
     found = []
     for size in np.unique(sizes):

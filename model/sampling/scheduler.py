@@ -27,7 +27,7 @@ import numpy as np
 from scanline.model.sampling.turns import Turns
 
 
-@dataclass
+@dataclass(slots=True)
 class SlotAssignment:
     """An image of a request in its slots."""
 
@@ -74,9 +74,10 @@ class Scheduler:
         if not self.free:
             return None
         for request in self.turns.in_order():
-            needed, client = self._needed(request), self.turns.client_of[request]
+            needed = self._needed(request)
             if needed <= len(self.free):
                 return self._assign(request, needed)
+            client = self.turns.client_of[request]
             if not self.held[client] or self.held[client] + needed <= self._share:
                 return None
         return None
@@ -168,16 +169,16 @@ class Scheduler:
     def _assign(self, request: int, needed: int) -> SlotAssignment:
         """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
         images, client = self.waiting[request], self.turns.client_of[request]
-        slot, *others = (heapq.heappop(self.free) for _ in range(needed))
-        assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
-        self.assigned[slot] = assignment
+        slot = heapq.heappop(self.free)
+        self.assigned[slot] = assignment = SlotAssignment(slot, request, images.popleft(), client)
         self.is_busy[slot] = self.is_first[slot] = True
-        if others:
+        if needed > 1:
+            assignment.others = tuple(heapq.heappop(self.free) for _ in range(needed - 1))
             self.groups[slot] = assignment
-            self.is_busy[others] = True
+            self.is_busy[list(assignment.others)] = True
         self.slots_of.setdefault(request, set()).add(slot)
-        self.held[client] += 1 + len(others)
-        self.turns.end_turn(request, 1 + len(others))
+        self.held[client] += needed
+        self.turns.end_turn(request, needed)
         if not images:
             self.turns.leave(request)
             del self.waiting[request]
@@ -200,19 +201,21 @@ class Scheduler:
     def release(self, slot: int) -> None:
         """Free the slots of the image whose first one is `slot`."""
         one = self.assigned.pop(slot)
-        self.groups.pop(slot, None)
-        client, slots = one.client, one.slots
-        for freed in slots:
-            self.is_busy[freed] = False
-        self.is_first[slot] = False
+        client = one.client
+        self.is_busy[slot] = self.is_first[slot] = False
+        heapq.heappush(self.free, slot)
         self.slots_of[one.request].discard(slot)
         if not self.slots_of[one.request]:
             del self.slots_of[one.request]
-        self.held[client] -= len(slots)
+        self.held[client] -= 1
+        if one.others:
+            del self.groups[slot]
+            self.is_busy[list(one.others)] = False
+            self.held[client] -= len(one.others)
+            for freed in one.others:
+                heapq.heappush(self.free, freed)
         if not self.held[client]:
             del self.held[client]
-        for freed in slots:
-            heapq.heappush(self.free, freed)
 
     def cancel(self, request: int) -> list[int]:
         """Drop a request, waiting, on hold or in slots; return the slots that it held, now free."""

@@ -6,9 +6,8 @@ change; the others come when the image is complete. A state snapshot is that of 
 A browser that draws the frames of many images shares our cores, and each frame costs the API's side.
 """
 
-import time
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +33,8 @@ class Stream:
 class Streams:
     """The requests that are streamed, and when frames were sent last."""
 
-    def __init__(self, generator: Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: Generator, clock: Callable[[], float]) -> None:
+        self.generator, self.clock = generator, clock
         self.requests: dict[int, Stream] = {}
         self.frames_at = 0.0  # when streams get their next frames
 
@@ -56,7 +55,7 @@ class Streams:
             return pieces, snapshots
         length = self.generator.config.bytes
         images = [(one, self.requests[one.request]) for one in assigned.values() if one.request in self.requests]
-        due = self._due(Counter(one.request for one, stream in images if stream.sends_pixels), time.monotonic())
+        due = self._due(Counter(one.request for one, stream in images if stream.sends_pixels), self.clock())
         for one, stream in images:
             stop = int(positions[one.slot])
             is_last = stop == length
