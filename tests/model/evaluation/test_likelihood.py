@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.evaluation import evaluate
+from scanline.model.evaluation import likelihood
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import standard_error
 from scanline.model.sampling.generator import Generator
@@ -51,13 +51,13 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
 def test_the_backend_scores_as_the_parallel_view_does_in_every_batch(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "BATCH", 3)
+    monkeypatch.setattr(likelihood, "BATCH", 3)
     model, done = small_models.model(small_models.config(**small_models.VARIANTS[variant])), []
     images = small_models.images(model.config, 7)
     expected, generator = bits(model, torch.from_numpy(images)), Generator(model, 1)
     assert_close("bits", expected, torch.from_numpy(generator.score(images)))
     generator.close()
-    found = evaluate.bits_per_dim(model, images, progress=done.append)
+    found = likelihood.bits_per_dim(model, images, progress=done.append)
     assert_close("bits per dimension", expected.mean(dim=1), torch.from_numpy(found))
     assert done == [3, 6, 7]
 
