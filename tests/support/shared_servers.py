@@ -28,7 +28,7 @@ LIMITED = {
     "max-jobs-per-websocket": MAX_JOBS,
     "max-messages-per-second": MAX_MESSAGES,
     "max-body-bytes": MAX_BODY_BYTES,
-    "request-timeout": 36_000,  # a busy machine could not paint all these jobs in ten minutes, and they would be refused
+    "request-timeout": 36_000,  # else a busy machine, which needs longer than ten minutes for all, refuses jobs
     **NO_DELAY,
 }
 
