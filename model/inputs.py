@@ -6,6 +6,7 @@ from numbers import Integral
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
 MAX_TEMPERATURE = 2.0
+TOO_MANY_PARTICLES = "This server seats at most {} particles of an image, not {}."
 MAX_PARTICLES = 64  # of a completion
 DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; elsewhere there is nothing to weigh, and one is run
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from scanline.model.inputs import TOO_MANY_PARTICLES
 from scanline.model.sampling.admission import Admission
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
@@ -39,7 +40,6 @@ log = logging.getLogger("scanline.engine")
 
 OTHER_MODEL = "The model changed while this request was in progress; send it again."
 FAILED = "The engine failed while it worked on this request; its log says why."
-TOO_MANY_PARTICLES = "This server seats at most {} particles of an image, not {}."
 NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 
 

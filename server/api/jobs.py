@@ -11,7 +11,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class, label_of_prompt
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput, checked_seed
+from scanline.model.inputs import TOO_MANY_PARTICLES, InvalidInput, checked_seed
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api import offload
@@ -80,8 +80,7 @@ def with_room(
     if most == 1:
         return replace(request, particles=1)
     if most > model.engine.max_particles:
-        message = f"This server seats at most {model.engine.max_particles} particles of an image, not {most}."
-        raise InvalidInput(message, "particles")
+        raise InvalidInput(TOO_MANY_PARTICLES.format(model.engine.max_particles, most), "particles")
     slots = copies * sum(particles)
     if slots > models.max_images:
         message = (
