@@ -156,6 +156,11 @@ class ModelConfig:
         return tuple(words[0] for words in self.classes)
 
     @property
+    def can_be_guided(self) -> bool:
+        """Whether `guidance` may be above 1: the logits of two distributions of a byte can be mixed."""
+        return bool(self.classes) and self.predicts == "categorical"
+
+    @property
     def size(self) -> str:
         """The size as the API writes it, WIDTHxHEIGHT."""
         return f"{self.width}x{self.height}"

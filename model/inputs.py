@@ -2,12 +2,18 @@
 
 import secrets
 from numbers import Integral
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scanline.model.config import ModelConfig
 
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
 MAX_TEMPERATURE = 2.0
 TOO_MANY_PARTICLES = "This server seats at most {} particles of an image, not {}."
 MAX_PARTICLES = 64  # of a completion
+MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
+TOO_FEW_SLOTS_TO_GUIDE = "This server has one slot, and a guided image takes two."
 DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; elsewhere there is nothing to weigh, and one is run
 
 
@@ -42,6 +48,21 @@ def check_temperature(temperature: float) -> None:
         raise InvalidInput(
             f"temperature must be above 0 and at most {MAX_TEMPERATURE:g}, not {temperature}.", "temperature"
         )
+
+
+def check_guidance(guidance: float, label: int, config: "ModelConfig") -> None:
+    """InvalidInput unless guidance is 1, or above it with a class and at most MAX_GUIDANCE, of a model that can be
+    guided: one that predicts the 256 logits of a byte."""
+    if not 1 <= guidance <= MAX_GUIDANCE:
+        reason = f"guidance must be from 1, which is none, to {MAX_GUIDANCE:g}, not {guidance}."
+        raise InvalidInput(reason, "guidance")
+    if guidance == 1:
+        return
+    if not config.can_be_guided:
+        reason = "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out."
+        raise InvalidInput(reason, "guidance", "guidance_not_supported")
+    if not label:
+        raise InvalidInput("guidance needs a class: bytes are drawn away from those of images without one.", "guidance")
 
 
 def checked_particles(particles: int | None) -> int:

@@ -25,6 +25,7 @@ class ImageSpec:
     label: int = 0  # 0: no class; k + 1: class k of the model
     particle: int = 0  # which of the image's particles, each of which has random numbers of its own
     particles: int = 1  # of the image, this one included
+    guidance: float = 1.0  # as in GenerateRequest
 
     @property
     def prefix(self) -> int:
@@ -48,7 +49,9 @@ class GenerateRequest:
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
     label: int = 0  # of all images; 0: no class, k + 1: class k
-    particles: int = 1  # of each image that `particles_of` gives several
+    particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
+    # Above 1, bytes are drawn from the logits u + guidance (c - u) of those with the label, c, and without, u.
+    guidance: float = 1.0
     stream: bool = False  # send Pixels as they are painted, not only Finished images
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
@@ -83,15 +86,32 @@ class GenerateRequest:
         hidden = self.masks[source].find(0)
         return self.particles if hidden >= 0 and self.masks[source].find(1, hidden) >= 0 else 1
 
+    @property
+    def is_guided(self) -> bool:
+        """Whether each image is painted by two slots, one with the label and one without."""
+        return self.guidance != 1
+
+    def slots_of(self, index: int) -> int:
+        """How many slots image `index` takes: two where it is guided, else one for each particle."""
+        return 2 if self.is_guided else self.particles_of(index)
+
     def image(self, index: int, particle: int = 0) -> ImageSpec:
         """A particle of image `index` as a generator paints it."""
-        source = self.source(index)
-        if source is None:
-            return ImageSpec(self.seed, index, self.temperature, label=self.label)
-        known = np.frombuffer(self.known[source], np.uint8)
-        mask = np.frombuffer(self.masks[source], np.bool_)
-        particles = self.particles_of(index)
-        return ImageSpec(self.seed, index, self.temperature, known, mask, self.label, particle, particles)
+        source, known, mask = self.source(index), None, None
+        if source is not None:
+            known = np.frombuffer(self.known[source], np.uint8)
+            mask = np.frombuffer(self.masks[source], np.bool_)
+        return ImageSpec(
+            self.seed,
+            index,
+            self.temperature,
+            known,
+            mask,
+            label=self.label,
+            particle=particle,
+            particles=self.particles_of(index),
+            guidance=self.guidance,
+        )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
         """The same request for some of its images, without the known images of the others."""
