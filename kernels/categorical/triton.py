@@ -37,8 +37,8 @@ def sample(
     1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. Where a parameter is not finite,
     bits are not either.
 
-    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from the logits
-    of reference.guided.
+    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from what
+    reference.guided returns.
     """
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](

@@ -38,9 +38,9 @@ class CudaOptions:
     """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
     it (`--parts sweep`); what only a measurement can judge is off."""
 
-    # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both slots
-    # of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2 of
-    # 50 MB; whether they stay there is not measured.
+    # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
+    # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
+    # of 50 MB; whether they stay there is not measured.
     sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
     branches: int = 1  # parallel streams in a graph, so that one multiplies while another waits for its states
     branch_images: int = 1024  # for each of which a graph has a branch, up to `branches`; not measured

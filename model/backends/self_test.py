@@ -165,8 +165,8 @@ class _Images:
         arrivals.partner.copy_(torch.tensor([1, -1]))
         arrivals.position.fill_(self.config.first)
         arrivals.seed.fill_(SEED)
-        for numbers, value in ((arrivals.temperature, 1.0), (arrivals.guidance, GUIDANCE)):
-            numbers.fill_(value)
+        arrivals.temperature.fill_(1.0)
+        arrivals.guidance.fill_(GUIDANCE)
         backend.place(slots, arrivals)
         backend.advance(slots, pair, self.steps).wait()
         images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
@@ -176,9 +176,9 @@ class _Images:
             logits = self.reference.step(images, state, torch.tensor([1, 0]))
             mixed = guided(logits[:1], logits[1:], torch.tensor([GUIDANCE]))
             draw = uniforms(torch.tensor([SEED]), torch.zeros(1, dtype=torch.int64), torch.tensor([position]))
-            value, known = images[:1, position : position + 1], torch.zeros(1, 1, dtype=torch.bool)
-            drawn = self.reference.distribution.sample(mixed, draw.unsqueeze(1), torch.ones(1), value, known)
-            other += int((drawn != value).sum())
+            byte, known = images[:1, position : position + 1], torch.zeros(1, 1, dtype=torch.bool)
+            drawn = self.reference.distribution.sample(mixed, draw.unsqueeze(1), torch.ones(1), byte, known)
+            other += int((drawn != byte).sum())
         if not torch.equal(images[0], images[1]):
             raise WrongResultsError("the two slots of a guided image have different bytes")
         if other > OTHER_BYTES * self.steps:
