@@ -10,6 +10,15 @@ import torch.nn.functional as F
 VALUES = 256
 
 
+def guided(with_class: torch.Tensor, without: torch.Tensor, guidance: torch.Tensor) -> torch.Tensor:
+    """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
+    those without and w the guidance [...].
+
+    Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
+    """
+    return without + guidance.unsqueeze(-1) * (with_class - without)
+
+
 @dataclass(frozen=True)
 class Categorical:
     """The distribution of one byte a step."""

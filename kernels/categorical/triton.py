@@ -28,15 +28,23 @@ def sample(
     seed: torch.Tensor,  # [S] int64
     index: torch.Tensor,  # [S] int64
     position: torch.Tensor,  # [S] int64, changed in place
+    label: torch.Tensor,  # [S] int64
+    partner: torch.Tensor,  # [S] int64: not 0 where an image is guided
+    guidance: torch.Tensor,  # [S] float32
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
     1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. Where a parameter is not finite,
-    bits are not either."""
+    bits are not either.
+
+    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from what
+    reference.guided returns.
+    """
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, slots, images, known.view(torch.uint8), bits, known_bits, temperature, seed, index, position,
-        len(slots), images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES, **options(chained),
+        label, partner, guidance, len(slots), images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES,
+        **options(chained),
     )  # fmt: skip
 
 
@@ -52,6 +60,9 @@ def _sample(
     seed,
     index,
     position,
+    label,
+    partner,
+    guidance,
     batch,
     length,
     values: tl.constexpr,
@@ -71,12 +82,18 @@ def _sample(
     # The second uniform of the byte is not used.
     image_temperature = tl.load(temperature + slot, mask=live, other=1.0)
     u, _ = slot_uniforms(seed, index, slot, place, live)
-    picked = pick(logits / image_temperature[:, None], u, value < values, values)
+    guided = tl.load(partner + slot, mask=live, other=0) != 0
+    other = tl.load(parameters + (b ^ 1)[:, None] * values + value, mask=(live & guided)[:, None], other=0.0)
+    is_with = (tl.load(label + slot, mask=live, other=0) != 0)[:, None]
+    with_class, without = tl.where(is_with, logits, other), tl.where(is_with, other, logits)
+    weight = tl.load(guidance + slot, mask=live, other=1.0)
+    mixed = tl.where(guided[:, None], without + weight[:, None] * (with_class - without), logits)
+    picked = pick(mixed / image_temperature[:, None], u, value < values, values)
     byte, given = put(images, known, slot * length + place, picked.to(tl.float32), live)
 
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
     own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
-    cost = in_bits(log_sum_exp(logits) - own, wrong(logits), ln2)
+    cost = in_bits(log_sum_exp(logits) - own, wrong(logits) | wrong(mixed), ln2)
     total = tl.load(bits + slot, mask=live, other=0.0) + cost
     known_total = tl.load(known_bits + slot, mask=live, other=0.0) + tl.where(given, cost, 0.0)
     finish(bits, known_bits, position, slot, place, total, known_total, 1, live)

@@ -44,6 +44,10 @@ struct Slots {
     const float* temperature;     // [B]
     const int64_t* label;         // [B], 0 for no class, k + 1 for class k
     double* known_bits;           // [B], cost of the known bytes that steps have passed
+    // [B], for a guided image the slot of the same image under the other label, minus this one; 0 for none. One of the two
+    // labels is 0, and both stand at one position. Bytes are drawn from the logits u + guidance (c - u), u being those of label 0.
+    const int64_t* partner;
+    const float* guidance;  // [B]
 };
 
 // SCANLINE_ABI mixed with the sizes of the structs above. Python refuses a library that returns another number.

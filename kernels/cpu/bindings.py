@@ -17,7 +17,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 5
+ABI = 6
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024
@@ -33,7 +33,7 @@ class _Slots(ctypes.Structure):
     _fields_ = (
         ("count", _i64),
         *((name, _pointer) for name in ("s", "z", "position", "images", "known", "bits", "seed", "index")),
-        *((name, _pointer) for name in ("temperature", "label", "known_bits")),
+        *((name, _pointer) for name in ("temperature", "label", "known_bits", "partner", "guidance")),
     )
 
 

@@ -83,6 +83,19 @@ static inline uint8_t sample_categorical(const float* logits, Uniforms u, float 
     return uint8_t(pick(logits, VALUES, u.first, temperature, scratch));
 }
 
+// Logits drawn away from those without a class: without + guidance (with - without).
+static inline void mix_logits(const float* with, const float* without, float guidance, float* mixed) {
+    for (int64_t i = 0; i < VALUES; i += W) {
+        const V u = load_partial(without + i, VALUES - i), c = load_partial(with + i, VALUES - i);
+        store_partial(mixed + i, fma(splat(guidance), c - u, u), VALUES - i);
+    }
+}
+
+// 0 where all logits are finite, else NaN.
+static inline float zero_if_finite(const float* logits) {
+    return lane_sum(VALUES, [&](V sum, int64_t i, int64_t count) { return sum + load_partial(logits + i, count) * 0.0f; });
+}
+
 // Bits that the byte `value` costs at temperature 1.
 static inline double categorical_bits(const float* logits, uint8_t value, float* scratch) {
     return (weigh(logits, VALUES, 1.0f, scratch).log_sum() - double(logits[value])) * BITS_OF_E;

@@ -13,7 +13,7 @@ static inline int64_t parameters_of(const Shape& shape) {
 
 // Floats of scratch memory that the functions below need.
 static inline int64_t distribution_scratch(const Shape& shape) {
-    return shape.predicts == CATEGORICAL ? VALUES
+    return shape.predicts == CATEGORICAL ? 2 * VALUES
            : shape.predicts == LOGISTICS ? shape.components
                                          : pixel_scratch(shape);
 }
@@ -27,6 +27,19 @@ static inline void write_bits(const Shape& shape, const float* parameters, const
         bits[0] = logistics_bits(parameters, shape.components, bytes[0], shape.exp_scale, scratch);
     else  // without a draw it changes no byte, so that the cast is safe
         run_pixel(shape, parameters, 1.0f, nullptr, const_cast<uint8_t*>(bytes), bits, scratch);
+}
+
+// Paints the byte of a guided image, unless it is known, and writes what it costs under `parameters` alone to `bits`:
+// NaN where the mixed logits are not finite.
+static inline void paint_guided(const float* parameters, const float* with, const float* without, float guidance,
+                                const Draw& draw, uint8_t* bytes, double* bits, float* scratch) {
+    float* mixed = scratch + VALUES;
+    mix_logits(with, without, guidance, mixed);
+    if (!draw.known[0]) {
+        const Uniforms u = uniforms(draw.seed, draw.index, draw.position);
+        bytes[0] = sample_categorical(mixed, u, draw.temperature, scratch);
+    }
+    bits[0] = categorical_bits(parameters, bytes[0], scratch) + zero_if_finite(mixed);
 }
 
 // Paints the `bytes` [step_bytes] that are not known, and writes the cost of all of them to `bits`.

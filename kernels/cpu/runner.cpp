@@ -40,9 +40,15 @@ class IsaRunner final : public Runner {
     }
 
     void advance(const Slots& slots, int64_t steps) override {
-        std::vector<int64_t> in_flight;
-        for (int64_t b = 0; b < slots.count; b++)
-            if (slots.position[b] < weights.bytes) in_flight.push_back(b);
+        std::vector<int64_t> in_flight;  // the two slots of a guided image side by side
+        bool guided = false;
+        for (int64_t b = 0; b < slots.count; b++) {
+            if (slots.position[b] >= weights.bytes || slots.partner[b] < 0) continue;
+            in_flight.push_back(b);
+            if (!slots.partner[b]) continue;
+            in_flight.push_back(b + slots.partner[b]);
+            guided = true;
+        }
         const int64_t count = int64_t(in_flight.size());
         if (!count) return;
 
@@ -51,11 +57,16 @@ class IsaRunner final : public Runner {
         grow();
         const int64_t rows = largest_group > 1 ? ROWS_PER_GROUP : 1, wanted = (count + rows - 1) / rows;
         const int64_t groups = std::min<int64_t>(wanted, threads.count);
-        const int64_t rounds = (count + groups * TILE - 1) / (groups * TILE), parts = std::min(count, rounds * groups);
+        const int64_t most = guided ? TILE - 1 : TILE;  // rows of a part, to which the second half of a pair is added
+        const int64_t rounds = (count + groups * most - 1) / (groups * most), parts = std::min(count, rounds * groups);
+        const auto begin_of = [&](int64_t part) {
+            const int64_t begin = count * part / parts;
+            return begin < count && slots.partner[in_flight[begin]] < 0 ? begin + 1 : begin;
+        };
 
         // A part takes all its steps before the next one: its states are in cache from the second step on.
         run_groups(groups, parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
-            const int64_t begin = count * part / parts, end = count * (part + 1) / parts;
+            const int64_t begin = begin_of(part), end = begin_of(part + 1);
             for (int64_t step = 0; step < steps; step++) {
                 // images that are done leave their row to the next one
                 if (member.rank == 0) {
@@ -187,7 +198,14 @@ class IsaRunner final : public Runner {
         const int64_t b = tile.slot[r], position = tile.position[r], at = b * weights.bytes + position;
         const Draw draw{slots.seed[b], slots.index[b], position, slots.temperature[b], slots.known + at};
         double bits[MOST_CHANNELS];
-        paint_step(weights.shape, network.parameters(tile, r), draw, slots.images + at, bits, scratch.distribution.data);
+        const float* p = network.parameters(tile, r);
+        if (const int64_t partner = slots.partner[b]) {
+            const float* other = network.parameters(tile, partner > 0 ? r + 1 : r - 1);
+            paint_guided(p, slots.label[b] ? p : other, slots.label[b] ? other : p, slots.guidance[b], draw,
+                         slots.images + at, bits, scratch.distribution.data);
+        } else {
+            paint_step(weights.shape, p, draw, slots.images + at, bits, scratch.distribution.data);
+        }
         for (int64_t c = 0; c < weights.shape.step_bytes; c++) {
             slots.bits[b] += bits[c];
             if (draw.known[c]) slots.known_bits[b] += bits[c];

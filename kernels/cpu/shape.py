@@ -74,8 +74,9 @@ class Shape(ctypes.Structure):
 
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h, or stand within a step."""
-        numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits")
+        numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
         self._check(slots, ("s", "z", "position", "images", *numbers))
+        self._check_guided(slots)
         position, first = slots["position"], self.first
         if bool(((position < first) | ((position < self.bytes) & ((position - first) % self.step_bytes != 0))).any()):
             raise ValueError(f"a position is before byte {first}, or within a step of {self.step_bytes} bytes")
@@ -99,6 +100,20 @@ class Shape(ctypes.Structure):
             if bool(((numbers < 0) | (numbers >= len(slots["position"]))).any()):
                 raise ValueError(f"{name} must be from 0 to {len(slots['position']) - 1}")
 
+    def _check_guided(self, slots: Arrays) -> None:
+        """Raise ValueError where the two slots of a guided image that is in flight do not fit each other."""
+        partner, position, label = slots["partner"], slots["position"], slots["label"]
+        rows = ((partner != 0) & (position < self.bytes)).nonzero().flatten()
+        if not len(rows):
+            return
+        others = rows + partner[rows]
+        if bool(((others < 0) | (others >= len(partner))).any()):
+            raise ValueError(f"a partner must be from slot 0 to {len(partner) - 1}")
+        fits = (partner[others] == -partner[rows]) & (position[others] == position[rows])
+        fits &= (label[others] == 0) != (label[rows] == 0)
+        if self.predicts != PREDICTS["categorical"] or not bool(fits.all()):
+            raise ValueError("guided images need logits of a byte, and two slots at one position, one without a class")
+
     def _check(self, slots: Arrays, names: tuple[str, ...]) -> None:
         if set(slots) != set(names):
             raise ValueError(f"the slots must have {', '.join(names)}, not {', '.join(slots)}")
@@ -111,6 +126,7 @@ class Shape(ctypes.Structure):
             "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
             "bits": (torch.float64, (b,)),
             "known_bits": (torch.float64, (b,)),
+            "guidance": (torch.float32, (b,)),
             "temperature": (torch.float32, (b,)),
         }
         for name in names:

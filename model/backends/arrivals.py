@@ -7,8 +7,8 @@ import torch
 
 from scanline.model.state import State
 
-INTEGERS = 5  # slot, seed, index, position, label
-NUMBERS = INTEGERS + 4  # bits, temperature, evidence bits, effective particles
+INTEGERS = 6  # slot, seed, index, position, label, partner
+NUMBERS = INTEGERS + 5  # bits, temperature, evidence bits, effective particles, guidance
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ class Arrivals:
         return self._integers[4]
 
     @property
+    def partner(self) -> torch.Tensor:
+        """[n] int64: of a guided image, the number of its other slot minus this one's; 0 for none."""
+        return self._integers[5]
+
+    @property
     def bits(self) -> torch.Tensor:
         """[n] float64: the cost of the bytes before the position."""
         return self._floats[0]
@@ -90,6 +95,11 @@ class Arrivals:
     def effective_particles(self) -> torch.Tensor:
         """[n] float64: how many particles the image has."""
         return self._floats[3]
+
+    @property
+    def guidance(self) -> torch.Tensor:
+        """[n] float64, which becomes float32 in the pool."""
+        return self._floats[4]
 
     @property
     def images(self) -> torch.Tensor:

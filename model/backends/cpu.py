@@ -20,7 +20,7 @@ from scanline.model.precision import DEFAULT, PRECISIONS, Precision
 from scanline.model.state import State
 
 # What of the slots the kernel takes to paint and to copy them, beside their states and positions.
-PAINTED = ("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits")
+PAINTED = ("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
 COPIED = ("images", "bits")
 
 

@@ -9,6 +9,7 @@ changes a bit. Without a GPU the same launches run one by one in Triton's interp
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -37,8 +38,9 @@ class CudaOptions:
     """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
     it (`--parts sweep`); what only a measurement can judge is off."""
 
-    # Images of a graph: in small steps, because a graph computes all of its rows. The activations of 4,096 are 38 MB at
-    # the paper's size, less than an H100's L2 of 50 MB; whether they stay there is not measured.
+    # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
+    # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
+    # of 50 MB; whether they stay there is not measured.
     sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
     branches: int = 1  # parallel streams in a graph, so that one multiplies while another waits for its states
     branch_images: int = 1024  # for each of which a graph has a branch, up to `branches`; not measured
@@ -84,6 +86,7 @@ class CudaBackend:
             self.buffers = Buffers.of(self.config, max(options.sizes[-1], options.read_rows, options.reads), device)
             self.reader = KernelReader(self.kernels, self.buffers, options.reads)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
+        self.partner = np.zeros(0, np.int64)  # [slots]: as SlotPool.partner, on the host
         self.graphs: dict[tuple[int, int], Launch] = {}  # by size and number of steps
 
     @torch.inference_mode()
@@ -109,12 +112,15 @@ class CudaBackend:
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """As Backend.place."""
+        if len(self.partner) != len(pool.images):
+            self.partner = np.zeros(len(pool.images), np.int64)
+        self.partner[arrivals.slots.numpy()] = arrivals.partner.numpy()
         pool.place(arrivals)
 
     @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """As Backend.advance: the slots are packed into graphs, whichever their numbers are."""
-        clock = DeviceClock(self.device)
+        clock, slots = DeviceClock(self.device), self._pairs_first(slots)
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
             chosen = slots[first : first + most]
@@ -153,6 +159,15 @@ class CudaBackend:
     def close(self) -> None:
         self.pool, self.graphs = None, {}
 
+    def _pairs_first(self, slots: np.ndarray) -> np.ndarray:
+        """Returns slots [n] in another order: first those of guided images, two side by side for each."""
+        partner = self.partner[slots]
+        if not partner.any():
+            return slots
+        lower = slots[partner > 0]
+        pairs = np.stack((lower, lower + partner[partner > 0]), axis=1).ravel()
+        return np.concatenate((pairs, slots[partner == 0]))
+
     def _graph_steps(self, size: int) -> tuple[int, ...]:
         """Returns how many steps the graphs of a size have, the most first; the last is 1."""
         return (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
@@ -169,7 +184,8 @@ class CudaBackend:
     def _recorded(self, pool: SlotPool, size: int, steps: int) -> Launch:
         """Returns the replay of a graph, whose branches have a stream each; without a GPU, its launches one by one."""
         branches = max(1, min(self.options.branches, size // self.options.branch_images))
-        parts = [self.buffers.part(i * size // branches, (i + 1) * size // branches) for i in range(branches)]
+        ends = [i * size // branches // 2 * 2 for i in range(1, branches)] + [size]  # no pair is divided
+        parts = [self.buffers.part(*part) for part in pairwise([0, *ends])]
 
         def run(part: Buffers) -> None:
             for _ in range(steps):

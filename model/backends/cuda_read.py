@@ -148,5 +148,7 @@ def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
         index=numbers[2],
         temperature=torch.ones(count, device=device),
         label=numbers[1],
+        partner=numbers[1],
+        guidance=torch.ones(count, device=device),
         **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
     )

@@ -116,7 +116,8 @@ class KernelSequence:
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained)
         elif self.config.predicts == "categorical":
-            sample_categorical(buffers.parameters, *arrays, self.chained)
+            guiding = slots.label, slots.partner, slots.guidance
+            sample_categorical(buffers.parameters, *arrays, *guiding, self.chained)
         else:
             sample_logistics(buffers.parameters, *arrays, self.config.scale, self.chained)
 

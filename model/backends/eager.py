@@ -5,12 +5,14 @@ So slots are computed a fixed number at a time, empty ones included, and on a CP
 neither on the rest of the batch nor on the number of slots or threads.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 
+from scanline.kernels.categorical.reference import guided
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
@@ -25,7 +27,7 @@ TILE = {"cpu": 32, "cuda": 1024}  # slots; a multiple of 32 keeps every elementw
 
 
 class EagerBackend:
-    """Runs `Transformer.step` on tiles of slots, one tile after the other."""
+    """Runs `Transformer.step` on tiles of slots, one tile after the other in each step."""
 
     state_dtype = torch.float32
     is_asynchronous = False
@@ -89,25 +91,45 @@ class EagerBackend:
     def _advance(self, pool: SlotPool, steps: int) -> None:
         busy = (pool.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)
         with torch.inference_mode(), _repeatable():
-            for tile in busy.nonzero().flatten().tolist():
-                part = pool.part(tile * self.rows, (tile + 1) * self.rows)
-                for _ in range(steps):
-                    self._step(part)
+            starts = [tile * self.rows for tile in busy.nonzero().flatten().tolist()]
+            tiles = [pool.part(start, start + self.rows) for start in starts]
+            parameters = torch.zeros(len(busy) * self.rows, self.model.distribution.width, device=self.model.device)
+            for _ in range(steps):
+                position = pool.state.position.clone()
+                for start, tile in zip(starts, tiles, strict=True):
+                    parameters[start : start + self.rows] = self.model.step(tile.images, tile.state, tile.label)
+                mixed = _guided(pool, position, parameters) if self.model.config.can_be_guided else parameters
+                for start, tile in zip(starts, tiles, strict=True):
+                    rows = slice(start, start + self.rows)
+                    self._paint(tile, position[rows], parameters[rows], mixed[rows])
 
-    def _step(self, tile: SlotPool) -> None:
-        """Paints the next step of every image in a tile, IN PLACE. Finished images are computed too, without effect."""
+    def _paint(self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, mixed: torch.Tensor) -> None:
+        """Paints the step at `position` [B] of every image in a tile from `mixed` [B, P], IN PLACE, and adds its cost
+        under `parameters` [B, P]. Finished images are computed too, without effect."""
         config, distribution = self.model.config, self.model.distribution
-        done = (tile.state.position >= config.bytes).unsqueeze(1)
-        first = tile.state.position.clamp(max=config.bytes - config.step_bytes)
+        done = (position >= config.bytes).unsqueeze(1)
+        first = position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
         draws = torch.stack([uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1)
-        parameters = self.model.step(tile.images, tile.state, tile.label)
         values, known = tile.images.gather(1, places), tile.known.gather(1, places)
-        painted = distribution.sample(parameters, draws, tile.temperature, values, known | done)
+        painted = distribution.sample(mixed, draws, tile.temperature, values, known | done)
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
+        cost.masked_fill_(~mixed.isfinite().all(dim=1, keepdim=True) & (tile.partner != 0).unsqueeze(1), math.nan)
         tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
         tile.known_bits.add_(cost.masked_fill(done | ~known, 0.0).sum(dim=1))
+
+
+def _guided(pool: SlotPool, position: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
+    """Returns what bytes at `position` [S] are drawn from: `parameters` [S, 256], mixed where images are guided."""
+    rows = ((pool.partner != 0) & (position < pool.images.shape[1])).nonzero().flatten()
+    if not len(rows):
+        return parameters
+    others, mixed = rows + pool.partner[rows], parameters.clone()
+    is_with = (pool.label[rows] != 0).unsqueeze(1)
+    own, other = parameters[rows], parameters[others]
+    mixed[rows] = guided(torch.where(is_with, own, other), torch.where(is_with, other, own), pool.guidance[rows])
+    return mixed
 
 
 @contextmanager

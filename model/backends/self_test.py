@@ -4,7 +4,8 @@ Images of noise, every other step of which is known, are painted alone and besid
 come out the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
 painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `read` likewise. The
 comparison goes along the painted bytes, so that a byte on the border of two values is one difference and not many.
-Particles of made-up weights must be chosen and resampled as they are on the CPU.
+Particles of made-up weights must be chosen and resampled as they are on the CPU, and a guided image must be that of the
+reference.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from scanline.kernels.categorical.reference import guided
 from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
@@ -26,6 +28,7 @@ IMAGES = 4  # that are compared with the reference
 STEPS = 24  # of each
 SIZES = (1, 64, 600, 4096)  # images in flight at once, as far as there are slots
 SEED = 1
+GUIDANCE = 2.0  # of the guided image
 PARTICLES = 4  # of each image that is resampled, as far as there are slots
 # Largest difference, relative to the root mean square of the reference. On the models of the zoo, float32 sums in
 # another order are off by 1.7e-5; those of tensor cores are expected to be rounded more coarsely, by up to twenty times
@@ -75,6 +78,8 @@ def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> 
             if not torch.equal(found.nan_to_num(), beside[name].nan_to_num()):
                 raise WrongResultsError(f"{name} of an image depend on whether {size} or {sizes[-1]} are in flight")
     test.compare(outcomes[-1], backend, slots)
+    if reference.config.can_be_guided and len(slots.images) >= 2:
+        test.compare_guided(backend, slots)
     _compare_resampling(backend, slots)
 
 
@@ -151,6 +156,33 @@ class _Images:
         found = backend.read(outcome.images.to(device), read, stops, labels).cpu()[:, self.config.first :]
         expected = {"s": state.s, "z": state.z, "bits": bits}
         _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": found}, bound, "reading")
+
+    def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
+        """Raises WrongResultsError where a guided image in slots 0 and 1 has other bytes than the reference draws."""
+        arrivals, pair = Arrivals.empty(2, self.config.bytes, pinned=not slots.on_host), np.arange(2)
+        arrivals.slots.copy_(torch.arange(2))
+        arrivals.label.copy_(torch.tensor([1, 0]))
+        arrivals.partner.copy_(torch.tensor([1, -1]))
+        arrivals.position.fill_(self.config.first)
+        arrivals.seed.fill_(SEED)
+        arrivals.temperature.fill_(1.0)
+        arrivals.guidance.fill_(GUIDANCE)
+        backend.place(slots, arrivals)
+        backend.advance(slots, pair, self.steps).wait()
+        images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
+        slots.empty_slots(pair)
+        state, other = State.zeros(self.config, 2), 0
+        for position in range(self.config.first, self.stop):
+            logits = self.reference.step(images, state, torch.tensor([1, 0]))
+            mixed = guided(logits[:1], logits[1:], torch.tensor([GUIDANCE]))
+            draw = uniforms(torch.tensor([SEED]), torch.zeros(1, dtype=torch.int64), torch.tensor([position]))
+            byte, known = images[:1, position : position + 1], torch.zeros(1, 1, dtype=torch.bool)
+            drawn = self.reference.distribution.sample(mixed, draw.unsqueeze(1), torch.ones(1), byte, known)
+            other += int((drawn != byte).sum())
+        if not torch.equal(images[0], images[1]):
+            raise WrongResultsError("the two slots of a guided image have different bytes")
+        if other > OTHER_BYTES * self.steps:
+            raise WrongResultsError(f"{other} of {self.steps} guided bytes are not those that the reference draws")
 
     def temperature(self, index: torch.Tensor) -> torch.Tensor:
         """Of images [n]: 0.5, 1, 1.5, 2, 0.5 ... [n] float32."""

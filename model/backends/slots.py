@@ -17,7 +17,7 @@ from scanline.model.state import State
 
 # What is known of an image beside its state. As it is placed, its known_bits are 0 and all others given.
 WEIGHING = ("evidence_bits", "effective_particles")
-PLACED = ("images", "known", "bits", "seed", "index", "temperature", "label", *WEIGHING)
+PLACED = ("images", "known", "bits", "seed", "index", "temperature", "label", "partner", "guidance", *WEIGHING)
 ARRAYS = (*PLACED, "known_bits")
 
 
@@ -47,6 +47,9 @@ class SlotPool:
     index: torch.Tensor  # [S] int64: of the image in its request, and of its particle in the high 32 bits
     temperature: torch.Tensor  # [S] float32
     label: torch.Tensor  # [S] int64: 0 for no class, k + 1 for class k
+    # Of a guided image, which has two slots, one with its label and one with 0, whose logits are mixed:
+    partner: torch.Tensor  # [S] int64: the number of the other slot minus this one's; 0 for none
+    guidance: torch.Tensor  # [S] float32: as in GenerateRequest
     # Of an image with particles, each in a slot of its own (particles.py):
     known_bits: torch.Tensor  # [S] float64: the cost of this slot's known bytes since the last resampling
     evidence_bits: torch.Tensor  # [S] float64: of the known bytes before it, the prefix's included, by all particles
@@ -72,6 +75,8 @@ class SlotPool:
             index=torch.zeros(count, dtype=torch.int64, device=device),
             temperature=torch.ones(count, device=device),
             label=torch.zeros(count, dtype=torch.int64, device=device),
+            partner=torch.zeros(count, dtype=torch.int64, device=device),
+            guidance=torch.ones(count, device=device),
             **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
         )
 

@@ -1,12 +1,12 @@
 """Which images start in a tick: the free slots, those taken back, and the prefixes that images start from.
 
-An image starts in the slots of all its particles at once, from one prefix. What cannot be placed fails its own request.
+An image starts in all of its slots at once, from one prefix. What cannot be placed fails its own request.
 """
 
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Placement:
     """An image that is to start in its slots."""
 
     assignment: SlotAssignment
-    particles: tuple[ImageSpec, ...]  # one for each slot
+    specs: tuple[ImageSpec, ...]  # one for each slot
     prefix: Prefix | None
 
 
@@ -48,7 +48,7 @@ class Admission:
     def __init__(self, generator: Generator, reads: Reads, recorder: StatsRecorder) -> None:
         self.generator, self.reads, self.recorder = generator, reads, recorder
         self.requests: dict[int, ActiveRequest] = {}
-        self.scheduler = Scheduler(generator.slots, self._particles_of)
+        self.scheduler = Scheduler(generator.slots, self._slots_of)
         self.prefixes = Prefixes(generator.slots)
         # of every slot after the steps started; N: empty
         self.positions = np.full(generator.slots, generator.config.bytes)
@@ -100,9 +100,9 @@ class Admission:
         self.prefixes.put(request, prefix)
         self.scheduler.resume(request)
 
-    def _particles_of(self, request: int, index: int) -> int:
+    def _slots_of(self, request: int, index: int) -> int:
         its = self.requests[request].request
-        return its.particles_of(index) if its.particles > 1 else 1
+        return its.slots_of(index) if its.particles > 1 or its.is_guided else 1
 
     def _admit(self, placed: dict[int, Placement]) -> None:
         while assignment := self.scheduler.admit():
@@ -119,17 +119,21 @@ class Admission:
         active = self.requests[assignment.request]
         request, index = active.request, assignment.index
         spec, source = request.image(index), request.source(index)
-        particles: tuple[ImageSpec, ...] = (spec,)
+        specs: tuple[ImageSpec, ...] = (spec,)
         known = self.generator.prefix(spec)
         prefix = self.prefixes.start_from(request.id, source) if source is not None and known else None
         self.positions[assignment.slot] = position = known or self.generator.config.first
         if assignment.others:
-            assert spec.mask is not None
             self.positions[list(assignment.others)] = position
+        if request.is_guided:
+            assignment.is_guided = True
+            specs += (replace(spec, label=0),)
+        elif assignment.others:
+            assert spec.mask is not None
             assignment.checks = tuple(checks(spec.mask, self.generator.config))
-            particles += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
+            specs += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
         self._prepare_next(active)
-        return Placement(assignment, particles, prefix)
+        return Placement(assignment, specs, prefix)
 
     def _place(
         self, placements: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]
@@ -151,9 +155,9 @@ class Admission:
     def _start(self, placements: list[Placement], events: list[Event]) -> None:
         """Start images in their slots, and report the requests of which they are the first."""
         slots = [slot for one in placements for slot in one.assignment.slots]
-        particles = [particle for one in placements for particle in one.particles]
-        prefixes = [one.prefix for one in placements for _ in one.particles]
-        self.generator.place_many(slots, particles, prefixes)
+        specs = [spec for one in placements for spec in one.specs]
+        prefixes = [one.prefix for one in placements for _ in one.specs]
+        self.generator.place_many(slots, specs, prefixes)
         self.recorder.drawn_bytes += sum(self.generator.config.first for one in placements if one.prefix is None)
         self.recorder.known_bytes += sum(one.prefix.position for one in placements if one.prefix is not None)
         for request in dict.fromkeys(one.assignment.request for one in placements):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scanline.model.inputs import TOO_MANY_PARTICLES
+from scanline.model.inputs import TOO_FEW_SLOTS_TO_GUIDE, TOO_MANY_PARTICLES
 from scanline.model.sampling.admission import Admission
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
@@ -78,6 +78,8 @@ class Engine:
             case GenerateRequest() if self._most_particles(command) > self.generator.slots:
                 message = TOO_MANY_PARTICLES.format(self.generator.slots, command.particles)
                 self.refused.append(Failed(command.id, message, "too_many_particles"))
+            case GenerateRequest() if command.is_guided and self.generator.slots < 2:
+                self.refused.append(Failed(command.id, TOO_FEW_SLOTS_TO_GUIDE, "guidance_not_supported"))
             case GenerateRequest():
                 self.streams.add(command)
                 self.admission.add(command)
@@ -174,7 +176,7 @@ class Engine:
         first = np.fromiter(self.scheduler.assigned, np.int64)
         complete = first[self.positions[first] == self.length].tolist()
         launch.finished = [self.scheduler.assigned[slot] for slot in complete]
-        several = [one for one in launch.finished if one.others]
+        several = [one for one in launch.finished if len(one.particles) > 1]
         for ended in groups(several, [self.length] * len(several)):
             self.generator.choose(ended)
         if slots := launch.slots:

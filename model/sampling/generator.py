@@ -91,8 +91,9 @@ class Generator:
         return model_digest(self.model, self.backend, self.precision)
 
     def prefix(self, spec: ImageSpec) -> int:
-        """How many bytes before the first unknown one can be prefilled: those of whole steps."""
-        return spec.prefix - spec.prefix % self.config.step_bytes
+        """How many bytes before the first unknown one can be prefilled: those of whole steps; none of a guided image,
+        whose two states run through them step by step."""
+        return 0 if spec.guidance != 1 else spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
     def start_reading(self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
@@ -142,7 +143,10 @@ class Generator:
     def place_many(
         self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
     ) -> None:
-        """Start images in different slots, whatever these held; from a prefix where the front has been prefilled."""
+        """Start images in different slots, whatever these held; from a prefix where the front has been prefilled.
+
+        A guided image is two specs side by side, with its label and without.
+        """
         held = prefixes or [None] * len(specs)
         order = sorted(range(len(specs)), key=lambda i: held[i] is not None)  # stable: those without a prefix first
         different = {id(prefix): prefix for prefix in held if prefix is not None}
@@ -155,6 +159,8 @@ class Generator:
             pinned=self.model.device.type == "cuda",
         )
         self._describe(arrivals, [slots[i] for i in order], [specs[i] for i in order], [held[i] for i in order])
+        if self.config.can_be_guided:
+            _pair(arrivals, [specs[i] for i in order])
         self.backend.place(self.pool, arrivals)
 
     def _describe(
@@ -247,3 +253,12 @@ class Generator:
 
     def close(self) -> None:
         self.backend.close()
+
+
+def _pair(arrivals: Arrivals, specs: Sequence[ImageSpec]) -> None:
+    """Write the partners of the images' slots, and their guidance."""
+    arrivals.guidance.numpy()[:] = [spec.guidance for spec in specs]
+    guided = np.flatnonzero(arrivals.guidance.numpy() != 1)
+    slots, partner = arrivals.slots.numpy()[guided], arrivals.partner.numpy()
+    partner[guided[::2]] = slots[1::2] - slots[::2]
+    partner[guided[1::2]] = slots[::2] - slots[1::2]

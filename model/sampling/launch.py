@@ -29,7 +29,7 @@ class Piece:
     def painted(self, images: np.ndarray) -> tuple[int, int]:
         """Return the first byte and the one after the last, given the images [n, N] of the slots; notes in the
         assignment, IN PLACE, what has been sent of an image of several particles."""
-        if not self.assignment.others:
+        if len(self.assignment.particles) == 1:
             return self.first, self.stop
         first = self.assignment.sent
         self.assignment.sent = agreed(images, self.stop)

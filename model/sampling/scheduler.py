@@ -1,10 +1,10 @@
 """Which image gets slots next: round robin over clients, then over a client's requests. Owns slots, no tensor.
 
-An image holds its slots from its first byte to its last: one for each of its particles, all of them or none. Slots are
-shared fairly between clients, not between requests: beside one client with a thousand requests, another one with a
-single request gets every second slot that becomes free. Among the requests of one client each gets a turn, whatever
-their sizes, so that a request for one image is not behind one for thousands. The lowest free slots are used first, so
-that busy slots lie together.
+An image holds its slots from its first byte to its last: one for each of its particles, or two where it is guided, all
+of them or none. Slots are shared fairly between clients, not between requests: beside one client with a thousand
+requests, another one with a single request gets every second slot that becomes free. Among the requests of one client
+each gets a turn, whatever their sizes, so that a request for one image is not behind one for thousands. The lowest free
+slots are used first, so that busy slots lie together.
 
 An image that needs more slots than are free waits for them, and those behind it wait with it: else images of one slot
 would take each slot that becomes free, for ever. A client that holds slots already, and would hold more than an equal
@@ -31,25 +31,31 @@ from scanline.model.sampling.turns import Turns
 class SlotAssignment:
     """An image of a request in its slots."""
 
-    slot: int  # of its first particle: the lowest
+    slot: int  # of its first particle, or of a guided image with its label: the lowest
     request: int
     index: int  # of the image in its request
     client: str = ""
     sent: int = 0  # bytes of it already sent to its stream
-    others: tuple[int, ...] = ()  # the slots of its other particles, ascending
+    others: tuple[int, ...] = ()  # the slots of its other particles, ascending, or of a guided image without its label
+    is_guided: bool = False
     checks: tuple[int, ...] = ()  # positions before which its particles are to be resampled
 
     @property
     def slots(self) -> tuple[int, ...]:
         return (self.slot, *self.others)
 
+    @property
+    def particles(self) -> tuple[int, ...]:
+        """The slots of its particles."""
+        return (self.slot,) if self.is_guided else self.slots
+
 
 class Scheduler:
     """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
     is not on hold."""
 
-    def __init__(self, slots: int, particles_of: Callable[[int, int], int] = lambda request, index: 1) -> None:
-        """particles_of(request, index) is how many slots an image needs: at most all."""
+    def __init__(self, slots: int, slots_of: Callable[[int, int], int] = lambda request, index: 1) -> None:
+        """slots_of(request, index) is how many slots an image needs: at most all."""
         self.free = list(range(slots))
         self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
         self.groups: dict[int, SlotAssignment] = {}  # those of several slots
@@ -57,7 +63,7 @@ class Scheduler:
         self.is_first = np.zeros(slots, np.bool_)  # which of them are the first of an image
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
-        self.slots, self.particles_of = slots, particles_of
+        self.slots, self.slots_needed = slots, slots_of
         self.turns = Turns()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
@@ -132,7 +138,7 @@ class Scheduler:
 
     def _needed(self, request: int) -> int:
         """How many slots the next image of a waiting request needs."""
-        return self.particles_of(request, self.waiting[request][0])
+        return self.slots_needed(request, self.waiting[request][0])
 
     def _next_fits(self) -> bool:
         """Whether no image waits for slots that are not free."""

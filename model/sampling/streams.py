@@ -59,11 +59,11 @@ class Streams:
         for one, stream in images:
             stop = int(positions[one.slot])
             is_last = stop == length
-            if stream.sends_pixels and one.others:
+            if stream.sends_pixels and len(one.particles) > 1:
                 if is_last or one.request in due:
                     pieces.append(Piece(one, 0, stop, (one.slot,) if is_last else one.slots))
             elif stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
-                pieces.append(Piece(one, one.sent, stop, one.slots))
+                pieces.append(Piece(one, one.sent, stop, one.particles))
                 one.sent = stop
             if stream.snapshot is not None and one.index == 0:
                 snapshots.append(Snapshot(one.request, stop, self.generator.state(one.slot, *stream.snapshot)))

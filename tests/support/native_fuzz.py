@@ -74,7 +74,21 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     for name in ("s", "z"):
         slots[name] = sprinkle(torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share)
     slots["temperature"] = sprinkle(slots["temperature"], random, share)
+    if shape.classes and shape.predicts == CATEGORICAL and random.random() < 0.5:
+        _guide(slots, random, share)
     return slots
+
+
+def _guide(slots: Arrays, random: Random, share: float) -> None:
+    """Make pairs of slots, any two of them, those of guided images, IN PLACE."""
+    count = len(slots["label"])
+    chosen = random.permutation(count)[: int(random.integers(0, count // 2 + 1)) * 2]
+    slots["guidance"] = sprinkle(torch.from_numpy(random.random(count, np.float32) * 10), random, share)
+    for one, other in chosen.reshape(-1, 2).tolist():
+        slots["partner"][one], slots["partner"][other] = other - one, one - other
+        slots["label"][one], slots["label"][other] = 1, 0
+        for name in ("position", "images", "known", "seed", "index", "temperature", "guidance"):
+            slots[name][other] = slots[name][one]
 
 
 @dataclass

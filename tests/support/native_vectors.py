@@ -150,6 +150,8 @@ def inputs(case: Case) -> Arrays:
         "index": torch.arange(count),
         "temperature": torch.tensor([1.0, 0.5, 1.25])[torch.arange(count) % 3],
         "label": torch.arange(count) % (shape.classes + 1),
+        "partner": torch.zeros(count, dtype=torch.int64),
+        "guidance": torch.ones(count),
     }
 
 

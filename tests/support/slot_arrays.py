@@ -25,6 +25,13 @@ def pool(length: int, step_bytes: int = 1) -> Pool:
     return dict(zip(values, there(*values.values()), strict=True))
 
 
+def unguided() -> Pool:
+    """What only the sampling kernel of 256 logits takes: no image is guided."""
+    labels = {name: torch.zeros(POOL, dtype=torch.int64) for name in ("label", "partner")}
+    values = labels | {"guidance": torch.ones(POOL)}
+    return dict(zip(values, there(*values.values()), strict=True))
+
+
 def some_slots() -> torch.Tensor:
     """The slots [BATCH] of a batch, two of them none."""
     slots = torch.randperm(POOL)[:BATCH]

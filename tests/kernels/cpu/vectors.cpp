@@ -39,6 +39,8 @@ int main(int, char** arguments) {
     const auto seed = read<int64_t>(count), index = read<int64_t>(count);
     const auto temperature = read<float>(count);
     const auto label = read<int64_t>(count);
+    const std::vector<int64_t> partner(count);  // no image is guided
+    const std::vector<float> guidance(count, 1.0f);
 
     void* network = scanline_create(&shape, tensors.data(), header[0], header[1], 1, arguments[3]);
     if (!network) {
@@ -53,7 +55,7 @@ int main(int, char** arguments) {
         std::vector<double> bits(count), known_bits(count), read_bits(count * bytes);
         const Slots slots{count,        s.data(),    z.data(),    position.data(), images.data(),
                           known.data(), bits.data(), seed.data(), index.data(),    temperature.data(),
-                          label.data(), known_bits.data()};
+                          label.data(), known_bits.data(), partner.data(), guidance.data()};
         if (reading) {
             scanline_read(network, &slots, shape.first, N, read_bits.data(), parameters.data());
             write(read_bits);

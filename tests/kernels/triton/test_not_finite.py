@@ -13,7 +13,7 @@ from scanline.kernels.logistics.triton import sample as sample_logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.triton.linear import Halves, linear
-from tests.support.slot_arrays import BATCH, Pool, copy, pool, some_slots
+from tests.support.slot_arrays import BATCH, Pool, copy, pool, some_slots, unguided
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
@@ -28,7 +28,7 @@ def sample(law: Law, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) 
     elif isinstance(law, Logistics):
         sample_logistics(parameters, slots, **pool, scale=law.scale)
     else:
-        sample_categorical(parameters, slots, **pool)
+        sample_categorical(parameters, slots, **pool, **unguided())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
