@@ -31,8 +31,8 @@ def found() -> ClassMeasurements:
     return measure_classes(
         MODEL,
         "mnist",
-        TEST[:1],
-        LABELS[:1],
+        TEST[:2],
+        LABELS[:2],
         classified=0,
         each=EACH,
         classifier=CLASSIFIER,
