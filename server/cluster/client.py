@@ -19,7 +19,6 @@ from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
 from scanline.model.class_names import label_of_class
-from scanline.model.inputs import check_guidance
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
@@ -42,11 +41,9 @@ class Recipe:
     seed: int
     temperature: float
     class_name: str | None = None
-    guidance: float = 1.0
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
-        shows += "" if self.guidance == 1 else f", guidance {self.guidance:g}"
         return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}{shows}"
 
 
@@ -109,26 +106,21 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
     """Paint the missing images of a folder and return their bits/dim.
 
-    ValueError where the cluster has no such service, or the model no such class or no guidance; EngineFailedError where
-    the request failed on it.
+    ValueError where the cluster has no such service, or the model no such class; EngineFailedError where the request
+    failed on it.
     """
     missing = missing_images(out, recipe.n)
     progress(recipe.n - len(missing))
     if not missing:
         return []
-    slots = len(missing) * (1 if recipe.guidance == 1 else 2)
-    async with connect(address, recipe.model, slots) as replicas:
+    async with connect(address, recipe.model, len(missing)) as replicas:
         config = await replicas.config()
         label = 0 if recipe.class_name is None else label_of_class(config, recipe.class_name)
-        check_guidance(recipe.guidance, label, config)
         command = GenerateRequest(
-            *(next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature),
-            label=label,
-            guidance=recipe.guidance,
-            only=missing,
+            next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, label=label, only=missing
         )
         job = FolderJob(command, out, config.image_shape, progress)
-        with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
+        with replicas.reserve(len(missing)) as reservation, replicas.run(job, reservation):
             while not job.has_ended:
                 job.changed.clear()
                 await job.changed.wait()
