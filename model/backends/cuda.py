@@ -112,15 +112,13 @@ class CudaBackend:
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """As Backend.place."""
-        if len(self.partner) != len(pool.images):
-            self.partner = np.zeros(len(pool.images), np.int64)
-        self.partner[arrivals.slots.numpy()] = arrivals.partner.numpy()
+        self._partner_in(pool)[arrivals.slots.numpy()] = arrivals.partner.numpy()
         pool.place(arrivals)
 
     @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """As Backend.advance: the slots are packed into graphs, whichever their numbers are."""
-        clock, slots = DeviceClock(self.device), self._pairs_first(slots)
+        clock, slots = DeviceClock(self.device), self._pairs_first(pool, slots)
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
             chosen = slots[first : first + most]
@@ -159,9 +157,15 @@ class CudaBackend:
     def close(self) -> None:
         self.pool, self.graphs = None, {}
 
-    def _pairs_first(self, slots: np.ndarray) -> np.ndarray:
+    def _partner_in(self, pool: SlotPool) -> np.ndarray:
+        """Returns what the host knows of pool.partner [slots]: nothing at first of another pool."""
+        if len(self.partner) != len(pool.images):
+            self.partner = np.zeros(len(pool.images), np.int64)
+        return self.partner
+
+    def _pairs_first(self, pool: SlotPool, slots: np.ndarray) -> np.ndarray:
         """Returns slots [n] in another order: first those of guided images, two side by side for each."""
-        partner = self.partner[slots]
+        partner = self._partner_in(pool)[slots]
         if not partner.any():
             return slots
         lower = slots[partner > 0]

@@ -45,9 +45,7 @@ def half_known(network: Transformer) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
-    variant: str, backend: str
-) -> None:
+def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(variant: str, backend: str) -> None:
     network, guidance = model(variant), 2.5
     config, given = network.config, half_known(network)
     generator = Generator(network, 5, 1, backend=backend)
