@@ -23,6 +23,7 @@ from tests.support.running_server import Server, serve
 from tests.support.shared_servers import NO_DELAY, arguments
 from tests.support.sse_reader import images as event_images
 from tests.support.sse_reader import named, post_for_events
+from tests.support.waiting import wait_for
 from tests.support.websocket_client import connected
 
 GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
@@ -253,4 +254,4 @@ def test_the_log_and_the_description_know_guidance(guided_server: Server, guided
             field = described["schema"]["properties"]["guidance"]
             assert (field["default"], field["minimum"], field["maximum"]) == (1, 1, 10)
     post(guided_client, guidance=3.75)
-    assert any("guidance=3.75" in line for line in guided_server.log)
+    wait_for(lambda: any("guidance=3.75" in line for line in guided_server.log), "a line of the log")
