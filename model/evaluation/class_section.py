@@ -52,9 +52,8 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
 
 def _guidance(config: ModelConfig, numbers: dict[str, Any], found: ClassMeasurements) -> str:
     """Return the table of samples by guidance, and the first samples of each class with each weight above 1."""
-    rows = [(f"guidance {row['guidance']:g}", row) for row in numbers["rows"]] + [
-        ("test images", numbers["test_images"])
-    ]
+    rows = [(f"guidance {row['guidance']:g}", row) for row in numbers["rows"]]
+    rows.append(("test images", numbers["test_images"]))
     table = [
         f"<tr><th>{name}<td>{row['recognisable']:.1%}<td>{row['as_asked']:.1%}<td>{row['frechet_distance']:.2f}"
         f"<td>{row['within_class_distance']:.2f}"
