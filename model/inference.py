@@ -227,9 +227,8 @@ class Model:
         label = self._label(class_name)
         check_guidance(guidance, label, self.config)
         count = checked_particles(particles, guidance) if known_and_mask else 1
-        return GenerateRequest(
-            *(0, int(n), checked_seed(seed), temperature, known, masks, label, count, float(guidance)), stream=stream
-        )
+        images, drawn = int(n), checked_seed(seed)
+        return GenerateRequest(0, images, drawn, temperature, known, masks, label, count, float(guidance), stream)
 
     def _paint(self, request: GenerateRequest) -> Images:
         painted = paint_request(
