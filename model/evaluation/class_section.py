@@ -56,7 +56,7 @@ def _guidance(config: ModelConfig, numbers: dict[str, Any], found: ClassMeasurem
     rows.append(("test images", numbers["test_images"]))
     table = [
         f"<tr><th>{name}<td>{row['recognisable']:.1%}<td>{row['as_asked']:.1%}<td>{row['frechet_distance']:.2f}"
-        f"<td>{row['within_class_distance']:.2f}"
+        f"<td>{row['within_class_distance']:.2f}<td>{row['within_class_distance_as_asked']:.2f}"
         for name, row in rows
     ]
     parts = [
@@ -64,10 +64,11 @@ def _guidance(config: ModelConfig, numbers: dict[str, Any], found: ClassMeasurem
         f" class, c, and without, u; 1 is the model itself. A row is of {numbers['each']:,} samples of each class, the"
         " last one of test images. Samples of little variety are easily recognised: read the shares together with the"
         " distance within classes, the mean distance of the features of this classifier from the mean of their class."
-        f" It and the Fréchet distance, which is to {numbers['against']:,} test images, are those of"
+        " Images that it takes for another class than the one asked for raise it; the last column is without them."
+        f" Distances, the Fréchet distance being that to {numbers['against']:,} test images, are those of"
         f" {numbers['compared']:,} samples, or of as many other test images of the same classes.</p>",
         "<table>\n<thead><tr><th><th>recognisable<th>of the class asked for<th>Fréchet distance"
-        "<th>distance within classes</thead>\n<tbody>",
+        "<th>distance within classes<th>of those seen as asked for</thead>\n<tbody>",
         *table,
         "</tbody>\n</table>",
     ]

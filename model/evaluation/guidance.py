@@ -2,7 +2,8 @@
 
 Samples painted with each weight, those without guidance among them, are measured beside test images. Guidance that only
 made the samples of a class alike would also make them easier to recognise, so that the shares say little without the
-distance within classes.
+distance within classes. Samples that show another class than the one asked for raise it; it is therefore also measured
+without them.
 """
 
 from typing import Any
@@ -45,19 +46,21 @@ def guidance_figures(found: ClassMeasurements, compared: Comparison) -> dict[str
 
 def _row(seen: Predictions, classes: np.ndarray, compared: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     """Return the figures of images of `classes` [n]: shares of all, distances of those at the indices `compared`."""
+    right = compared[seen.classes[compared] == classes[compared]]
     return {
         "recognisable": float(seen.recognised.mean()),
         "as_asked": float((seen.classes == classes).mean()),
         "frechet_distance": frechet_distance(seen.features[compared], reference),
         "within_class_distance": within_class_distance(seen.features[compared], classes[compared]),
+        "within_class_distance_as_asked": within_class_distance(seen.features[right], classes[right]),
     }
 
 
 def within_class_distance(features: np.ndarray, classes: np.ndarray) -> float:
     """Return the distance of features [n, F] from the mean of those of their class [n]: its mean in each class, and the
-    mean of these. It is 0 where all images of a class are alike."""
+    mean of these. It is 0 where all images of a class are alike, or there are none."""
     distances = []
     for k in np.unique(classes):
         own = features[classes == k]
         distances.append(np.linalg.norm(own - own.mean(axis=0), axis=1).mean())
-    return float(np.mean(distances))
+    return float(np.mean(distances)) if distances else 0.0

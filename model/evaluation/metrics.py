@@ -115,7 +115,9 @@ def _guidance_rows(guidance: dict[str, Any]) -> str:
             f" asked for ({plain['as_asked']:.1%}), Frechet distance {row['frechet_distance']:.1f}"
             f" ({plain['frechet_distance']:.1f}), distance within classes {row['within_class_distance']:.2f}"
             f" ({plain['within_class_distance']:.2f}, of test images"
-            f" {guidance['test_images']['within_class_distance']:.2f}) |"
+            f" {guidance['test_images']['within_class_distance']:.2f}), of images seen as asked for"
+            f" {row['within_class_distance_as_asked']:.2f} ({plain['within_class_distance_as_asked']:.2f},"
+            f" {guidance['test_images']['within_class_distance_as_asked']:.2f}) |"
         )
     return "".join(f"\n{row}" for row in rows)
 

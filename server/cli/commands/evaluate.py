@@ -125,7 +125,8 @@ def _print_guidance(guidance: dict[str, Any]) -> None:
         print(
             f"{name}: {row['recognisable']:.1%} recognisable, {row['as_asked']:.1%} of the class asked for,"
             f" Frechet distance {row['frechet_distance']:.3f},"
-            f" distance within classes {row['within_class_distance']:.3f}"
+            f" distance within classes {row['within_class_distance']:.3f}, of images seen as asked for"
+            f" {row['within_class_distance_as_asked']:.3f}"
         )
 
 

@@ -82,12 +82,16 @@ def test_distances_are_of_as_many_samples_and_test_images_of_each_class(
         features = samples.predictions.features[first]
         assert row["frechet_distance"] == pytest.approx(frechet_distance(features, others))
         assert row["within_class_distance"] == pytest.approx(within_class_distance(features, samples.asked[first]))
+        right = first & (samples.predictions.classes == samples.asked)
+        as_asked = within_class_distance(samples.predictions.features[right], samples.asked[right])
+        assert row["within_class_distance_as_asked"] == pytest.approx(as_asked)
 
 
 def test_the_distance_within_classes_is_that_from_their_means_each_class_alike() -> None:
     features = np.array([[0.0, 0.0], [6.0, 8.0], [100.0, 0.0], [100.0, 2.0], [100.0, 2.0], [100.0, 0.0]])
     assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
     assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0
+    assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
 
 
 def test_test_images_in_the_place_of_samples_have_the_distances_of_test_images(
@@ -124,12 +128,15 @@ def test_the_report_and_the_card_state_the_table(found: ClassMeasurements, compa
     rows = {f"guidance {row['guidance']:g}": row for row in figures["rows"]} | {"test images": figures["test_images"]}
     for name, row in rows.items():
         shares = f"{row['recognisable']:.1%}|{row['as_asked']:.1%}"
-        assert f"|{name}|{shares}|{row['frechet_distance']:.2f}|{row['within_class_distance']:.2f}\n" in text
+        within = f"{row['within_class_distance']:.2f}|{row['within_class_distance_as_asked']:.2f}"
+        assert f"|{name}|{shares}|{row['frechet_distance']:.2f}|{within}\n" in text
     plain, three = figures["rows"][:2]
     assert card_rows(evaluation).split("\n")[-2] == (
         f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable"
         f" ({plain['recognisable']:.1%}), {three['as_asked']:.1%} of the class asked for ({plain['as_asked']:.1%}),"
         f" Frechet distance {three['frechet_distance']:.1f} ({plain['frechet_distance']:.1f}), distance within classes"
         f" {three['within_class_distance']:.2f} ({plain['within_class_distance']:.2f}, of test images"
-        f" {figures['test_images']['within_class_distance']:.2f}) |"
+        f" {figures['test_images']['within_class_distance']:.2f}), of images seen as asked for"
+        f" {three['within_class_distance_as_asked']:.2f} ({plain['within_class_distance_as_asked']:.2f},"
+        f" {figures['test_images']['within_class_distance_as_asked']:.2f}) |"
     )
