@@ -32,6 +32,7 @@ async def painting(
     client: str,
     *,
     stream: bool = False,
+    provisional: bool = False,
     snapshot: tuple[int, int] | None = None,
 ) -> AsyncIterator[tuple[GenerateRequest, Job]]:
     """A client's request for `images` images, and the job that paints them until it is done or the context is left.
@@ -56,6 +57,7 @@ async def painting(
             label=label,
             particles=fields.particles if isinstance(fields, EditRequest) else 1,
             stream=stream,
+            provisional=provisional,
             snapshot=snapshot,
             client=client,
         )
