@@ -18,7 +18,7 @@ from scanline.model.classification import Classification, check_classes, classif
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.inputs import InvalidInput, check_temperature, checked_particles, checked_seed
+from scanline.model.inputs import InvalidInput, check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import Picture
@@ -73,13 +73,22 @@ class Model:
         return self.config.class_names
 
     def sample(
-        self, n: int = 1, *, class_name: str | None = None, seed: int | None = None, temperature: float = 1.0
+        self,
+        n: int = 1,
+        *,
+        class_name: str | None = None,
+        guidance: float = 1.0,
+        seed: int | None = None,
+        temperature: float = 1.0,
     ) -> Images:
         """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given.
 
         class_name: what they show, one of `class_names` or another word for it, in any case; by default anything.
+        guidance: 1 to 10, of images of a class; above 1, every byte is drawn from the logits u + guidance (c - u) of
+        those with the class, c, and without, u (classifier-free guidance), which takes two states an image. 1 is the
+        model itself. bits_per_dim stay those under the class.
         """
-        return self._paint(self._request(n, seed, temperature, class_name))
+        return self._paint(self._request(n, seed, temperature, class_name, guidance))
 
     def complete(
         self,
@@ -89,6 +98,7 @@ class Model:
         mask: Picture | None = None,
         n: int = 1,
         class_name: str | None = None,
+        guidance: float = 1.0,
         particles: int | None = None,
         seed: int | None = None,
         temperature: float = 1.0,
@@ -98,10 +108,11 @@ class Model:
         Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
         is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
         particles: 1 to 64, by default 16, of each completion, so that it fits the known pixels after the hidden ones
-        (sequential Monte Carlo); where there are none, one is run. class_name: see `sample`.
+        (sequential Monte Carlo); where there are none, one is run. class_name, guidance: see `sample`; guidance above 1
+        runs one particle, and is refused with more.
         """
         given = pictures.read_completion(image, keep_rows, mask, self.config)
-        return self._paint(self._request(n, seed, temperature, class_name, given, particles))
+        return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
 
     def score(self, images: np.ndarray, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
         """Bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
@@ -134,7 +145,7 @@ class Model:
         given = pictures.read_completion(image, keep_rows, mask, self.config)
         known_bytes = int(given[1].sum())
         check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
-        completed = self._paint(self._request(repeats, seed, 1.0, class_name, given, particles))
+        completed = self._paint(self._request(repeats, seed, 1.0, class_name, 1.0, given, particles))
         assert completed.evidence_bits is not None
         return estimate(completed.evidence_bits, known_bytes)
 
@@ -151,6 +162,7 @@ class Model:
         n: int = 1,
         *,
         class_name: str | None = None,
+        guidance: float = 1.0,
         seed: int | None = None,
         temperature: float = 1.0,
         image: Picture | None = None,
@@ -166,7 +178,7 @@ class Model:
         given = None if image is None else pictures.read_completion(image, keep_rows, mask, self.config)
         if given is None and particles is not None:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
-        request = self._request(n, seed, temperature, class_name, given, particles, stream=True)
+        request = self._request(n, seed, temperature, class_name, guidance, given, particles, stream=True)
         array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
         with loaded_engine(
             self.network, slots_of(request), threads=self.threads, precision=self.precision, backend=self.backend
@@ -202,6 +214,7 @@ class Model:
         seed: int | None,
         temperature: float,
         class_name: str | None,
+        guidance: float,
         known_and_mask: tuple[np.ndarray, np.ndarray] | None = None,
         particles: int | None = None,
         *,
@@ -211,8 +224,11 @@ class Model:
             raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
         check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        label, count = self._label(class_name), checked_particles(particles) if known_and_mask else 1
-        return GenerateRequest(0, int(n), checked_seed(seed), temperature, known, masks, label, count, stream)
+        label = self._label(class_name)
+        check_guidance(guidance, label, self.config)
+        count = checked_particles(particles, guidance) if known_and_mask else 1
+        images, drawn = int(n), checked_seed(seed)
+        return GenerateRequest(0, images, drawn, temperature, known, masks, label, count, float(guidance), stream)
 
     def _paint(self, request: GenerateRequest) -> Images:
         painted = paint_request(

@@ -65,12 +65,15 @@ def check_guidance(guidance: float, label: int, config: "ModelConfig") -> None:
         raise InvalidInput("guidance needs a class: bytes are drawn away from those of images without one.", "guidance")
 
 
-def checked_particles(particles: int | None) -> int:
-    """The particles of a completion, or the default for None; InvalidInput outside 1..MAX_PARTICLES."""
+def checked_particles(particles: int | None, guidance: float = 1.0) -> int:
+    """The particles of a completion, or the default for None, which is 1 where guidance is above 1; InvalidInput
+    outside 1..MAX_PARTICLES, and for several with guidance."""
     if particles is None:
-        return DEFAULT_PARTICLES
+        return DEFAULT_PARTICLES if guidance == 1 else 1
     is_whole = isinstance(particles, Integral) and not isinstance(particles, bool)
     if not is_whole or not 1 <= particles <= MAX_PARTICLES:
         reason = f"particles must be a whole number from 1 to {MAX_PARTICLES}, not {particles!r}."
         raise InvalidInput(reason, "particles")
+    if particles > 1 and guidance != 1:
+        raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
     return int(particles)

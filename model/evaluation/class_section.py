@@ -1,4 +1,4 @@
-"""The part of the report on classes: samples of each, and the confusion matrices as pictures."""
+"""The part of the report on classes: samples of each, the confusion matrices as pictures, and a table of guidance."""
 
 from html import escape
 from io import BytesIO
@@ -45,6 +45,36 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
                 "plot", f'src="{data_url(plot)}"', "Confusion matrix of test images", "Test images: % of each row."
             ),
         ]
+    if "guidance" in evaluation:
+        parts.append(_guidance(config, evaluation["guidance"], found))
+    return "\n".join(parts)
+
+
+def _guidance(config: ModelConfig, numbers: dict[str, Any], found: ClassMeasurements) -> str:
+    """Return the table of samples by guidance, and the first samples of each class with each weight above 1."""
+    rows = [(f"guidance {row['guidance']:g}", row) for row in numbers["rows"]]
+    rows.append(("test images", numbers["test_images"]))
+    table = [
+        f"<tr><th>{name}<td>{row['recognisable']:.1%}<td>{row['as_asked']:.1%}<td>{row['frechet_distance']:.2f}"
+        f"<td>{row['within_class_distance']:.2f}"
+        for name, row in rows
+    ]
+    parts = [
+        "<h2>Guidance</h2>\n<p>With guidance w, every byte is drawn from the logits u + w (c - u) of those with the"
+        f" class, c, and without, u; 1 is the model itself. A row is of {numbers['each']:,} samples of each class, the"
+        " last one of test images. Samples of little variety are easily recognised: read the shares together with the"
+        " distance within classes, the mean distance of the features of this classifier from the mean of their class."
+        f" It and the Fréchet distance, which is to {numbers['against']:,} test images, are those of"
+        f" {numbers['compared']:,} samples, or of as many other test images of the same classes.</p>",
+        "<table>\n<thead><tr><th><th>recognisable<th>of the class asked for<th>Fréchet distance"
+        "<th>distance within classes</thead>\n<tbody>",
+        *table,
+        "</tbody>\n</table>",
+    ]
+    for samples in found.guided:
+        sheet = picture(grid_picture(samples.shown.reshape(-1, config.bytes), samples.shown.shape[1], config))
+        name = f"Samples of each class, guidance {samples.guidance:g}"
+        parts.append(_figure("sheet", sheet, name, f"{name}."))
     return "\n".join(parts)
 
 

@@ -1,9 +1,10 @@
 """How well a model knows the classes of a data set: test bits/dim with the true class, classification of test images by
-the bits under every class, and the classes that the report's classifier sees in samples of each class.
+the bits under every class, and the classes that the report's classifier sees in samples of each class, guided or not.
 
 Classes are in the order of the data set, and not in the model's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from scanline.model import classification
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
-from scanline.model.evaluation.classifier import Classifier, classify
+from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures
@@ -30,11 +31,27 @@ SHOWN = 10  # of these, on the report's sheet
 
 @dataclass(frozen=True)
 class ClassSamples:
-    """Samples of each of K classes."""
+    """Samples of each of K classes, as many of each."""
 
     shown: np.ndarray  # [K, up to 10, N] uint8, the first of each
-    confusion: np.ndarray  # [K, K] int64: how many samples of the class asked for (row) the classifier gives each class
+    predictions: Predictions  # of all, class after class
     seed: int
+    guidance: float = 1.0
+
+    @property
+    def each(self) -> int:
+        """The number of samples of each class."""
+        return len(self.predictions.classes) // len(self.shown)
+
+    @property
+    def asked(self) -> np.ndarray:
+        """The class asked for of each, [K * each] int64."""
+        return np.repeat(np.arange(len(self.shown)), self.each)
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """How many samples of the class asked for (row) the classifier gives each class, [K, K] int64."""
+        return _confusion(self.asked, self.predictions.classes, len(self.shown))
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,7 @@ class ClassMeasurements:
     true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
     confusion: np.ndarray | None  # [K, K] int64: how many test images of a class (row) the model gives each class
     samples: ClassSamples | None
+    guided: tuple[ClassSamples, ...] = ()  # with the same seed and as many as `samples`, in the order asked for
 
 
 def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
@@ -64,6 +82,7 @@ def measure_classes(
     classified: int,
     each: int = 0,
     classifier: Classifier | None = None,
+    guidance: Sequence[float] = (),
     seed: int = 0,
     precision: str = DEFAULT,
     backend: str | None = None,
@@ -72,7 +91,7 @@ def measure_classes(
     """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes` [m] uint8.
 
     classified: how many of the first test images to classify. each: how many samples of each class the `classifier`
-    sees.
+    sees. guidance: for each weight, above 1, as many samples are painted with it.
     """
     labels = labels_of_set(model.config, dataset)
     assert labels is not None
@@ -84,11 +103,12 @@ def measure_classes(
         progress = stage("scoring test images with their class", len(test) - first, "images")
         rest = bits_per_dim(model, test[first:], precision, progress, backend, labels[classes[first:]])
         true = np.concatenate((true, rest))
-    samples = None
+    samples: list[ClassSamples] = []
     if each and classifier is not None:
-        samples = _sample(model, classifier, labels, each, seed, precision, backend, stage)
+        for weight in (1.0, *guidance):
+            samples.append(_sample(model, classifier, labels, each, seed, weight, precision, backend, stage))
     confusion = _confusion(classes[:first], bits.argmin(axis=1), len(labels)) if first else None
-    return ClassMeasurements(CLASSES[dataset], true, confusion, samples)
+    return ClassMeasurements(CLASSES[dataset], true, confusion, samples[0] if samples else None, tuple(samples[1:]))
 
 
 def class_figures(found: ClassMeasurements) -> dict[str, Any]:
@@ -107,7 +127,7 @@ def class_figures(found: ClassMeasurements) -> dict[str, Any]:
     if found.samples is not None:
         counts = found.samples.confusion
         result["samples"] = {
-            "each": int(counts[0].sum()),
+            "each": found.samples.each,
             "seed": found.samples.seed,
             "as_asked": float(counts.trace() / counts.sum()),
             "as_asked_of_each": (counts.diagonal() / counts.sum(axis=1)).tolist(),
@@ -144,16 +164,18 @@ def _sample(
     labels: np.ndarray,
     each: int,
     seed: int,
+    guidance: float,
     precision: str,
     backend: str | None,
     stage: Stage,
 ) -> ClassSamples:
     """Paint samples of each class and classify them; all but the first are forgotten."""
     size = each * model.config.bytes
-    progress = stage("painting samples of each class", len(labels) * size, "bytes")
-    shown, confusion = [], np.empty((len(labels), len(labels)), np.int64)
+    guided = "" if guidance == 1 else f", guidance {guidance:g}"
+    progress = stage(f"painting samples of each class{guided}", len(labels) * size, "bytes")
+    shown, predictions = [], []
     for row, label in enumerate(labels.tolist()):
-        request = GenerateRequest(0, each, seed, label=label)
+        request = GenerateRequest(0, each, seed, label=label, guidance=guidance)
         painted = paint_request(
             model,
             request,
@@ -162,8 +184,8 @@ def _sample(
             progress=lambda done, before=row * size: progress(before + done),  # type: ignore[misc]
         )
         shown.append(painted.images[:SHOWN])
-        confusion[row] = np.bincount(classify(classifier, painted.images).classes, minlength=len(labels))
-    return ClassSamples(np.stack(shown), confusion, seed)
+        predictions.append(classify(classifier, painted.images))
+    return ClassSamples(np.stack(shown), joined(predictions), seed, guidance)
 
 
 def _confusion(true: np.ndarray, found: np.ndarray, count: int) -> np.ndarray:

@@ -5,7 +5,7 @@ one to three minutes of one CPU core and is deterministic on one machine. RECIPE
 changes the trained weights: raise it with any such change, and cached classifiers of the old recipe are not used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,13 @@ class Predictions:
     def class_shares(self) -> list[float]:
         """The share of each class among all n images, recognised or not."""
         return (np.bincount(self.classes, minlength=CLASSES) / len(self.classes)).tolist()
+
+
+def joined(parts: Sequence[Predictions]) -> Predictions:
+    """Return the predictions for the images of all parts, one after the other."""
+    return Predictions(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("features", "classes", "confidence"))
+    )
 
 
 @torch.inference_mode()

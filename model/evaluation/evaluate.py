@@ -1,23 +1,27 @@
 """One evaluation of a model directory: bits/dim of the test set, how well the model knows the set's classes and, where
-samples are asked for, the report."""
+samples are asked for, the report, with what guidance does to samples of the classes."""
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from scanline.model import datasets
+from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation.classes import CLASSIFIED, EACH, class_figures, labels_of_set, measure_classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
+from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, quality
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.inputs import check_guidance
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 
@@ -33,6 +37,7 @@ def evaluate(
     samples: int = 2000,
     classified: int | None = None,
     class_samples: int | None = None,
+    guidance: Sequence[float] = (),
     cache: Path | None = None,
     seed: int = 0,
     precision: str = DEFAULT,
@@ -46,9 +51,10 @@ def evaluate(
     data: directory with the published files of the data set that the model's image size belongs to. images: only the
     first images of its test set. classified, class_samples: where the model knows the classes of the data set, how many
     of these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint for the
-    report, by default EACH. cache: directory of trained classifiers. save: also write evaluation.json in the model
-    directory. stage: called at the start of each stage, returns what is called with its progress. ValueError or
-    OSError, before any work, for arguments that cannot be served.
+    report, by default EACH. guidance: weights with which as many samples of each class are painted again, each a row of
+    a table beside those without guidance. cache: directory of trained classifiers. save: also write evaluation.json in
+    the model directory. stage: called at the start of each stage, returns what is called with its progress. ValueError
+    or OSError, before any work, for arguments that cannot be served.
     """
     on, backends = resolve_backend(str(device), backend)
     generator = Generator(load_model(directory, on), 1, precision=precision, backend=backends)
@@ -60,8 +66,11 @@ def evaluate(
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     labelled = classes = None
+    knows_classes = labels_of_set(config, dataset) is not None
+    if guidance:
+        _check_guidance(guidance, config, dataset, knows_classes, samples > 0 and class_samples != 0)
     if config.classes:
-        if labels_of_set(config, dataset) is None:
+        if not knows_classes:
             log.warning("the model's classes are not those of %s, so that none are measured", dataset)
         else:
             classes = datasets.labels(dataset, data, "test", whole_test)[:images]
@@ -92,6 +101,7 @@ def evaluate(
             classified=CLASSIFIED[dataset] if classified is None else classified,
             each=EACH if class_samples is None else class_samples,
             classifier=None if labelled is None else classifier,
+            guidance=[weight for weight in dict.fromkeys(guidance) if weight != 1],
             seed=seed,
             precision=precision,
             backend=chosen,
@@ -103,7 +113,22 @@ def evaluate(
             model, classifier, labelled, bits, samples, seed=seed, precision=precision, backend=chosen, stage=stage
         )
         result["quality"] = quality(compared)
+        if guidance and measured is not None:
+            result["guidance"] = guidance_figures(measured, compared)
         save_report(directory.resolve().name, config, result, compared, report, measured)
     if save:
         write_evaluation(directory, result)
     return result
+
+
+def _check_guidance(
+    guidance: Sequence[float], config: ModelConfig, dataset: str, knows_classes: bool, samples: bool
+) -> None:
+    """ValueError unless the model can be guided with these weights, knows the classes of the data set, and samples of
+    each class are painted."""
+    for weight in guidance:
+        check_guidance(weight, 1, config)
+    if not knows_classes:
+        raise ValueError(f"--guidance compares samples of the classes of {dataset}, which the model does not know")
+    if not samples:
+        raise ValueError("--guidance compares samples of each class; leave out --samples 0 and --class-samples 0")

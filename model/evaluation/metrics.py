@@ -80,7 +80,9 @@ def card_rows(evaluation: dict[str, Any]) -> str:
         f" ({known['test_images']:.0%}), Frechet distance in its features {frechet['samples']:.1f}"
         f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
         f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
-        f" {near['test_images_median']:.0f}) |" + _class_rows(evaluation.get("classes", {}))
+        f" {near['test_images_median']:.0f}) |"
+        + _class_rows(evaluation.get("classes", {}))
+        + _guidance_rows(evaluation.get("guidance", {}))
     )
 
 
@@ -98,6 +100,22 @@ def _class_rows(classes: dict[str, Any]) -> str:
         rows.append(
             f"| {samples['each']:,} samples of each class | {samples['as_asked']:.1%} have the class asked for to a"
             f" small classifier, from {min(of_each):.1%} to {max(of_each):.1%} of a class |"
+        )
+    return "".join(f"\n{row}" for row in rows)
+
+
+def _guidance_rows(guidance: dict[str, Any]) -> str:
+    """Return a row of a card for each weight above 1, after a line break: its figures beside those of 1."""
+    rows = []
+    for row in guidance.get("rows", ())[1:]:
+        plain = guidance["rows"][0]
+        rows.append(
+            f"| guidance {row['guidance']:g}, {guidance['each']:,} samples of each class (without) |"
+            f" {row['recognisable']:.1%} recognisable ({plain['recognisable']:.1%}), {row['as_asked']:.1%} of the class"
+            f" asked for ({plain['as_asked']:.1%}), Frechet distance {row['frechet_distance']:.1f}"
+            f" ({plain['frechet_distance']:.1f}), distance within classes {row['within_class_distance']:.2f}"
+            f" ({plain['within_class_distance']:.2f}, of test images"
+            f" {guidance['test_images']['within_class_distance']:.2f}) |"
         )
     return "".join(f"\n{row}" for row in rows)
 

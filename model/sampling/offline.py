@@ -39,15 +39,16 @@ def paint(
     mask: np.ndarray | None = None,
     particles: int = 1,
     label: int = 0,
+    guidance: float = 1.0,
     precision: str = DEFAULT,
     backend: str | None = None,
     progress: Progress = lambda bytes_painted: None,
 ) -> Painted:
-    """Paint `count` images of the class of a label; known [N] uint8 and mask [N] bool (True = known) make them
-    completions, of so many particles each."""
+    """Paint `count` images of the class of a label, guided where guidance is above 1; known [N] uint8 and mask [N] bool
+    (True = known) make them completions, of so many particles each."""
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
-    request = GenerateRequest(0, count, seed, temperature, known_images, masks, label=label, particles=particles)
+    request = GenerateRequest(0, count, seed, temperature, known_images, masks, label, particles, guidance)
     return paint_request(model, request, precision=precision, backend=backend, progress=progress)
 
 
@@ -94,7 +95,7 @@ def paint_requests(
 
 def slots_of(request: GenerateRequest) -> int:
     """How many slots a request takes where all its images are painted at once."""
-    return sum(map(request.particles_of, request.indices))
+    return sum(map(request.slots_of, request.indices))
 
 
 def _empty(request: GenerateRequest, length: int) -> Painted:

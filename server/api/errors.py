@@ -142,6 +142,8 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
         case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots
             return ApiError(400, str(error), param="particles", code="invalid_value")
+        case EngineFailedError(code="guidance_not_supported"):  # likewise, by one of one slot
+            return ApiError(400, str(error), param="guidance", code="guidance_not_supported")
         case EngineFailedError():
             return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body

@@ -11,7 +11,13 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class, label_of_prompt
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import TOO_MANY_PARTICLES, InvalidInput, checked_seed
+from scanline.model.inputs import (
+    TOO_FEW_SLOTS_TO_GUIDE,
+    TOO_MANY_PARTICLES,
+    InvalidInput,
+    check_guidance,
+    checked_seed,
+)
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api import offload
@@ -38,30 +44,33 @@ async def painting(
     """A client's request for `images` images, and the job that paints them until it is done or the context is left.
 
     Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none,
-    InvalidInput where a picture is wrong or a class is not known.
+    InvalidInput where a picture is wrong, a class is not known or the model cannot be guided.
     """
     bind_contextvars(model=model.id, images=images)
     engine, config = model.engine, model.config
     label = _label(fields, config)
+    check_guidance(fields.guidance, label, config)
+    request = GenerateRequest(
+        id=next(engine.request_ids),
+        images=images,
+        seed=checked_seed(fields.seed),
+        temperature=fields.temperature,
+        label=label,
+        guidance=fields.guidance,
+        stream=stream,
+        provisional=provisional,
+        snapshot=snapshot,
+        client=client,
+    )
     with engine.reserve(images, client) as reservation:
-        sources: list[tuple[bytes, bytes]] = []
+        if request.is_guided:  # two slots for each image, whatever its mask is
+            request = with_room(request, models, model, reservation)
         if isinstance(fields, EditRequest):
             sources = await offload.collect(known_pictures(fields, config), sum(map(len, uploads(fields))))
-        request = GenerateRequest(
-            id=next(engine.request_ids),
-            images=images,
-            seed=checked_seed(fields.seed),
-            temperature=fields.temperature,
-            known=tuple(known for known, _ in sources),
-            masks=tuple(mask for _, mask in sources),
-            label=label,
-            particles=fields.particles if isinstance(fields, EditRequest) else 1,
-            stream=stream,
-            provisional=provisional,
-            snapshot=snapshot,
-            client=client,
-        )
-        request = with_room(request, models, model, reservation)
+            known, masks = zip(*sources, strict=True)
+            request = replace(request, known=known, masks=masks)
+            if not request.is_guided:
+                request = with_room(replace(request, particles=fields.particles), models, model, reservation)
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job
@@ -70,27 +79,35 @@ async def painting(
 def with_room(
     request: GenerateRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation
 ) -> GenerateRequest:
-    """Return the request once there is room for all particles of its images, each in a slot of its own.
+    """Return the request once there is room for all slots of its images: two for a guided image, else one for each
+    particle.
 
-    The reservation has room for one particle of each image; only the masks say how many there are. InvalidInput where
-    the engine has too few slots for an image or the request needs more than one may have, QueueFullError where there is
-    no room now.
+    The reservation has room for one slot of each image; only the masks say how many particles there are. InvalidInput
+    where the engine has too few slots for an image or the request needs more than one may have, QueueFullError where
+    there is no room now.
     """
-    copies = request.images // len(request.masks) if request.masks else 0
-    particles = [request.particles_of(source * copies) for source in range(len(request.masks))]
-    most = max(particles, default=1)
+    sources = max(1, len(request.masks))
+    copies = request.images // sources
+    each = [request.slots_of(source * copies) for source in range(sources)]  # slots of an image of each picture
+    most, slots, engine_slots = max(each), copies * sum(each), model.engine.max_slots_per_image
     if most == 1:
         return replace(request, particles=1)
-    if most > model.engine.max_particles:
-        raise InvalidInput(TOO_MANY_PARTICLES.format(model.engine.max_particles, most), "particles")
-    slots = copies * sum(particles)
+    limit = f"the limit of {models.max_images} per request."
+    if request.is_guided:
+        if most > engine_slots:
+            raise InvalidInput(TOO_FEW_SLOTS_TO_GUIDE, "guidance", "guidance_not_supported")
+        if slots > models.max_images:
+            message = f"guidance: {request.images} images, each counted as two, exceed {limit}"
+            raise InvalidInput(message, "guidance")
+        reservation.extend(slots - request.images, "each guided image counted as two")
+        bind_contextvars(guidance=request.guidance)
+        return request
+    if most > engine_slots:
+        raise InvalidInput(TOO_MANY_PARTICLES.format(engine_slots, most), "particles")
     if slots > models.max_images:
-        message = (
-            f"particles: {request.images} images have {slots} particles in all, which exceed the limit of "
-            f"{models.max_images} per request."
-        )
+        message = f"particles: {request.images} images have {slots} particles in all, which exceed {limit}"
         raise InvalidInput(message, "particles")
-    reservation.extend(slots - request.images)
+    reservation.extend(slots - request.images, "each particle counted as one")
     bind_contextvars(particles=slots)
     return request
 

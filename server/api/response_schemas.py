@@ -121,6 +121,7 @@ class ModelCard(BaseModel):
     layers: int
     heads: int
     classes: list[str]  # the names that `class` and `prompt` accept, among other words; empty: none
+    max_guidance: float | None  # null: images of this model cannot be guided
     state: ModelState
     failure: str | None  # the reason, if state is failed
     bits_per_dim: float | None

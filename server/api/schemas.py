@@ -18,7 +18,14 @@ from pydantic import (
     model_validator,
 )
 
-from scanline.model.inputs import DEFAULT_PARTICLES, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE, InvalidInput
+from scanline.model.inputs import (
+    DEFAULT_PARTICLES,
+    MAX_GUIDANCE,
+    MAX_PARTICLES,
+    MAX_SEED,
+    MAX_TEMPERATURE,
+    InvalidInput,
+)
 from scanline.model.marginal_likelihood import MAX_REPEATS
 from scanline.server.api.errors import quoted
 
@@ -59,6 +66,15 @@ Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at rand
 Class = Annotated[
     str | None, Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name")
 ]
+Guidance = Annotated[
+    float,
+    Field(
+        ge=1,
+        le=MAX_GUIDANCE,
+        allow_inf_nan=False,
+        description="1: none; above, bytes are drawn away from those of images without the class; two slots an image",
+    ),
+]
 Particles = Annotated[
     int,
     Field(ge=1, le=MAX_PARTICLES, description="of each image in which a known pixel follows a hidden one; else 1"),
@@ -91,6 +107,7 @@ class PaintFields(ModelField):
     size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
     seed: Seed = None
     temperature: Annotated[float, Field(gt=0, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
+    guidance: Guidance = 1.0
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"
     stream: bool | None = None
@@ -181,7 +198,16 @@ class MaskFields(PictureFields):
 
 
 class EditRequest(PaintFields, MaskFields):
-    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha."""
+    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha.
+
+    A guided image has one particle, also where `particles` is absent.
+    """
+
+    @model_validator(mode="after")
+    def _guidance_or_particles(self) -> "EditRequest":
+        if self.guidance > 1 and "particles" in self.model_fields_set and self.particles > 1:
+            raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
+        return self
 
 
 class LikelihoodRequest(MaskFields):

@@ -7,7 +7,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import BACKEND_HELP
-from scanline.model.inputs import DEFAULT_PARTICLES, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE
+from scanline.model.inputs import DEFAULT_PARTICLES, MAX_GUIDANCE, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE
 from scanline.model.precision import PRECISION_HELP
 
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
@@ -21,11 +21,18 @@ Class = Annotated[
     str | None,
     typer.Option("--class", help="What the images show: a class of the model, by its name or another word for it."),
 ]
+Guidance = Annotated[
+    float,
+    typer.Option(
+        help=f"How far images of a class are drawn away from those without one, 1 to {MAX_GUIDANCE:g}; 1 is the model"
+        " itself, and more takes two states an image."
+    ),
+]
 Particles = Annotated[
     int | None,
     typer.Option(
         help=f"Particles of each completion, 1 to {MAX_PARTICLES}: more fit the known pixels after the hidden ones"
-        " better. Where there are none, one is run.",
+        " better. Where there are none, or with --guidance, one is run.",
         show_default=str(DEFAULT_PARTICLES),
     ),
 ]

@@ -19,6 +19,8 @@ from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
 from scanline.model.class_names import label_of_class
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import TOO_FEW_SLOTS_TO_GUIDE, InvalidInput, check_guidance
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
@@ -41,10 +43,12 @@ class Recipe:
     seed: int
     temperature: float
     class_name: str | None = None
+    guidance: float = 1.0
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
-        return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}{shows}"
+        guided = "" if self.guidance == 1 else f", guidance {self.guidance:g}"
+        return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}{shows}{guided}"
 
 
 class FolderJob(PendingJob):
@@ -106,27 +110,43 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
     """Paint the missing images of a folder and return their bits/dim.
 
-    ValueError where the cluster has no such service, or the model no such class; EngineFailedError where the request
-    failed on it.
+    ValueError where the cluster has no such service, the model no such class, or its images cannot be guided;
+    EngineFailedError where the request failed on it.
     """
     missing = missing_images(out, recipe.n)
     progress(recipe.n - len(missing))
     if not missing:
         return []
-    async with connect(address, recipe.model, len(missing)) as replicas:
-        config = await replicas.config()
-        label = 0 if recipe.class_name is None else label_of_class(config, recipe.class_name)
-        command = GenerateRequest(
-            next(replicas.request_ids), recipe.n, recipe.seed, recipe.temperature, label=label, only=missing
-        )
-        job = FolderJob(command, out, config.image_shape, progress)
-        with replicas.reserve(len(missing)) as reservation, replicas.run(job, reservation):
+    async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
+        job = folder_job(recipe, missing, replicas, await replicas.config(), out, progress)
+        with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
             while not job.has_ended:
                 job.changed.clear()
                 await job.changed.wait()
     if job.failure:
         raise EngineFailedError(job.failure.message, job.failure.code)
     return job.bits_per_dim
+
+
+def folder_job(
+    recipe: Recipe, missing: tuple[int, ...], replicas: ReplicaPool, config: ModelConfig, out: Path, progress: Progress
+) -> FolderJob:
+    """Return the job that paints the missing images; InvalidInput where the model does not know the class, or cannot be
+    guided on these replicas."""
+    label = 0 if recipe.class_name is None else label_of_class(config, recipe.class_name)
+    check_guidance(recipe.guidance, label, config)
+    request = GenerateRequest(
+        next(replicas.request_ids),
+        recipe.n,
+        recipe.seed,
+        recipe.temperature,
+        label=label,
+        guidance=recipe.guidance,
+        only=missing,
+    )
+    if request.is_guided and replicas.max_slots_per_image < 2:
+        raise InvalidInput(TOO_FEW_SLOTS_TO_GUIDE, "guidance", "guidance_not_supported")
+    return FolderJob(request, out, config.image_shape, progress)
 
 
 @asynccontextmanager

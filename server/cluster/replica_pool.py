@@ -3,8 +3,8 @@
 All ingresses together hand out only as many images as the replicas have slots, and a quarter more so that no slot runs
 empty. The rest waits here and goes to whichever replica has room next, including a new one. Clients take turns, and the
 jobs of each (`Turns`). One job is painted by one model: its shards carry the digest of the first replica that answered,
-and a replica with another digest refuses them. Images are counted as slots, of which each particle has one. Knows no
-HTTP, and nothing of images but their indices.
+and a replica with another digest refuses them. Images are counted as slots, of which each particle has one and a guided
+image two. Knows no HTTP, and nothing of images but their indices.
 """
 
 import asyncio
@@ -103,8 +103,8 @@ class ReplicaPool(EngineHandle):
         return sum(status.ready.slots for status in self.known)
 
     @property
-    def max_particles(self) -> int:
-        """As many as any of the replicas has slots for."""
+    def max_slots_per_image(self) -> int:
+        """As many as any of the replicas has."""
         return min((status.ready.slots for status in self.known), default=0)
 
     @property

@@ -2,7 +2,7 @@
 
 Serve's default router counts requests, and picks the less busy of two random replicas by counts that are up to ten
 seconds old; the shards of one large request, all sent within milliseconds, then crowd on one replica. This router
-counts the images that its own handle has sent, each of their particles, as they go and come back.
+counts the slots of the images that its own handle has sent, as they go and come back.
 
 Replicas report their model's digest every few seconds. A replica that has not reported yet may get any shard, and
 refuses those of another model itself.

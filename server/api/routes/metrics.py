@@ -33,13 +33,13 @@ GAUGES: dict[str, tuple[str, Value]] = {
     "num_requests_running": ("Requests with at least one image scheduled.", lambda e: e.stats.requests_running),
     "num_requests_waiting": ("Requests waiting for their first slot.", lambda e: e.stats.requests_waiting),
     "num_images_running": (
-        "Images in flight, each particle of a completion counted.",
+        "Images in flight, each particle of a completion counted, a guided image twice.",
         lambda e: e.stats.images_running,
     ),
     "num_images_scoring": ("Images being scored; they have no slot.", lambda e: e.stats.scores_running),
     "num_images_waiting": ("Accepted images waiting for slots.", lambda e: e.stats.images_waiting),
     "num_images_reserved": (
-        "Images that were accepted and are not painted yet, each particle counted.",
+        "Images that were accepted and are not painted yet, each particle counted, a guided image twice.",
         lambda e: e.reserved_images,
     ),
     "unread_bytes": (
@@ -48,7 +48,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
     ),
     "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
     "max_waiting_images": (
-        "Limit of waiting images, each particle counted; requests beyond it are rejected.",
+        "Limit of waiting images, each particle counted, a guided image twice; requests beyond it are rejected.",
         lambda e: e.max_waiting_images,
     ),
     "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),

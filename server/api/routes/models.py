@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from scanline.model.inputs import MAX_GUIDANCE
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.response_schemas import ModelCard, ModelList
@@ -46,6 +47,7 @@ def _card(model: ServedModel) -> ModelCard:
         layers=model.config.layers,
         heads=model.config.heads,
         classes=list(model.config.class_names),
+        max_guidance=MAX_GUIDANCE if model.config.can_be_guided else None,
         state=model.state,
         failure=model.failure,
         bits_per_dim=model.bits_per_dim,

@@ -8,12 +8,13 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.inputs import check_temperature, checked_particles, checked_seed
+from scanline.model.inputs import check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli.options import (
     Backend,
     Class,
     Device,
+    Guidance,
     Json,
     KeepRows,
     Mask,
@@ -36,6 +37,7 @@ def complete(
     seed: Seed = None,
     temperature: Temperature = 1.0,
     class_name: Class = None,
+    guidance: Guidance = 1.0,
     particles: Particles = None,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
@@ -53,17 +55,20 @@ def complete(
 
     check_one_mask(keep_rows, mask)
     check_temperature(temperature)
-    particles = checked_particles(particles)
+    particles = checked_particles(particles, guidance)
     check_out(out)
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
     config = network.config
+    asked = label(config, class_name)
+    check_guidance(guidance, asked, config)
     original, known = read_picture(picture, keep_rows, mask, config)
     request = GenerateRequest(
         *(0, n, seed, temperature, (original.tobytes(),), (known.tobytes(),)),
-        label=label(config, class_name),
+        label=asked,
         particles=particles,
+        guidance=guidance,
     )
     (painted,) = paint_with_bar(network, [request], precision=precision, backend=backends)
     images = painted.images
@@ -77,6 +82,6 @@ def complete(
     run = request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
     words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
-    more: dict[str, object] = {"class": config.class_names[request.label - 1]} if request.label else {}
+    more: dict[str, object] = {"class": config.class_names[asked - 1], "guidance": guidance} if asked else {}
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)

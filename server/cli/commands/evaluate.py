@@ -42,6 +42,14 @@ def evaluate(
             min=0, help="Of such a model: number of samples of each class for the report.", show_default="1,000"
         ),
     ] = None,
+    guidance: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Of such a model: paint as many samples of each class with this guidance too, and compare them with"
+            " those without. May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="The .html file to write.", show_default="report.html in the model directory")
     ] = None,
@@ -78,6 +86,7 @@ def evaluate(
             samples=samples,
             classified=classified,
             class_samples=class_samples,
+            guidance=guidance or (),
             cache=cache,
             seed=seed,
             precision=precision,
@@ -93,6 +102,8 @@ def evaluate(
     print(f"{found['bits_per_dim']:.4f}{error} bits/dim on {found['images']} test images of {found['dataset']}")
     if "classes" in found:
         _print_classes(found["classes"])
+    if "guidance" in found:
+        _print_guidance(found["guidance"])
     if "quality" in found:
         _print_quality(found["quality"], report)
 
@@ -106,6 +117,16 @@ def _print_classes(classes: dict[str, Any]) -> None:
         print(f"classified correctly by the bits under every class: {share} of {found['images']} test images")
     if samples := classes.get("samples"):
         print(f"samples of the class asked for: {samples['as_asked']:.1%} of {samples['each']} of each class")
+
+
+def _print_guidance(guidance: dict[str, Any]) -> None:
+    rows = [(f"guidance {row['guidance']:g}", row) for row in guidance["rows"]]
+    for name, row in [*rows, ("test images of the classes", guidance["test_images"])]:
+        print(
+            f"{name}: {row['recognisable']:.1%} recognisable, {row['as_asked']:.1%} of the class asked for,"
+            f" Frechet distance {row['frechet_distance']:.3f},"
+            f" distance within classes {row['within_class_distance']:.3f}"
+        )
 
 
 def _print_quality(quality: dict[str, Any], report: Path) -> None:

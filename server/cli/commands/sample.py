@@ -10,9 +10,9 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.inputs import check_temperature, checked_seed
+from scanline.model.inputs import check_guidance, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Backend, Class, Device, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.options import Backend, Class, Device, Guidance, Json, Model, Precision, Seed, Temperature
 from scanline.server.cli.progress import add_stage, progress_bar
 
 IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
@@ -32,6 +32,7 @@ def sample(
     each_class: Annotated[
         bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
     ] = False,
+    guidance: Guidance = 1.0,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     precision: Precision = DEFAULT,
@@ -63,7 +64,7 @@ def sample(
             )
         if each_class:
             raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
-        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, temperature, class_name, as_json)
+        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, temperature, class_name, guidance, as_json)
         return
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
@@ -72,8 +73,11 @@ def sample(
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
     labels = range(1, len(config.classes) + 1) if each_class else [label(config, class_name)]
+    check_guidance(guidance, labels[0], config)
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
-    requests = [GenerateRequest(number, n, seed, temperature, label=one) for number, one in enumerate(labels)]
+    requests = [
+        GenerateRequest(number, n, seed, temperature, label=one, guidance=guidance) for number, one in enumerate(labels)
+    ]
     painted = paint_with_bar(network, requests, precision=precision, backend=backends)
     images = np.stack([one.images for one in painted]).reshape(-1, n, *config.image_shape)
     if each_class:
@@ -82,7 +86,8 @@ def sample(
         save_images(images[0], out)
     bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
     names = [config.class_names[one - 1] for one in labels for _ in range(n) if one]
-    print_summary(bits_per_dim, "images", out, seed, as_json, {"classes": names} if names else {})
+    more: dict[str, object] = {"classes": names, "guidance": guidance} if names else {}
+    print_summary(bits_per_dim, "images", out, seed, as_json, more)
 
 
 def _sample_on_cluster(
@@ -93,6 +98,7 @@ def _sample_on_cluster(
     seed: int | None,
     temperature: float,
     class_name: str | None,
+    guidance: float,
     as_json: bool,
 ) -> None:
     """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
@@ -107,7 +113,7 @@ def _sample_on_cluster(
         from scanline.server.cluster import client
     except ImportError:
         raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
-    recipe = client.Recipe(model, n, checked_seed(seed), temperature, class_name)
+    recipe = client.Recipe(model, n, checked_seed(seed), temperature, class_name, guidance)
     recipe = client.open_folder(out, recipe, seed is None)
     with progress_bar() as bar:
         painting = client.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))

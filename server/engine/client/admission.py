@@ -2,7 +2,7 @@
 
 Room for an image is given back when the image is painted, whether its client reads or not. What is painted and not
 answered is memory, with a limit of its own. One client may have a share of each limit. Knows no HTTP and no engine.
-An image of several particles, each of which has a slot, counts as that many images everywhere here.
+An image counts as many times as it takes slots, everywhere here: once for each particle, twice where it is guided.
 """
 
 from dataclasses import dataclass
@@ -75,10 +75,10 @@ class Admission:
         reservation.images = images
         return reservation
 
-    def extend(self, held: "Reservation", images: int) -> None:
+    def extend(self, held: "Reservation", images: int, counted: str) -> None:
         """Take room for so many more images of a request; QueueFullError where there is none for all of them."""
         own, total = self.clients[held.client].without(held), self.total.without(held)
-        self._check(held.images + images, held.client, own, total, ", each particle counted as one")
+        self._check(held.images + images, held.client, own, total, f", {counted}")
         self.change(held.client, 0, images, 0)
 
     def change(self, client: str, requests: int, images: int, unread_bytes: int, finished: int = 0) -> None:
@@ -157,9 +157,10 @@ class Reservation:
         images = min(images, self.images)  # none is taken back
         self._hold(images, unread_bytes, finished=self.images - images)
 
-    def extend(self, images: int) -> None:
-        """Take room for so many more images: what is known of the request now says that it needs them."""
-        self.admission.extend(self, images)
+    def extend(self, images: int, counted: str = "each particle counted as one") -> None:
+        """Take room for so many more images: what is known of the request now says that it needs them. `counted`: how,
+        for the message of QueueFullError."""
+        self.admission.extend(self, images, counted)
         self.images += images
 
     def give_up(self) -> None:

@@ -73,8 +73,8 @@ class EngineHandle(ABC):
         """Images in flight at once; 0 while the model loads for the first time."""
 
     @property
-    def max_particles(self) -> int:
-        """Particles that an image may have at most: they are in slots of one engine together, or not at all."""
+    def max_slots_per_image(self) -> int:
+        """Slots that an image may take at most: they are of one engine together, or not at all."""
         return self.slots
 
     @property
@@ -123,7 +123,7 @@ class EngineHandle(ABC):
 
     @property
     def reserved_images(self) -> int:
-        """Images that were accepted and are not painted yet, each of their particles counted."""
+        """Images that were accepted and are not painted yet, each counted as many times as it takes slots."""
         return self.admission.total.images
 
     @property

@@ -42,15 +42,15 @@ class Update:
 
 
 def slots_of(request: Request, images: Collection[int]) -> int:
-    """Return the slots that so many images of a request take together, one for each particle; a read counts as one."""
-    if isinstance(request, ScoreRequest) or request.particles == 1:
+    """Return the slots that so many images of a request take together; a read counts as one."""
+    if isinstance(request, ScoreRequest) or (request.particles == 1 and not request.is_guided):
         return len(images)
-    return sum(request.particles_of(index) for index in images)
+    return sum(map(request.slots_of, images))
 
 
 class PendingJob:
     """A request and which of its images are not done, whatever becomes of their bytes. An image has a slot for each of
-    its particles."""
+    its particles, or two where it is guided."""
 
     coalesced = 0  # frames that were merged because the one before them had not been taken
     queue_seconds: float | None = None  # until its first image had a slot; a read has none

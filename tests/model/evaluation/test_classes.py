@@ -17,7 +17,7 @@ from scanline.model.evaluation.classes import (
     labels_of_set,
     measure_classes,
 )
-from scanline.model.evaluation.classifier import Classifier
+from scanline.model.evaluation.classifier import Classifier, Predictions
 from scanline.model.evaluation.classifier import classify as seen
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import card_rows
@@ -84,7 +84,10 @@ def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
 def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     confusion = 8 * np.eye(10, dtype=np.int64)
     confusion[7, 1] = 20
-    samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), np.full((10, 10), 1) + 9 * np.eye(10, dtype=np.int64), 3)
+    given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])  # nineteen of each, ten of them right
+    predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
+    samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
+    np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), confusion, samples))
     assert figures["true_class"] == {"bits_per_dim": 1.5, "standard_error": 0.5, "images": 2}
     assert figures["classification"]["accuracy"] == 0.8

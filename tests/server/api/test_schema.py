@@ -125,7 +125,7 @@ def fit(case: Case, fields: dict[str, Any]) -> None:
         case.body.pop("image[]", None)
         case.body = {name: value for name, value in case.body.items() if value is not None}  # forms have no null
     case.body = {**case.body, **fields}
-    for name in ("keep_rows", "class"):  # the model has no classes
+    for name in ("keep_rows", "class", "guidance"):  # the model has no classes
         case.body.pop(name, None)
 
 

@@ -1,5 +1,6 @@
 """What a user gets wrong on the command line: one sentence, exit status 2, never a traceback."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -56,6 +57,33 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "--each-class paints on this machine; with --cluster, give --class once for each class",
     ),
     "classifying a picture of another size": ("classify --model shapes small.png", "small.png is 3x3"),
+    "guidance below 1": (
+        "sample --model shapes --class star --guidance 0.5",
+        "guidance must be from 1, which is none, to 10, not 0.5.",
+    ),
+    "too much guidance": (
+        "complete grey.png --keep-rows 3 --model guided --class star --guidance 10.5",
+        "guidance must be from 1, which is none, to 10, not 10.5.",
+    ),
+    "no number for guidance": ("sample --model guided --class star --guidance nan", "to 10, not nan."),
+    "guidance without a class": ("sample --model guided --guidance 2", "guidance needs a class: bytes are drawn away"),
+    "guidance of a completion without a class": (
+        "complete grey.png --keep-rows 3 --model guided --guidance 2",
+        "guidance needs a class: bytes are drawn away",
+    ),
+    "guidance of a mixture of logistics": (
+        "sample --model shapes --each-class --guidance 2",
+        "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out.",
+    ),
+    "guidance without classes": ("sample --guidance 2", "This model cannot be guided: it needs classes"),
+    "guidance and particles": (
+        "complete grey.png --keep-rows 3 --model guided --class star --guidance 2 --particles 2",
+        "guidance and particles cannot be combined; send one of them.",
+    ),
+    "measuring the guidance of a model without classes": (
+        "evaluate digits --data data --guidance 2",
+        "This model cannot be guided: it needs classes",
+    ),
     "no particles": (
         "complete grey.png --keep-rows 3 --particles 0",
         "particles must be a whole number from 1 to 64, not 0.",
@@ -121,6 +149,7 @@ USAGE = {  # label: a command that the parser refuses, part of the message
     "a negative seed": ("sample --seed -1", "--seed"),
     "no picture": ("complete", "picture"),
     "nothing to classify": ("classify", "pictures"),
+    "guidance in words": ("sample --class star --guidance strong", "--guidance"),
     "particles in words": ("complete grey.png --keep-rows 3 --particles many", "--particles"),
     "no data": ("evaluate grey", "--data"),
 }
@@ -135,6 +164,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     (folder / "grey").symlink_to(grey_directory)
     save_model(small_models.model(GREY), folder / "other" / "grey")
     shapes.save(folder / "shapes")
+    save_model(small_models.model(replace(shapes.SHAPES, predicts="categorical")), folder / "guided")
     save_model(small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits")
     (folder / "broken" / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
     blobs.write(folder / "data")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,58 @@ def test_a_model_that_knows_the_classes_is_measured_by_class(data: Path, tmp_pat
     lines = done("evaluate", tmp_path / "ten", "--data", data, "--images", 4, "--samples", 0, "--classified", 2)
     assert re.search(r"^\d+\.\d{4} \+- \d\.\d{4} bits/dim with the true class$", lines, re.MULTILINE)
     assert re.search(r"^classified correctly by the bits under every class: .+% of 2 test images$", lines, re.MULTILINE)
+
+
+def test_samples_of_each_class_are_painted_again_with_each_guidance(data: Path, tmp_path: Path) -> None:
+    save_model(small_models.model(replace(CONFIG, classes=WORDS["mnist"], predicts="categorical")), tmp_path / "ten")
+    few = ("--images", 100, "--samples", 50, "--classified", 0, "--class-samples", 2)
+    weights = ("--guidance", 1, "--guidance", 2, "--guidance", 1.5, "--guidance", 2)
+    lines = done("evaluate", tmp_path / "ten", "--data", data, *few, *weights, "--save").splitlines()
+    result = model_directory.read_evaluation(tmp_path / "ten")
+    figures = result["guidance"]
+    assert [row["guidance"] for row in figures["rows"]] == [1, 2, 1.5]
+    assert (figures["each"], figures["seed"]) == (2, 0)
+    assert figures["rows"][0]["as_asked"] == result["classes"]["samples"]["as_asked"]
+    assert figures["test_images"]["recognisable"] == result["quality"]["recognisable"]["test_images"]
+    found = [line.partition(":")[0] for line in lines if "distance within classes" in line]
+    assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
+    page = (tmp_path / "ten" / "report.html").read_text()
+    assert "<h2>Guidance</h2>" in page
+    assert page.count("data:image/png;base64,") == 3 + 6 + 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "said"),
+    [
+        ({"classes": WORDS["mnist"]}, (), "This model cannot be guided: it needs classes and 256 logits for each byte"),
+        (
+            {"classes": WORDS["cifar10"], "predicts": "categorical"},
+            (),
+            "--guidance compares samples of the classes of mnist, which the model does not know",
+        ),
+        (
+            {"classes": WORDS["mnist"], "predicts": "categorical"},
+            ("--class-samples", 0),
+            "--guidance compares samples of each class; leave out --samples 0 and --class-samples 0",
+        ),
+        (
+            {"classes": WORDS["mnist"], "predicts": "categorical"},
+            ("--samples", 0),
+            "--guidance compares samples of each class; leave out --samples 0 and --class-samples 0",
+        ),
+        (
+            {"classes": WORDS["mnist"], "predicts": "categorical"},
+            ("--guidance", 11),
+            "guidance must be from 1, which is none, to 10, not 11.0.",
+        ),
+    ],
+)
+def test_guidance_that_cannot_be_measured_is_refused_before_any_work(
+    data: Path, tmp_path: Path, config: dict[str, Any], options: tuple[object, ...], said: str
+) -> None:
+    save_model(small_models.model(replace(CONFIG, **config)), tmp_path / "ten")
+    assert said in refused("evaluate", tmp_path / "ten", "--data", data, "--guidance", 2, *options)
+    assert not (tmp_path / "ten" / "report.html").exists()
 
 
 def test_samples_are_compared_with_test_images(reported: tuple[dict[str, object], str]) -> None:

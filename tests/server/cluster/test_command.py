@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.offline import paint
 from tests.support.cluster_service import Service, offline
 from tests.support.commands import Ran, in_a_process
 
@@ -40,6 +43,19 @@ def test_a_folder_is_painted_and_completed(address: str, tmp_path: Path) -> None
     assert (again.status, "3 of them painted in this run" in again.out) == (0, True), again
     assert np.array_equal(pictures(out), offline(120, 7))
     assert (out / "004.png").stat().st_mtime_ns == kept
+
+
+def test_a_folder_of_guided_images_of_a_class(address: str, tmp_path: Path) -> None:
+    options = ("-n", 3, "--seed", 7, "--class", "seven", "--guidance", 2)
+    ran = sample(address, tmp_path / "sevens", *options, "--json")
+    assert ran.status == 0, ran.err
+    law = paint(load_model(zoo.find("mnist-small")), 3, seed=7, label=8, guidance=2)
+    np.testing.assert_array_equal(pictures(tmp_path / "sevens").reshape(3, -1), law.images)
+    without = sample(address, tmp_path / "threes", *options[:4], "--guidance", 2)
+    assert (without.status, without.err) == (
+        2,
+        "scanline: guidance needs a class: bytes are drawn away from those of images without one.\n",
+    )
 
 
 def test_a_model_that_is_not_served_is_refused(address: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The folder of `scanline sample --cluster`: its recipe, its missing images, and files that do not belong to it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.support.commands import refused, scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
 SEVENS = Recipe("mnist-small", 12, 7, 1.0, "7")
+GUIDED = replace(SEVENS, guidance=2.5)
 IMAGE = bytes(range(35))
 
 
@@ -40,12 +42,18 @@ def test_another_recipe_needs_another_folder(tmp_path: Path, other: Recipe) -> N
         open_folder(tmp_path, other, False)
 
 
-def test_a_recipe_names_its_class_and_one_of_an_older_version_has_none(tmp_path: Path) -> None:
+def test_a_recipe_names_its_class_and_guidance_and_one_of_an_older_version_has_none(tmp_path: Path) -> None:
     open_folder(tmp_path / "sevens", SEVENS, False)
     with pytest.raises(
         ValueError, match="contains images of mnist-small, n 12, seed 7, temperature 1, class 7, not of"
     ):
         open_folder(tmp_path / "sevens", RECIPE, False)
+    with pytest.raises(ValueError, match=r"temperature 1, class 7, not of .*, temperature 1, class 7, guidance 2\.5;"):
+        open_folder(tmp_path / "sevens", GUIDED, False)
+    open_folder(tmp_path / "guided", GUIDED, False)
+    assert open_folder(tmp_path / "guided", replace(GUIDED, seed=9), True) == GUIDED
+    with pytest.raises(ValueError, match=r"contains images of .*, guidance 2\.5, not of .*, guidance 2;"):
+        open_folder(tmp_path / "guided", replace(GUIDED, guidance=2.0), False)
     older = {"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}
     (tmp_path / "recipe.json").write_text(json.dumps(older))
     assert open_folder(tmp_path, RECIPE, False) == RECIPE

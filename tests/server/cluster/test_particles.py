@@ -32,7 +32,7 @@ def test_images_equal_those_of_one_machine_and_shards_are_of_slots(shapes_direct
             replicas = [await stack.enter_async_context(replica_of(shapes_directory)) for _ in range(2)]
             handle = LocalReplicas(*replicas)
             pool = await stack.enter_async_context(pool_of(handle, shapes_directory))
-            assert (pool.slots, pool.max_particles) == (64, 32)
+            assert (pool.slots, pool.max_slots_per_image) == (64, 32)
             with pool.reserve(N) as reservation:
                 reservation.extend(N * PARTICLES - N)
                 with pool.run(completions(pool, label=3), reservation) as job:

@@ -98,6 +98,15 @@ def test_a_job_counts_the_slots_of_its_images_until_they_are_done() -> None:
     assert np.isnan(after(Finished(0, 0, IMAGE, 2.5)).evidence_bits).all()
 
 
+def test_a_guided_image_counts_as_two_slots_until_it_is_done() -> None:
+    job = Job(GenerateRequest(0, 3, 7, label=1, guidance=2.0), 35)
+    left = [job.slots_left]
+    for index in (2, 2, 0, 1):
+        job.receive(Finished(0, index, IMAGE, 2.5))
+        left.append(job.slots_left)
+    assert left == [6, 4, 4, 2, 0]
+
+
 def test_a_job_of_totals_keeps_the_bits_of_whole_images() -> None:
     job = TotalsJob(ScoreRequest(0, (IMAGE,) * 2, labels=(1, 2)))
     job.receive(Scored(0, 1, np.full(35, 2.0).tobytes()))

@@ -40,16 +40,17 @@ def locked(grey_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="package")
 def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of two models with classes, of which `horse` is one of both, and one without."""
+    """A server of three models with classes, of which `horse` is one of each, and one without. One can be guided."""
     directory = tmp_path_factory.mktemp("classified")
     grey = {"height": 7, "width": 5, "layers": 1}
     for name, changes in {
         "grey": {**grey, "classes": (("7", "seven"), ("horse",))},
         "pixels": {**small_models.VARIANTS["pixels"], "classes": (("dog",), ("horse",))},
         "plain": grey,
+        "guided": {**grey, "predicts": "categorical", "classes": (("7", "seven"), ("horse",))},
     }.items():
         save_model(small_models.model(small_models.config(**changes)), directory / name)
-    models = (f"--model={directory / name}" for name in ("pixels", "plain"))
+    models = (f"--model={directory / name}" for name in ("pixels", "plain", "guided"))
     with serve(directory / "grey", *models, "--slots", "64", *arguments(NO_DELAY)) as server:
         yield server
 

@@ -40,8 +40,9 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: st
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_classes_and_particles_are_accessible_and_fit(visit: Visit, classified: Server, size: str) -> None:
-    visitor = visit(f"{classified.url}/?seed=3&n=6&class=horse", *SIZES[size], has_touch=size == "phone")
+def test_classes_guidance_and_particles_are_accessible_and_fit(visit: Visit, classified: Server, size: str) -> None:
+    url = f"{classified.url}/?model=guided&seed=3&n=6&class=horse&guidance=2"
+    visitor = visit(url, *SIZES[size], has_touch=size == "phone")
     visitor.expect_done(6)
     assert_fits_and_is_accessible(visitor)
     visitor.see("#tab-device").click()

@@ -11,6 +11,7 @@ export interface Model {
   layers: number;
   heads: number;
   classes: string[]; // names; empty where the model has none
+  max_guidance: number | null; // null where images cannot be guided
   state: "loading" | "ready" | "failed";
   failure: string | null;
   parameters: number | null; // this and the next are null until the model has loaded

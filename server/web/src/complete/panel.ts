@@ -4,7 +4,8 @@ import { bytesOf, type Model } from "../api/models";
 import type { Frame } from "../api/websocket";
 import { find, make, onClick } from "../elements";
 import { ClassChoice } from "../jobs/class_choice";
-import { readCount, readSeed, readTemperature, setUpTemperature } from "../jobs/form_fields";
+import { readCount, readSeed, readTemperature, setUpSlider } from "../jobs/form_fields";
+import { GuidanceSlider } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
 import { base64, png } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
@@ -21,6 +22,7 @@ const THUMBNAILS = 12;
 let model: Model; // the page is inert until there is one
 let canvas: DrawingCanvas;
 let classes: ClassChoice;
+let guidance: GuidanceSlider;
 let particles: ParticlesChoice;
 let results: Results;
 let runner: JobRunner;
@@ -28,21 +30,28 @@ let runner: JobRunner;
 /** `pictures` returns the finished pictures of the gallery. */
 export function setUpComplete(pictures: () => Picture[]): void {
   classes = new ClassChoice("complete-class");
+  guidance = new GuidanceSlider("complete-guidance");
   particles = new ParticlesChoice();
-  canvas = new DrawingCanvas((occlusion) => particles.show(occlusion));
+  canvas = new DrawingCanvas((occlusion) => {
+    particles.show(occlusion);
+    showGuidance();
+  });
+  classes.onChange(showGuidance);
+  particles.onChange(showGuidance);
   results = new Results();
   runner = new JobRunner("complete");
   onModel((selected) => {
     canvas.fit(selected);
     classes.fill(selected.classes);
     model = selected;
+    showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
   });
   find("complete-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     complete().catch(showError);
   });
-  setUpTemperature("complete-temperature");
+  setUpSlider("complete-temperature");
   onClick("clear", () => canvas.clear());
   onClick("invert", () => canvas.invert());
   onClick("uncover", () => canvas.uncover());
@@ -66,6 +75,10 @@ export function setUpComplete(pictures: () => Picture[]): void {
 /** Copies a picture of the gallery to the canvas. */
 export function completeThis(picture: Picture): void {
   canvas.load(picture.canvas, picture.size.width, picture.size.height);
+}
+
+function showGuidance(): void {
+  if (model) guidance.show(model, { class: classes.chosen, particles: particles.count });
 }
 
 async function loadFile(file: File | undefined): Promise<void> {
@@ -100,6 +113,7 @@ async function complete(): Promise<void> {
   const seed = readSeed(find("complete-seed", HTMLInputElement));
   const temperature = readTemperature(find("complete-temperature", HTMLInputElement));
   const ofClass = classes.read();
+  const guided = guidance.read();
   const rows = particles.read();
   const { image: original } = canvas;
   const occlusion = canvas.occlusion.copy();
@@ -122,7 +136,8 @@ async function complete(): Promise<void> {
     }
     return count;
   };
-  const request = { type: "complete", model: model.id, n, seed, temperature, class: ofClass, ...fields } as const;
+  const asked = { model: model.id, n, seed, temperature, class: ofClass, guidance: guided };
+  const request = { type: "complete", ...asked, ...fields } as const;
   void runner.runOnServer(
     rows.map(({ particles }) => ({ ...request, particles })),
     n,

@@ -18,6 +18,17 @@ export interface ParticlesRow {
 export class ParticlesChoice {
   private readonly box = find("particles", HTMLFieldSetElement);
 
+  /** How many particles the form asks for. */
+  get count(): number {
+    if (this.box.disabled) return 1;
+    return Number(this.box.querySelector<HTMLInputElement>("input[name=particles]:checked")!.value);
+  }
+
+  /** Calls `listener` when the user chooses another number. */
+  onChange(listener: () => void): void {
+    this.box.addEventListener("change", listener);
+  }
+
   /** Enables the choice where it makes a difference. */
   show(occlusion: Occlusion): void {
     this.box.disabled = !occlusion.isKnownAfterHidden;
@@ -26,8 +37,7 @@ export class ParticlesChoice {
 
   /** The rows of completions that the form asks for. */
   read(): ParticlesRow[] {
-    if (this.box.disabled) return [{ particles: 1, label: "" }];
-    const particles = Number(this.box.querySelector<HTMLInputElement>("input[name=particles]:checked")!.value);
+    const particles = this.count;
     const isCompared = find("particles-compare", HTMLInputElement).checked && particles > 1;
     if (!isCompared) return [{ particles, label: "" }];
     return [1, particles].map((count) => ({ particles: count, label: count === 1 ? "1 particle" : `${count} particles` }));

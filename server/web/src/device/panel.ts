@@ -4,7 +4,8 @@ import { bytesOf, type Model } from "../api/models";
 import { runJob, type Frame } from "../api/websocket";
 import { find, make, onClick, pixelScale } from "../elements";
 import { ClassChoice } from "../jobs/class_choice";
-import { readCount, readSeed, readTemperature, setUpTemperature } from "../jobs/form_fields";
+import { readCount, readSeed, readTemperature, setUpSlider } from "../jobs/form_fields";
+import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
 import type { GenerateRequest } from "../paint/request";
 import { Picture } from "../pictures/picture";
@@ -32,12 +33,13 @@ export function setUpDevice(): void {
     event.preventDefault();
     paintForm();
   });
-  setUpTemperature("device-temperature");
+  setUpSlider("device-temperature");
   onClick("device-compare", () => void run(compare));
   window.addEventListener("tab", () => void labelButton());
   onModel((selected) => {
     model = selected;
     classes.fill(model.classes);
+    find("device-class", HTMLFieldSetElement).title = model.max_guidance === null ? "" : ONLY_ON_THE_SERVER;
     runner.drop();
     pool?.close();
     pool = undefined;

@@ -17,7 +17,7 @@ export class ClassChoice {
 
   /** Shows buttons for these classes. The chosen class stays chosen if it is one of them. */
   fill(names: string[]): void {
-    const chosen = this.name;
+    const { chosen } = this;
     this.names = names;
     this.unknown = undefined;
     this.box.hidden = names.length === 0;
@@ -34,10 +34,15 @@ export class ClassChoice {
 
   /** The chosen class; undefined for "any". Throws FormError if a link has asked for one that the model does not have. */
   read(): string | undefined {
-    const { unknown, name } = this;
+    const { unknown, chosen } = this;
     this.unknown = undefined; // reported once, since "any" is what the form shows
     if (unknown !== undefined) throw new FormError(this.radios[0]!, `The model has no class ${unknown}.`);
-    return name;
+    return chosen;
+  }
+
+  /** The class that the form shows as chosen; undefined for "any". */
+  get chosen(): string | undefined {
+    return this.names[this.radios.findIndex(({ checked }) => checked) - 1];
   }
 
   /** Calls `listener` when the user chooses another class. */
@@ -52,10 +57,6 @@ export class ClassChoice {
 
   private get radios(): HTMLInputElement[] {
     return [...this.box.querySelectorAll("input")];
-  }
-
-  private get name(): string | undefined {
-    return this.names[this.radios.findIndex(({ checked }) => checked) - 1];
   }
 
   private button(name: string, label: number): HTMLLabelElement {

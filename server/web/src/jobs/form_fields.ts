@@ -30,8 +30,8 @@ export function readTemperature(slider: HTMLInputElement): number {
   throw new FormError(slider, `The temperature must be from 0.01 to 2 with at most two decimals, not ${given}.`);
 }
 
-/** Shows the value of a temperature slider beside it, in #<id>-shown. */
-export function setUpTemperature(id: string): void {
+/** Shows the value of a slider of temperature or guidance beside it, in #<id>-shown. */
+export function setUpSlider(id: string): void {
   const slider = find(id, HTMLInputElement);
   slider.addEventListener("input", () => {
     delete slider.dataset.invalid;

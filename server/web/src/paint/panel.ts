@@ -2,14 +2,23 @@
 
 import { bytesOf, type Model } from "../api/models";
 import { find, onClick } from "../elements";
-import { setUpTemperature } from "../jobs/form_fields";
+import { setUpSlider } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
 import { array, save, sheet } from "../pictures/files";
 import { onModel } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../shell/notice";
 import { isShown } from "../shell/tabs";
 import { Gallery } from "./gallery";
-import { fillForm, linkTo, nameOfFile, paintClass, readForm, readLink, type GenerateRequest } from "./request";
+import {
+  fillForm,
+  linkTo,
+  nameOfFile,
+  paintClass,
+  paintGuidance,
+  readForm,
+  readLink,
+  type GenerateRequest,
+} from "./request";
 import { showImage } from "./viewer";
 
 let model: Model; // the page is inert until there is one
@@ -28,8 +37,11 @@ export function setUpPaint(): void {
     clearNotice();
     paintForm();
   });
-  paintClass.onChange(() => find("paint-form", HTMLFormElement).requestSubmit());
-  setUpTemperature("temperature");
+  paintClass.onChange(() => {
+    showGuidance();
+    find("paint-form", HTMLFormElement).requestSubmit();
+  });
+  setUpSlider("temperature");
   onClick("again", () => paint(last));
   onClick("copy-link", () => void copyLink());
   onClick("save-sheet", async () => save(await sheet(gallery.pictures), `${nameOfFile(last)}.png`));
@@ -40,10 +52,13 @@ export function setUpPaint(): void {
     model = selected;
     paintClass.fill(model.classes);
     if (first) fillForm(readLink());
+    showGuidance();
     if (isShown("paint")) paintForm();
     first = false;
   });
 }
+
+const showGuidance = () => paintGuidance.show(model, { class: paintClass.chosen, particles: 1 });
 
 function paintForm(): void {
   try {

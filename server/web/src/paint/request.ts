@@ -3,6 +3,7 @@
 import { find } from "../elements";
 import { ClassChoice } from "../jobs/class_choice";
 import { readCount, readSeed, readTemperature } from "../jobs/form_fields";
+import { GuidanceSlider } from "../jobs/guidance";
 
 export interface GenerateRequest {
   model: string;
@@ -10,10 +11,12 @@ export interface GenerateRequest {
   seed: string; // up to 2^63 - 1, more than a number holds exactly
   temperature: number;
   class?: string | undefined; // any without it
+  guidance?: number | undefined; // 1, which is none, without it
 }
 
 const MOST_IMAGES = 256;
 export const paintClass = new ClassChoice("paint-class");
+export const paintGuidance = new GuidanceSlider("guidance");
 
 export function readForm(): GenerateRequest {
   return {
@@ -22,11 +25,12 @@ export function readForm(): GenerateRequest {
     seed: readSeed(find("seed", HTMLInputElement)),
     temperature: readTemperature(find("temperature", HTMLInputElement)),
     class: paintClass.read(),
+    guidance: paintGuidance.read(),
   };
 }
 
 /** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. */
-export function fillForm({ n, seed, temperature, class: name }: Partial<GenerateRequest>): void {
+export function fillForm({ n, seed, temperature, class: name, guidance }: Partial<GenerateRequest>): void {
   if (n !== undefined) find("count", HTMLInputElement).value = Number.isFinite(n) ? String(n) : "";
   if (seed !== undefined) find("seed", HTMLInputElement).value = seed;
   const slider = find("temperature", HTMLInputElement);
@@ -34,6 +38,7 @@ export function fillForm({ n, seed, temperature, class: name }: Partial<Generate
   slider.dispatchEvent(new Event("input"));
   if (temperature !== undefined && Number(slider.value) !== temperature) slider.dataset.invalid = String(temperature);
   if (name !== undefined) paintClass.choose(name);
+  if (guidance !== undefined) paintGuidance.fill(guidance);
 }
 
 /** The request in the page's URL; empty if it has no seed. */
@@ -42,13 +47,15 @@ export function readLink(): Partial<GenerateRequest> {
   const seed = query.get("seed");
   if (seed === null) return {};
   const number = (name: string) => (query.has(name) ? { [name]: Number(query.get(name) || NaN) } : {});
-  return { seed, ...number("n"), ...number("temperature"), class: query.get("class") ?? undefined };
+  const numbers = { ...number("n"), ...number("temperature"), ...number("guidance") };
+  return { seed, ...numbers, class: query.get("class") ?? undefined };
 }
 
 /** The URL, without its host, that paints this request again. */
-export function linkTo({ model, seed, temperature, n, class: name }: GenerateRequest): string {
+export function linkTo({ model, seed, temperature, n, class: name, guidance }: GenerateRequest): string {
   const query = new URLSearchParams({ model, seed, temperature: String(temperature), n: String(n) });
   if (name !== undefined) query.set("class", name);
+  if (guidance !== undefined) query.set("guidance", String(guidance));
   return `${location.pathname}?${query}#paint`;
 }
 

@@ -21,7 +21,8 @@ export function showImage(tiles: Tile[], index: number, request: GenerateRequest
   const bits = bitsPerDim == null ? "not finished" : `${bitsPerDim.toFixed(3)} bits/dim`;
   setText("viewer-title", `Image ${index + 1} of ${tiles.length}`);
   const ofClass = request.class === undefined ? "" : `class ${request.class} · `;
-  const drawn = `seed ${request.seed} · temperature ${request.temperature}`;
+  const guided = request.guidance === undefined ? "" : ` · guidance ${request.guidance}`;
+  const drawn = `seed ${request.seed} · temperature ${request.temperature}${guided}`;
   setText("viewer-figures", `${request.model} · ${ofClass}${drawn} · ${bits}`);
 
   const dialog = find("viewer", HTMLDialogElement);

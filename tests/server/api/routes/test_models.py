@@ -22,6 +22,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
         "layers": 2,
         "heads": 2,
         "classes": [],
+        "max_guidance": None,
         "state": "ready",
         "failure": None,
         "parameters": colour.parameter_count,

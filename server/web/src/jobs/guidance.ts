@@ -1,0 +1,64 @@
+// The guidance slider of a form, in #<id>-field: hidden where the model's images cannot be guided, disabled where the form
+// asks for something that excludes guidance. The field's title says what it does, or why it is disabled.
+
+import type { Model } from "../api/models";
+import { find } from "../elements";
+import { FormError } from "../shell/notice";
+import { setUpSlider } from "./form_fields";
+
+const USEFUL =
+  "Above 1, images are more typical of their class and less varied. An image then takes two slots: one with the class, " +
+  "one without.";
+const NEEDS_CLASS = "Guidance draws images towards a class: choose one to use it.";
+const NEEDS_ONE_PARTICLE = "Guidance and particles cannot be combined: choose 1 particle to use it.";
+export const ONLY_ON_THE_SERVER = "Guidance takes two states for each image: only the server offers it, not this browser.";
+
+/** What a form asks for besides. */
+export interface Beside {
+  class: string | undefined; // any without it
+  particles: number;
+}
+
+/** Why guidance cannot be used; undefined where it can. */
+export function reasonAgainst(beside: Beside): string | undefined {
+  if (beside.class === undefined) return NEEDS_CLASS;
+  return beside.particles > 1 ? NEEDS_ONE_PARTICLE : undefined;
+}
+
+export class GuidanceSlider {
+  private readonly field: HTMLElement;
+  private readonly slider: HTMLInputElement;
+
+  constructor(id: string) {
+    this.field = find(`${id}-field`, HTMLElement);
+    this.slider = find(id, HTMLInputElement);
+    setUpSlider(id);
+  }
+
+  /** Shows whether guidance can be used. */
+  show(model: Model, beside: Beside): void {
+    const reason = reasonAgainst(beside);
+    this.field.hidden = model.max_guidance === null;
+    this.field.title = reason ?? USEFUL;
+    this.slider.disabled = reason !== undefined;
+  }
+
+  /** Writes the guidance of a link into the form, an invalid one too: `read` reports it. */
+  fill(guidance: number): void {
+    this.slider.value = String(guidance);
+    this.slider.dispatchEvent(new Event("input"));
+    if (Number(this.slider.value) !== guidance) this.slider.dataset.invalid = String(guidance);
+  }
+
+  /** The guidance, undefined where there is none. Throws FormError if a link has given one that the slider cannot
+   * represent. */
+  read(): number | undefined {
+    const { disabled, dataset, value } = this.slider;
+    if (disabled || this.field.hidden) return undefined;
+    if (dataset.invalid !== undefined) {
+      const sentence = `The guidance must be from 1 to 4, in steps of 0.25, not ${dataset.invalid}.`;
+      throw new FormError(this.slider, sentence);
+    }
+    return Number(value) === 1 ? undefined : Number(value);
+  }
+}

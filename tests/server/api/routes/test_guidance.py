@@ -1,0 +1,257 @@
+"""`guidance` of generations, edits, events and the websocket: images of two slots each, drawn away from those without a
+class."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint_request
+from scanline.server.api.errors import from_exception
+from scanline.server.engine.client.job import EngineFailedError
+from tests.support import shapes
+from tests.support.error_answers import assert_error, assert_refused
+from tests.support.metrics_reader import Metrics
+from tests.support.pictures import encode, noise, painted, text
+from tests.support.running_server import Server, serve
+from tests.support.shared_servers import NO_DELAY, arguments
+from tests.support.sse_reader import images as event_images
+from tests.support.sse_reader import named, post_for_events
+from tests.support.waiting import wait_for
+from tests.support.websocket_client import connected
+
+GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
+SLOTS, WAITING, MAX_IMAGES = 7, 13, 24  # an odd number of slots: one of them stays free among guided images
+ROOM = SLOTS + WAITING
+IMAGE = noise(7, 5)
+HOLE = np.full((7, 5), 255, np.uint8)  # known bytes before, between and after the bytes to paint
+HOLE[2:5, 1:3] = 0
+MASKED = {"image": text(encode(IMAGE)), "mask": text(encode(HOLE))}
+STAR = 3  # its label
+CANNOT = "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out."
+
+WRONG = {  # label: fields besides a class, the code
+    "below 1": ({"guidance": 0.5}, "invalid_value"),
+    "negative": ({"guidance": -2}, "invalid_value"),
+    "above 10": ({"guidance": 11}, "invalid_value"),
+    "text": ({"guidance": "strong"}, "invalid_value"),
+    "a number as text": ({"guidance": "2"}, "invalid_value"),
+    "truth": ({"guidance": True}, "invalid_value"),
+    "null": ({"guidance": None}, "invalid_value"),
+    "a list": ({"guidance": [2]}, "invalid_value"),
+    "not a number": ({"guidance": float("nan")}, "invalid_value"),
+    "infinite": ({"guidance": float("inf")}, "invalid_value"),
+    "no class": ({"guidance": 2, "class": None}, "invalid_value"),
+    "a model without logits": ({"guidance": 2, "model": "shapes"}, "guidance_not_supported"),
+}
+
+
+@pytest.fixture(scope="module")
+def network(guided_directory: Path) -> Transformer:
+    return load_model(guided_directory, "cpu")
+
+
+@pytest.fixture(scope="module")
+def guided_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
+
+
+@pytest.fixture(scope="module")
+def guided_server(guided_directory: Path, shapes_directory: Path) -> Iterator[Server]:
+    """A model that can be guided, and one of the same classes that cannot."""
+    limits = {"slots": SLOTS, "max-waiting-images": WAITING, "max-images-per-request": MAX_IMAGES, "client-share": 1}
+    with serve(guided_directory, *arguments({"model": str(shapes_directory), **limits, **NO_DELAY})) as server:
+        yield server
+
+
+@pytest.fixture
+def guided_client(guided_server: Server) -> Iterator[httpx.Client]:
+    with guided_server.client() as client:
+        yield client
+
+
+def post(client: httpx.Client, url: str = GENERATIONS, **fields: object) -> dict[str, Any]:
+    response = client.post(url, json={"class": "star", "seed": 7, **fields})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def alone(network: Transformer, n: int, seed: int = 7, **fields: Any) -> np.ndarray:
+    """The images [n, 7, 5] of stars that an engine without a server paints."""
+    request = GenerateRequest(0, n, seed, **{"label": STAR, "guidance": 2.5, **fields})
+    return paint_request(network, request).images.reshape(n, 7, 5)
+
+
+def completed(network: Transformer, n: int, seed: int = 7, **fields: Any) -> np.ndarray:
+    """As `alone`, completions of IMAGE around HOLE."""
+    return alone(network, n, seed, known=(IMAGE.tobytes(),), masks=((HOLE == 255).tobytes(),), **fields)
+
+
+@pytest.mark.parametrize(("guidance", "temperature"), [(1.25, 1.0), (2.5, 0.8), (10, 1.0)])
+def test_guided_images_are_those_of_painting_without_a_server(
+    guided_client: httpx.Client, network: Transformer, guidance: float, temperature: float
+) -> None:
+    answer = post(guided_client, n=5, guidance=guidance, temperature=temperature)
+    request = GenerateRequest(0, 5, 7, temperature, label=STAR, guidance=float(guidance))
+    expected = paint_request(network, request)
+    np.testing.assert_array_equal(painted(answer), expected.images.reshape(5, 7, 5))
+    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(expected.bits_per_dim.tolist(), rel=1e-6)
+
+
+def test_guidance_changes_the_images_and_guidance_1_does_not(guided_client: httpx.Client) -> None:
+    plain, none, guided = (
+        post(guided_client, n=3, **fields)["data"] for fields in ({}, {"guidance": 1}, {"guidance": 2})
+    )
+    assert plain == none
+    assert all(one["b64_json"] != other["b64_json"] for one, other in zip(plain, guided, strict=True))
+
+
+def test_a_prompt_that_names_a_class_is_guided_too(guided_client: httpx.Client) -> None:
+    by_class = post(guided_client, n=2, guidance=3)
+    answer = guided_client.post(GENERATIONS, json={"prompt": "a star", "seed": 7, "n": 2, "guidance": 3}).json()
+    assert answer["data"] == by_class["data"]
+
+
+def test_guided_images_are_the_same_beside_others(guided_server: Server, network: Transformer) -> None:
+    edit = {"type": "complete", **MASKED}
+    jobs: dict[str, tuple[dict[str, object], np.ndarray]] = {
+        "guided": ({"type": "generate", "n": 3, "class": "star", "guidance": 2.5}, alone(network, 3)),
+        "plain": ({"type": "generate", "n": 3}, alone(network, 3, label=0, guidance=1.0)),
+        "completed": ({**edit, "n": 2, "class": "star", "guidance": 4}, completed(network, 2, guidance=4.0)),
+        "particles": ({**edit, "class": "star", "particles": 5}, completed(network, 1, guidance=1.0, particles=5)),
+    }
+    with connected(guided_server.url) as websocket:
+        websocket.send_together(*({"id": name, "seed": 7, **fields} for name, (fields, _) in jobs.items()))
+        done = websocket.receive_until_finished(len(jobs))
+    for name, (_, expected) in jobs.items():
+        np.testing.assert_array_equal(done[name].images(), expected.reshape(len(expected), 35), err_msg=name)
+
+
+def test_events_and_the_websocket_have_the_same_guided_images(
+    guided_server: Server, guided_client: httpx.Client
+) -> None:
+    fields = {"n": 3, "seed": 7, "guidance": 2.5, "class": "star"}
+    whole = post(guided_client, **fields)
+    events = post_for_events(guided_client, GENERATIONS, partial_images=3, **fields)
+    np.testing.assert_array_equal(event_images(events), painted(whole))
+    bits = [one["bits_per_dim"] for one in whole["data"]]
+    assert [one["bits_per_dim"] for one in named(events, "completed")] == bits
+    with connected(guided_server.url) as websocket:
+        job = websocket.paint(type="generate", **fields)
+    np.testing.assert_array_equal(job.images(), painted(whole).reshape(3, 35))
+
+
+@pytest.mark.parametrize("fields", [{}, {"particles": 1}], ids=["no particles", "one particle"])
+def test_a_guided_edit_keeps_the_known_pixels(
+    guided_client: httpx.Client, network: Transformer, fields: dict[str, object]
+) -> None:
+    answer = post(guided_client, EDITS, n=3, guidance=2.5, **MASKED, **fields)
+    np.testing.assert_array_equal(painted(answer), completed(network, 3))
+    np.testing.assert_array_equal(painted(answer)[:, HOLE == 255], np.stack([IMAGE[HOLE == 255]] * 3))
+    rows = painted(post(guided_client, EDITS, image=MASKED["image"], keep_rows=4, guidance=2.5))
+    np.testing.assert_array_equal(rows[0, :4], IMAGE[:4])
+
+
+def test_a_form_has_guidance_too(guided_client: httpx.Client) -> None:
+    files = {"image": encode(IMAGE), "mask": encode(HOLE)}
+    response = guided_client.post(EDITS, files=files, data={"seed": "7", "class": "star", "guidance": "2.5"})
+    assert response.json()["data"] == post(guided_client, EDITS, guidance=2.5, **MASKED)["data"]
+    for wrong in ("strong", "nan", "0.5", "11", ""):
+        response = guided_client.post(EDITS, files=files, data={"class": "star", "guidance": wrong})
+        assert_refused(response, 400, "guidance", "invalid_value")
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_guidance_that_cannot_be_had_is_refused(guided_server: Server, guided_client: httpx.Client, label: str) -> None:
+    fields, code = WRONG[label]
+    body = {"class": "star", **fields}
+    with connected(guided_server.url) as websocket:
+        for kind, more in (("generate", {}), ("complete", MASKED)):
+            job = websocket.paint(type=kind, id=kind, **more, **body)
+            assert_error({"error": job.messages[-1]["error"]}, "guidance", code)
+    if label in ("not a number", "infinite"):  # httpx sends no such JSON
+        return
+    for url, more in ((GENERATIONS, {}), (GENERATIONS, {"stream": True}), (EDITS, MASKED)):
+        response = guided_client.post(url, json={**body, **more})
+        assert_refused(response, 400, "guidance", code)
+        if code == "guidance_not_supported":
+            assert response.json()["error"]["message"] == CANNOT
+
+
+def test_guidance_and_particles_exclude_each_other(guided_server: Server, guided_client: httpx.Client) -> None:
+    body = {**MASKED, "class": "star", "guidance": 2, "particles": 4}
+    expected = "guidance and particles cannot be combined; send one of them."
+    response = guided_client.post(EDITS, json=body)
+    assert_refused(response, 400, "particles", "invalid_value")
+    assert response.json()["error"]["message"] == expected
+    with connected(guided_server.url) as websocket:
+        job = websocket.paint(type="complete", id=1, **body)
+    assert job.messages[-1]["error"]["message"] == expected
+    assert post(guided_client, EDITS, **{**body, "guidance": 1})["data"][0]["effective_particles"] > 1
+
+
+def test_a_server_of_one_slot_cannot_guide(guided_directory: Path) -> None:
+    sentence = "This server has one slot, and a guided image takes two."
+    with serve(guided_directory, "--slots", "1") as server, server.client() as client:
+        for url, more in ((GENERATIONS, {}), (GENERATIONS, {"stream": True}), (EDITS, MASKED)):
+            error = client.post(url, json={"class": "star", "guidance": 2, **more}).json()["error"]
+            assert (error["message"], error["param"], error["code"]) == (sentence, "guidance", "guidance_not_supported")
+        assert len(post(client, guidance=1)["data"]) == 1
+
+
+def test_an_engine_that_has_one_slot_by_now_is_the_same_error() -> None:
+    error = from_exception(EngineFailedError("This server has one slot.", "guidance_not_supported"))
+    assert (error.status, error.body["error"]["param"], error.body["error"]["type"]) == (
+        400,
+        "guidance",
+        "invalid_request_error",
+    )
+
+
+def test_the_limits_count_a_guided_image_twice(guided_client: httpx.Client) -> None:
+    reason = {"reason": "client_queue_full"}
+    before = Metrics(guided_client).of("requests_rejected_total", **reason)
+    n = MAX_IMAGES // 2 + 1
+    response = guided_client.post(GENERATIONS, json={"class": "star", "guidance": 2, "n": n})
+    assert_refused(response, 400, "guidance", "invalid_value")
+    assert response.json()["error"]["message"] == (
+        f"guidance: {n} images, each counted as two, exceed the limit of {MAX_IMAGES} per request."
+    )
+    n = ROOM // 2 + 1
+    response = guided_client.post(GENERATIONS, json={"class": "star", "guidance": 2, "n": n})
+    assert_refused(response, 429, None, "client_queue_full")
+    assert f"{2 * n} images, each guided image counted as two, " in response.json()["error"]["message"]
+    # the room of refused requests is free again
+    assert len(post(guided_client, guidance=2, n=ROOM // 2)["data"]) == ROOM // 2
+    assert len(post(guided_client, n=ROOM)["data"]) == ROOM
+    now = Metrics(guided_client)
+    assert now.of("requests_rejected_total", **reason) == before + 1
+    assert now.of("num_images_reserved") == 0
+
+
+def test_the_room_of_a_guided_edit_is_taken_before_its_pictures_are_decoded(guided_client: httpx.Client) -> None:
+    broken = {"image": text(b"not a picture"), "keep_rows": 3, "class": "star"}
+    response = guided_client.post(EDITS, json={**broken, "n": MAX_IMAGES // 2 + 1, "guidance": 2})
+    assert_refused(response, 400, "guidance", "invalid_value")
+    assert_refused(guided_client.post(EDITS, json={**broken, "guidance": 2}), 400, "image", "invalid_image")
+
+
+def test_a_model_card_says_whether_images_can_be_guided(guided_client: httpx.Client) -> None:
+    cards = guided_client.get("/v1/models").json()["data"]
+    assert {card["id"]: card["max_guidance"] for card in cards} == {"guided": 10, "shapes": None}
+
+
+def test_the_log_and_the_description_know_guidance(guided_server: Server, guided_client: httpx.Client) -> None:
+    paths = guided_client.get("/openapi.json").json()["paths"]
+    for url in (GENERATIONS, EDITS):
+        for described in paths[url]["post"]["requestBody"]["content"].values():
+            field = described["schema"]["properties"]["guidance"]
+            assert (field["default"], field["minimum"], field["maximum"]) == (1, 1, 10)
+    post(guided_client, guidance=3.75)
+    wait_for(lambda: any("guidance=3.75" in line for line in guided_server.log), "a line of the log")
