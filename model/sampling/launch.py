@@ -25,6 +25,7 @@ class Piece:
     first: int
     stop: int
     slots: tuple[int, ...]  # to fetch
+    provisional: bool = False  # also sent, as such: the bytes of the first particle after those in which all agree
 
     def painted(self, images: np.ndarray) -> tuple[int, int]:
         """Return the first byte and the one after the last, given the images [n, N] of the slots; notes in the
@@ -78,6 +79,7 @@ class Launch:
     def pixels(self, requests: Container[int]) -> list[Pixels]:
         """The pieces, those of each of `requests` together."""
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
+        provisional: dict[int, list[tuple[int, int, bytes]]] = {}
         images, row = self.fetched.wait().images, 0
         for piece in self.pieces:
             one, its = piece.assignment, images[row : row + len(piece.slots)]
@@ -85,7 +87,12 @@ class Launch:
             row += len(its)
             if one.request in requests and first < stop:
                 painted.setdefault(one.request, []).append((one.index, first, its[0, first:stop].tobytes()))
-        return [Pixels(request, frames) for request, frames in painted.items()]
+            if one.request in requests and piece.provisional and stop < piece.stop:
+                after = one.index, stop, its[0, stop : piece.stop].tobytes()
+                provisional.setdefault(one.request, []).append(after)
+        return [
+            Pixels(request, painted.get(request, []), provisional.get(request, ())) for request in painted | provisional
+        ]
 
     def state_snapshots(self, requests: Container[int]) -> Iterator[StateSnapshot]:
         """The snapshots of `requests`."""

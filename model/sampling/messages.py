@@ -53,6 +53,7 @@ class GenerateRequest:
     # Above 1, bytes are drawn from the logits u + guidance (c - u) of those with the label, c, and without, u.
     guidance: float = 1.0
     stream: bool = False  # send Pixels as they are painted, not only Finished images
+    provisional: bool = False  # and in them what an image's first particle has beyond the bytes that are final
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
     client: str = ""  # who asked: slots are shared between clients first
@@ -197,10 +198,15 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Bytes painted in this tick: (image index, first byte position, bytes) each."""
+    """Bytes painted in this tick: (image index, first byte position, bytes) each.
+
+    Those painted are final. Where the request asks for them, the provisional ones follow: of an image whose particles
+    differ there, the bytes of its first particle, in whose place later events may have others.
+    """
 
     request: int
     painted: list[tuple[int, int, bytes]]
+    provisional: Sequence[tuple[int, int, bytes]] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """What streams get in a tick: first and last bytes of an image at once, others as often as there is time for.
 
 Of an image of several particles, streams get the bytes in which all particles agree, because nothing that was sent may
-change; the others come when the image is complete. A state snapshot is that of its first particle.
+change; the others come when the image is complete. A request may ask for the bytes of the first particle beyond them,
+which are sent as provisional: that particle's slot is fetched anyway, and nothing is computed to choose it. A state
+snapshot is that of the first particle.
 
 A browser that draws the frames of many images shares our cores, and each frame costs the API's side.
 """
@@ -26,6 +28,7 @@ class Stream:
     """A request whose images are sent while they are painted, or image 0's state."""
 
     sends_pixels: bool
+    sends_provisional: bool
     snapshot: tuple[int, int] | None  # layer and head
     frames_at: float = 0.0  # when its next frames are due, if others have left time for them
 
@@ -41,7 +44,7 @@ class Streams:
     def add(self, request: GenerateRequest) -> None:
         """Note a request, if it is to be streamed."""
         if request.stream or request.snapshot is not None:
-            self.requests[request.id] = Stream(request.stream, request.snapshot)
+            self.requests[request.id] = Stream(request.stream, request.provisional, request.snapshot)
 
     def drop(self, request: int) -> None:
         """Forget a request, if it is there."""
@@ -61,7 +64,8 @@ class Streams:
             is_last = stop == length
             if stream.sends_pixels and len(one.particles) > 1:
                 if is_last or one.request in due:
-                    pieces.append(Piece(one, 0, stop, (one.slot,) if is_last else one.slots))
+                    slots = (one.slot,) if is_last else one.slots
+                    pieces.append(Piece(one, 0, stop, slots, stream.sends_provisional))
             elif stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
                 pieces.append(Piece(one, one.sent, stop, one.particles))
                 one.sent = stop

@@ -38,6 +38,7 @@ async def painting(
     client: str,
     *,
     stream: bool = False,
+    provisional: bool = False,
     snapshot: tuple[int, int] | None = None,
 ) -> AsyncIterator[tuple[GenerateRequest, Job]]:
     """A client's request for `images` images, and the job that paints them until it is done or the context is left.
@@ -57,6 +58,7 @@ async def painting(
         label=label,
         guidance=fields.guidance,
         stream=stream,
+        provisional=provisional,
         snapshot=snapshot,
         client=client,
     )

@@ -1,6 +1,7 @@
 """Which partial images of a job are due, and what they show: the image so far, mid-grey where nothing is painted.
 
-They are cut out of the job's own images when they are sent, so a slow reader costs nothing but a few counters.
+They are cut out of the job's own images when they are sent, so a slow reader costs nothing but a few counters. Of an
+image of several particles they show the first particle's bytes where the particles differ, and are provisional.
 """
 
 from collections.abc import Iterator
@@ -28,15 +29,16 @@ class PartialImages:
         self.cuts = np.repeat([cuts[mask] for _, mask in sources], copies, axis=0)
         self.sent = np.zeros(request.images, np.int64)  # partial images of each that need no sending any more
 
-    def due(self, index: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now."""
+    def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:
+        """Number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now, and whether
+        it is provisional: the image may have other pixels in the end."""
         while self.sent[index] < self._reached(index):
             number = int(self.sent[index])
             self.sent[index] += 1
             cut = self.cuts[index, number]
             picture = self.blanks[self.request.source(index) or 0].copy()
             picture[:cut] = self.job.images[index, :cut]
-            yield number, picture.reshape(self.config.image_shape)
+            yield number, picture.reshape(self.config.image_shape), bool(cut > self.job.painted[index])
 
     def merge(self) -> None:
         """Skip what a slow reader has missed: only the newest partial image of each is sent, none once it is done."""
@@ -44,8 +46,9 @@ class PartialImages:
         self.sent = np.maximum(self.sent, self._reached(slice(None)) - np.where(done, 0, 1))
 
     def _reached(self, which: int | slice) -> np.ndarray:
-        """How many partial images of an image, or of each, have been painted."""
-        return (self.cuts[which] <= self.job.painted[which, None]).sum(-1)
+        """How many partial images of an image, or of each, have been painted, be it provisionally."""
+        painted = np.maximum(self.job.painted[which, None], self.job.provisional[which, None])
+        return (self.cuts[which] <= painted).sum(-1)
 
 
 def _cuts(mask: np.ndarray, wanted: int, config: ModelConfig) -> np.ndarray:

@@ -43,7 +43,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         partial, client = bool(self.fields.partial_images), client_of(scope).id
-        work = painting(self.models, self.model, self.fields, self.images, client, stream=partial)
+        work = painting(self.models, self.model, self.fields, self.images, client, stream=partial, provisional=partial)
         async with work as (wanted, job):
             try:
                 failure = await cancel_on_disconnect(self.request, self._respond(send, wanted, job))
@@ -81,10 +81,13 @@ class EventStream(Response):
         config = self.model.config
         partials = await offload.run(lambda: PartialImages(job, wanted, self.fields.partial_images or 0, config))
         async for update in job.updates():
-            for index, _, _ in update.frames:
-                for number, picture in partials.due(index):
+            for index in sorted({*(index for index, _, _ in update.frames), *update.provisional}):
+                for number, picture, is_provisional in partials.due(index):
                     event = await self._event("partial_image", wanted, index, picture)
-                    if await _send_event(send, event["type"], {**event, "partial_image_index": number}):
+                    event["partial_image_index"] = number
+                    if is_provisional:
+                        event["provisional"] = True
+                    if await _send_event(send, event["type"], event):
                         partials.merge()
             for index in update.finished:
                 picture = job.images[index].reshape(config.image_shape)

@@ -5,7 +5,7 @@ A job's buffer never exceeds its images, however slowly it is read: painted byte
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Update:
     frames: list[tuple[int, int, bytes]]  # image index, first byte position, bytes
     finished: list[int]  # image indices
     snapshot: StateSnapshot | None = None  # the newest state
+    provisional: list[int] = field(default_factory=list)  # images that have new bytes which may still change
 
 
 def slots_of(request: Request, images: Collection[int]) -> int:
@@ -138,12 +139,14 @@ class Job(PendingJob):
         self.image_bytes = length * (8 if isinstance(request, ScoreRequest) else 1)  # bits are float64
         self.images = np.zeros((self.total, length), np.uint8)
         self.painted = np.zeros(self.total, np.int64)  # bytes that are here
+        self.provisional = np.zeros(self.total, np.int64)  # where bytes end that follow those and may still change
         self.taken = np.zeros(self.total, np.int64)  # bytes that `updates` has returned
         self.bits_per_dim = np.full(self.total, np.nan)
         self.evidence_bits = np.full(self.total, np.nan)  # NaN stays where an image is no completion
         self.effective_particles = np.full(self.total, np.nan)
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, of a ScoreRequest
         self.finished: list[int] = []  # images, not yet returned by `updates`
+        self.changing: set[int] = set()  # images with new provisional bytes, not yet returned by `updates`
         self.snapshot: StateSnapshot | None = None  # the newest, not yet returned by `updates`
         self.snapshot_position = 0  # of image 0 in the newest snapshot
 
@@ -162,6 +165,8 @@ class Job(PendingJob):
                 for index, first, data in event.painted:
                     self.coalesced += int(first + len(data) > self.painted[index] > self.taken[index])
                     self._write(index, first, data)
+                for index, first, data in event.provisional:
+                    self._write_provisional(index, first, data)
             case StateSnapshot():
                 if event.position > self.snapshot_position:
                     self.snapshot, self.snapshot_position = event, event.position
@@ -188,8 +193,9 @@ class Job(PendingJob):
             self.taken[fresh] = self.painted[fresh]
             finished, self.finished = self.finished, []
             snapshot, self.snapshot = self.snapshot, None
-            if frames or finished or snapshot:
-                yield Update(frames, finished, snapshot)
+            changing, self.changing = sorted(self.changing), set()
+            if frames or finished or snapshot or changing:
+                yield Update(frames, finished, snapshot, changing)
             elif self.has_ended:
                 return
             else:
@@ -198,3 +204,12 @@ class Job(PendingJob):
     def _write(self, index: int, first: int, data: bytes) -> None:
         self.images[index, first : first + len(data)] = np.frombuffer(data, np.uint8)
         self.painted[index] = max(self.painted[index], first + len(data))
+
+    def _write_provisional(self, index: int, first: int, data: bytes) -> None:
+        """Keep bytes that may still change, but for those whose place has final ones: an engine that paints an image
+        anew has not come so far yet."""
+        known, stop = int(self.painted[index]), first + len(data)
+        if known < stop:
+            self.images[index, max(known, first) : stop] = np.frombuffer(data, np.uint8)[max(0, known - first) :]
+            self.provisional[index] = stop
+            self.changing.add(index)

@@ -146,13 +146,47 @@ def test_what_a_stream_is_sent_never_changes_and_is_the_whole_image_in_the_end(
         events += engine.tick()
     plain.check(events)
     sent = dict.fromkeys(range(4), b"")
-    frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
+    pixels = [event for event in events if isinstance(event, Pixels)]
+    assert not any(event.provisional for event in pixels)
+    frames = [frame for event in pixels for frame in event.painted]
     for index, first, data in frames:
         assert len(sent[index]) == first
         assert data
         sent[index] += data
     assert sent == {index: one.image for index, one in plain.expected.items()}
     assert len(frames) == 4 or sends
+    generator.close()
+
+
+@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
+def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
+    plain: Case, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    generator = plain.generator(2 * PARTICLES, 1, kind)
+    engine = Engine(generator)
+    engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True, "provisional": True}))
+    sent, provisional, finished = dict.fromkeys(range(4), b""), [], []
+    while not engine.idle:
+        engine.streams.frames_at = 0.0
+        for stream in engine.streams.requests.values():
+            stream.frames_at = 0.0
+        events = engine.tick()
+        finished += [event for event in events if isinstance(event, Finished)]
+        for event in (event for event in events if isinstance(event, Pixels)):
+            for index, first, data in event.painted:
+                assert len(sent[index]) == first
+                sent[index] += data
+            for index, first, data in event.provisional:
+                assert len(sent[index]) == first
+                image = sent[index] + data
+                provisional.append(image != plain.expected[index].image[: len(image)])
+                if kind is Generator:  # a queued one has not come so far, or further
+                    (slot,) = (one.slot for one in engine.scheduler.assigned.values() if one.index == index)
+                    assert image == generator.image(slot).tobytes()[: engine.positions[slot]]
+    plain.check(list(finished))
+    assert sent == {index: one.image for index, one in plain.expected.items()}
+    assert True in provisional
     generator.close()
 
 

@@ -48,6 +48,31 @@ def test_a_frame_begins_where_the_last_one_ended() -> None:
     assert asyncio.run(frames()) == [(0, 0, IMAGE[:10]), (0, 10, IMAGE[10:])]
 
 
+def test_provisional_bytes_are_here_but_in_no_frame() -> None:
+    async def updates() -> list[tuple[Update, bytes]]:
+        job, found = after(Pixels(0, [(0, 0, IMAGE[:10])], [(0, 10, b"later")])), []
+        async for update in job.updates():
+            found.append((update, job.images[0, :15].tobytes()))
+            if job.images_left:
+                job.receive(Pixels(0, [], [(0, 10, b"other")]) if len(found) == 1 else Finished(0, 0, IMAGE, 2.5))
+        return found
+
+    assert asyncio.run(updates()) == [
+        (Update([(0, 0, IMAGE[:10])], [], provisional=[0]), IMAGE[:10] + b"later"),
+        (Update([], [], provisional=[0]), IMAGE[:10] + b"other"),
+        (Update([(0, 10, IMAGE[10:])], [0]), IMAGE[:15]),
+    ]
+
+
+def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte() -> None:
+    job = after(Pixels(0, [(0, 0, IMAGE[:20])]), Pixels(0, [(0, 0, IMAGE[:4])], [(0, 4, bytes(20))]))
+    assert job.images[0].tobytes() == IMAGE[:20] + bytes(15)
+    assert (job.painted.tolist(), job.provisional.tolist(), job.changing) == ([20], [24], {0})
+    job.receive(Finished(0, 0, IMAGE, 2.5))
+    job.receive(Pixels(0, [], [(0, 4, bytes(31))]))
+    assert job.images[0].tobytes() == IMAGE
+
+
 def test_a_failure_ends_the_updates_and_the_wait() -> None:
     with pytest.raises(EngineFailedError, match="It broke"):
         news(after(Failed(0, "It broke.")))

@@ -13,7 +13,10 @@ Parts = list[tuple[int, list[int]]]  # number and bytes
 
 
 def due(partials: PartialImages, index: int = 0) -> Parts:
-    return [(number, picture.reshape(-1).tolist()) for number, picture in partials.due(index)]
+    """What is due, all of it final."""
+    found = list(partials.due(index))
+    assert not any(is_provisional for _, _, is_provisional in found)
+    return [(number, picture.reshape(-1).tolist()) for number, picture, _ in found]
 
 
 def paint(job: Job, upto: int, index: int = 0, image: bytes = IMAGE) -> None:
@@ -46,6 +49,16 @@ def test_each_is_sent_once() -> None:
     numbers = [number for number, _ in due(partials)]
     paint(job, 26)
     assert numbers + [number for number, _ in due(partials)] == [0, 1, 2]
+
+
+def test_one_with_bytes_that_may_change_is_provisional_and_not_sent_again() -> None:
+    job, partials = begun(8)
+    job.receive(Pixels(0, [], [(0, 8, bytes(10))]))
+    found = [(number, picture.reshape(-1).tolist(), provisional) for number, picture, provisional in partials.due(0)]
+    first, second = [*IMAGE[:8], *[UNPAINTED] * 27], [*IMAGE[:8], *bytes(9), *[UNPAINTED] * 18]
+    assert found == [(0, first, False), (1, second, True)]
+    paint(job, 26)
+    assert due(partials) == [(2, [*IMAGE[:26], *[UNPAINTED] * 9])]
 
 
 def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from scanline.model.inference import Model
 from scanline.server.api.errors import from_exception
+from scanline.server.api.partial_images import UNPAINTED
 from scanline.server.engine.client.job import EngineFailedError
 from tests.support.error_answers import assert_error, assert_refused
 from tests.support.metrics_reader import Metrics
@@ -85,6 +86,21 @@ def test_events_and_the_websocket_have_the_same_images_and_evidence(
     np.testing.assert_array_equal(job.images(), painted(whole).reshape(3, 35))
     ended = sorted((one for one in job.messages if one["type"] == "image"), key=lambda one: one["index"])
     assert measures(ended) == measures(whole["data"])
+
+
+def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(shapes_client: httpx.Client) -> None:
+    found = []
+    for seed in range(20):  # how far an image is when its partial images are cut is a matter of time
+        events = post_for_events(shapes_client, URL, partial_images=3, seed=seed, particles=8, **MASKED)
+        partial = named(events, "partial_image")
+        assert [event["partial_image_index"] for event in partial] == [0, 1, 2]
+        pictures, whole = event_images(events, "partial_image"), event_images(events)[0]
+        for event, picture in zip(partial, pictures, strict=True):
+            np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
+            differs = (picture != whole) & (picture != UNPAINTED)
+            found.append((event.get("provisional"), bool(differs.any())))
+    assert set(found) <= {(None, False), (True, False), (True, True)}
+    assert (True, True) in found
 
 
 def test_a_form_has_particles_too(shapes_client: httpx.Client) -> None:
