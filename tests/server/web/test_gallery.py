@@ -13,7 +13,8 @@ from tests.support import small_models
 from tests.support.page_visitor import Visit, Visitor, painted
 from tests.support.running_server import PATIENCE, Server, serve
 
-LONG = small_models.config(height=100, width=100)  # long enough for several redraws
+WIDE = {"layers": 3, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
+LONG = small_models.config(height=100, width=100, **WIDE)  # seconds: several redraws, also beside other programs
 PAUSE = 0.1  # seconds between two redraws
 RECORD_DRAWS = """
     const put = CanvasRenderingContext2D.prototype.putImageData;
@@ -84,7 +85,7 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
 
 
 def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_server: Server) -> None:
-    visitor = visit(f"{long_server.url}/?seed=3&n=8")
+    visitor = visit(f"{long_server.url}/?seed=3&n=64")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
     visitor.see("#paint-stop").click()
