@@ -88,7 +88,7 @@ def launch_all(model: Transformer) -> None:
         pool = SlotPool.empty(config, SLOTS, model.device, state_dtype)
         backend.warm_up(pool)
         for size in backend.options.sizes:
-            backend.advance(pool, np.arange(size), 1)
+            backend.advance(pool, np.arange(size) % SLOTS, 1)
         images = torch.zeros(1, config.bytes, dtype=torch.uint8)
         for in_one_launch in (True, False):
             backend.reader.in_one_launch = in_one_launch
