@@ -207,6 +207,7 @@ def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: Ng
         silent = [stack.enter_context(open_connection(proxy)) for _ in range(60)]  # type: ignore[arg-type]
         for connection in silent[40:]:
             assert read_until_closed(connection) == b""  # at once: no head was sent
+    wait_for(lambda: _answers(proxy), "nginx to notice that these connections are closed")
     with ExitStack() as stack:
         for _ in range(4):
             stack.enter_context(connected(proxy.url))
@@ -215,6 +216,13 @@ def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: Ng
         answer = caught.value.response
         assert (answer.status_code, json.loads(answer.body or b"")["error"]["code"]) == (429, "too_many_requests")
         assert int(answer.headers["retry-after"]) > 0
+
+
+def _answers(proxy: NginxProxy) -> bool:
+    try:
+        return httpx.get(f"{proxy.url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) -> None:

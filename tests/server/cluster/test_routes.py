@@ -21,9 +21,10 @@ def client(service: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_only_probes_need_no_key(service: Service) -> None:
+def test_only_probes_need_no_key_and_name_no_model_without_one(service: Service, client: httpx.Client) -> None:
     assert httpx.get(f"{service.url}/healthz").json() == {"status": "ok"}
-    assert httpx.get(f"{service.url}/readyz").json() == {"status": "ready", "models": {"mnist-small": "ready"}}
+    assert httpx.get(f"{service.url}/readyz").json() == {"status": "ready"}
+    assert client.get("/readyz").json() == {"status": "ready", "models": {"mnist-small": "ready"}}
     answer = httpx.get(f"{service.url}/v1/models")
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
