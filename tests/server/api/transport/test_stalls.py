@@ -72,7 +72,9 @@ def strict_server(grey_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def client(strict_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=strict_server.url, timeout=PATIENCE) as client:
+    """It keeps no connection: the server closes one that waits, maybe just as the next request is sent."""
+    fresh = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(base_url=strict_server.url, timeout=PATIENCE, limits=fresh) as client:
         yield client
 
 
