@@ -115,13 +115,13 @@ class EagerBackend:
         painted = distribution.sample(mixed, draws, tile.temperature, values, known | done)
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
-        cost.masked_fill_(~mixed.isfinite().all(dim=1, keepdim=True) & (tile.partner != 0).unsqueeze(1), math.nan)
         tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
         tile.known_bits.add_(cost.masked_fill(done | ~known, 0.0).sum(dim=1))
 
 
 def _guided(pool: SlotPool, position: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
-    """Returns what bytes at `position` [S] are drawn from: `parameters` [S, 256], mixed where images are guided."""
+    """Returns what bytes at `position` [S] are drawn from: `parameters` [S, 256], mixed where images are guided. Where
+    the mixed ones are not finite, `parameters` become NaN, IN PLACE, and so do the image's bits."""
     rows = ((pool.partner != 0) & (position < pool.images.shape[1])).nonzero().flatten()
     if not len(rows):
         return parameters
@@ -129,6 +129,7 @@ def _guided(pool: SlotPool, position: torch.Tensor, parameters: torch.Tensor) ->
     is_with = (pool.label[rows] != 0).unsqueeze(1)
     own, other = parameters[rows], parameters[others]
     mixed[rows] = guided(torch.where(is_with, own, other), torch.where(is_with, other, own), pool.guidance[rows])
+    parameters[rows] = own.masked_fill(~mixed[rows].isfinite().all(dim=1, keepdim=True), math.nan)
     return mixed
 
 

@@ -161,10 +161,10 @@ def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[i
     network.close()
 
 
-@NATIVE
-def test_logits_that_are_not_finite_without_the_class_fail_the_guided_image() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_logits_that_are_not_finite_without_the_class_fail_the_guided_image(backend: str) -> None:
     network = small_models.model(model("strokes").config)
-    generator = Generator(network, 4, 1, backend="cpu")
+    generator = Generator(network, 4, 1, backend=backend)
     generator.place_many([0, 1, 2, 3], pair(0, 2.0) + pair(1, 2.0))
     generator.advance(3)
     generator.pool.state.s[0, 1] = float("nan")
