@@ -1,4 +1,5 @@
-"""From words to labels: which class of a model a name or a prompt means. A label is 0 for no class, k + 1 for class k.
+"""From words to labels: which class of a model a name or a prompt means. A label is 0 for no class, k + 1 for class k,
+and that of a request may be -K: each of its images has one of the K classes, drawn (`label_of_image`).
 
 Case does not matter, nor does how letters with accents are encoded, or how many spaces are between words.
 """
@@ -6,10 +7,13 @@ Case does not matter, nor does how letters with accents are encoded, or how many
 import re
 import unicodedata
 
+from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 
+ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 MOST_LISTED = 100  # names in a message
+DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
 def label_of_class(config: ModelConfig, text: str) -> int:
@@ -18,7 +22,26 @@ def label_of_class(config: ModelConfig, text: str) -> int:
         raise InvalidInput("This model knows no classes; leave class out.", "class")
     if label := _labels(config).get(_plain(text)):
         return label
+    if _plain(text) == ANY:
+        reason = 'class "any" is for images that are painted from nothing; leave class out.'
+        raise InvalidInput(reason, "class")
     raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
+
+
+def label_to_paint(config: ModelConfig, text: str) -> int:
+    """Return the label of images that are painted from nothing: that of a class, or for "any" -K. InvalidInput where it
+    names no class."""
+    if config.classes and _plain(text) == ANY and ANY not in _labels(config):
+        return -len(config.classes)
+    return label_of_class(config, text)
+
+
+def label_of_image(label: int, seed: int, index: int) -> int:
+    """Return the label of one image of a request with that label and seed. One that is drawn is a function of seed and
+    index alone, and every class is equally likely."""
+    if label >= 0:
+        return label
+    return 1 + int(-label * uniform_pair(seed, index, DRAW)[0])
 
 
 def label_of_prompt(config: ModelConfig, text: str) -> int:

@@ -45,6 +45,15 @@ def posterior(bits: np.ndarray) -> np.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
+def mixture_bits(bits: np.ndarray) -> np.ndarray:
+    """Return the bits [...] of the mean of the probabilities 2^-bits [..., K]: what an image costs
+    whose class is drawn, every class equally likely."""
+    least = bits.min(axis=-1)
+    above = bits - np.where(np.isinf(least), 0.0, least)[..., None]
+    with np.errstate(divide="ignore"):
+        return np.where(np.isinf(least), least, least - np.log2(np.exp2(-above).mean(axis=-1)))
+
+
 def check_classes(config: ModelConfig) -> None:
     """InvalidInput where a model cannot classify."""
     if not config.classes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import pictures, zoo
-from scanline.model.class_names import label_of_class
+from scanline.model.class_names import label_of_class, label_to_paint
 from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
@@ -38,6 +38,7 @@ class Images:
     seed: int
     evidence_bits: np.ndarray | None = None  # float64 [n], of completions: an estimate of -log2 p(known pixels)
     effective_particles: np.ndarray | None = None  # float64 [n], of completions: the smallest on the way
+    classes: tuple[str, ...] = ()  # the name of each image's class, n of them; empty where none was asked for
 
     def __len__(self) -> int:
         return len(self.array)
@@ -83,10 +84,11 @@ class Model:
     ) -> Images:
         """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given.
 
-        class_name: what they show, one of `class_names` or another word for it, in any case; by default anything.
-        guidance: 1 to 10, of images of a class; above 1, every byte is drawn from the logits u + guidance (c - u) of
-        those with the class, c, and without, u (classifier-free guidance), which takes two states an image. 1 is the
-        model itself. bits_per_dim stay those under the class.
+        class_name: what they show, one of `class_names` or another word for it, in any case, or "any": one of them for
+        each image, drawn; by default the model is told no class. guidance: 1 to 10, of images of a class; above 1,
+        every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and without, u
+        (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those
+        under the class.
         """
         return self._paint(self._request(n, seed, temperature, class_name, guidance))
 
@@ -205,8 +207,10 @@ class Model:
         """A generator that reads images, to be closed at the end of a with statement."""
         return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
 
-    def _label(self, class_name: str | None) -> int:
-        return 0 if class_name is None else label_of_class(self.config, str(class_name))
+    def _label(self, class_name: str | None, *, may_be_drawn: bool = False) -> int:
+        if class_name is None:
+            return 0
+        return (label_to_paint if may_be_drawn else label_of_class)(self.config, str(class_name))
 
     def _request(
         self,
@@ -224,7 +228,7 @@ class Model:
             raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
         check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        label = self._label(class_name)
+        label = self._label(class_name, may_be_drawn=known_and_mask is None)
         check_guidance(guidance, label, self.config)
         count = checked_particles(particles, guidance) if known_and_mask else 1
         images, drawn = int(n), checked_seed(seed)
@@ -235,7 +239,10 @@ class Model:
             self.network, request, threads=self.threads, precision=self.precision, backend=self.backend
         )
         images = painted.images.reshape(-1, *self.config.image_shape)
-        return Images(images, painted.bits_per_dim, request.seed, painted.evidence_bits, painted.effective_particles)
+        labels = map(request.label_of, range(request.images)) if request.label else ()
+        classes = tuple(self.class_names[label - 1] for label in labels)
+        weighed = painted.evidence_bits, painted.effective_particles
+        return Images(images, painted.bits_per_dim, request.seed, *weighed, classes)
 
 
 def load(

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from scanline.kernels.philox import uniform_pair, uniforms
+from scanline.kernels.philox import uniforms
+from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model.backends.slots import SlotPool
 
 RESAMPLING = 2**31 - 1  # in the place of a particle: the random numbers of resampling

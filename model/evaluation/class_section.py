@@ -22,6 +22,11 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
         f" Test images cost {true['bits_per_dim']:.4f} bits/dim with their true class, and"
         f" {evaluation['bits_per_dim']:.4f} without.</p>"
     ]
+    if drawn := numbers.get("any_class"):
+        parts.append(
+            f"<p>Where the class is drawn, every class equally likely, the first {drawn['images']:,} test images cost"
+            f" {drawn['bits_per_dim']:.4f} ± {drawn['standard_error'] or 0:.4f} bits/dim.</p>"
+        )
     names = ", ".join(map(escape, found.names))
     if found.samples is not None:
         shown, samples = found.samples.shown, numbers["samples"]

@@ -63,6 +63,7 @@ class ClassMeasurements:
     confusion: np.ndarray | None  # [K, K] int64: how many test images of a class (row) the model gives each class
     samples: ClassSamples | None
     guided: tuple[ClassSamples, ...] = ()  # with the same seed and as many as `samples`, in the order asked for
+    any_class: np.ndarray | None = None  # [classified] float64, bits/dim of the first test images, their class drawn
 
 
 def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
@@ -108,12 +109,16 @@ def measure_classes(
         for weight in (1.0, *guidance):
             samples.append(_sample(model, classifier, labels, each, seed, weight, precision, backend, stage))
     confusion = _confusion(classes[:first], bits.argmin(axis=1), len(labels)) if first else None
-    return ClassMeasurements(CLASSES[dataset], true, confusion, samples[0] if samples else None, tuple(samples[1:]))
+    any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
+    unguided, guided = samples[0] if samples else None, tuple(samples[1:])
+    return ClassMeasurements(CLASSES[dataset], true, confusion, unguided, guided, any_class)
 
 
 def class_figures(found: ClassMeasurements) -> dict[str, Any]:
     """Return the measurements as evaluation.json holds them under "classes"."""
     result: dict[str, Any] = {"names": list(found.names), "true_class": bits_figures(found.true_class)}
+    if found.any_class is not None:
+        result["any_class"] = bits_figures(found.any_class)
     if found.confusion is not None:
         images, right = int(found.confusion.sum()), int(found.confusion.trace())
         result["classification"] = {

@@ -92,6 +92,9 @@ def _class_rows(classes: dict[str, Any]) -> str:
     if true := classes.get("true_class"):
         spread = f"{true['bits_per_dim']:.3f} +- {true['standard_error']:.4f}"
         rows.append(f"| test bits/dim with the true class | {spread} on {true['images']:,} test images |")
+    if drawn := classes.get("any_class"):
+        spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error'] or 0:.4f}"
+        rows.append(f"| test bits/dim where the class is drawn | {spread} on {drawn['images']:,} test images |")
     if found := classes.get("classification"):
         share = f"{found['accuracy']:.1%} +- {found['standard_error']:.1%}"
         rows.append(f"| classification by the bits under every class | {share} of {found['images']:,} test images |")

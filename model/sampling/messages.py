@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from scanline.model.class_names import label_of_image
 from scanline.model.sampling.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
 
@@ -48,7 +49,9 @@ class GenerateRequest:
     temperature: float = 1.0
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
-    label: int = 0  # of all images; 0: no class, k + 1: class k
+    label: int = (
+        0  # of all images; 0: no class, k + 1: class k, -K: one of K classes for each, drawn (not of completions)
+    )
     particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
     # Above 1, bytes are drawn from the logits u + guidance (c - u) of those with the label, c, and without, u.
     guidance: float = 1.0
@@ -87,6 +90,10 @@ class GenerateRequest:
         hidden = self.masks[source].find(0)
         return self.particles if hidden >= 0 and self.masks[source].find(1, hidden) >= 0 else 1
 
+    def label_of(self, index: int) -> int:
+        """The label of one image."""
+        return label_of_image(self.label, self.seed, index)
+
     @property
     def is_guided(self) -> bool:
         """Whether each image is painted by two slots, one with the label and one without."""
@@ -108,7 +115,7 @@ class GenerateRequest:
             self.temperature,
             known,
             mask,
-            label=self.label,
+            label=self.label_of(index),
             particle=particle,
             particles=self.particles_of(index),
             guidance=self.guidance,

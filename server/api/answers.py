@@ -6,6 +6,7 @@ client reads: it is never in memory as a whole, and its work holds what it holds
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from fastapi import Request, Response
@@ -28,7 +29,7 @@ NPY = "application/x-npy"
 NUMBER_BYTES = 20  # of a number in JSON
 PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
 MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
-Measures = dict[str, float | None]  # of a finished image: bits_per_dim, and the numbers of a completion
+Facts = dict[str, Any]  # of a finished image: its class, bits_per_dim, and the numbers of a completion
 
 
 class WorkingResponse(Response):
@@ -84,9 +85,9 @@ def _start(headers: dict[str, str]) -> Message:
 
 
 async def painted_pieces(
-    answer: ImagesAnswer, images: np.ndarray, measures: Iterable[Measures], media_type: str
+    answer: ImagesAnswer, images: np.ndarray, facts: Iterable[Facts], media_type: str
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the numbers of each; `answer` has all fields of the
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
     JSON but `data`."""
     for name, kind in pictures.MEDIA_TYPES.items():
         if media_type == kind:
@@ -96,7 +97,7 @@ async def painted_pieces(
     if media_type == NPY:
         steps = pictures.npy_pieces(images)
     else:
-        steps = _json(answer, _image_data(images, measures, answer.output_format))
+        steps = _json(answer, _image_data(images, facts, answer.output_format))
     async for piece in offload.in_pieces(steps, images.size):
         yield b"".join(piece)
 
@@ -138,9 +139,9 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
     yield b"]" + after
 
 
-def _image_data(images: np.ndarray, measures: Iterable[Measures], output_format: str) -> Iterator[Iterator[bytes]]:
-    for index, (image, numbers) in enumerate(zip(images, measures, strict=True)):
-        data = ImageData(b64_json=pictures.to_base64(image, output_format), index=index, **numbers)
+def _image_data(images: np.ndarray, facts: Iterable[Facts], output_format: str) -> Iterator[Iterator[bytes]]:
+    for index, (image, own) in enumerate(zip(images, facts, strict=True)):
+        data = ImageData(b64_json=pictures.to_base64(image, output_format), index=index, **own)
         yield iter([data.model_dump_json().encode()])
 
 

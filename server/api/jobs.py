@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_of_class, label_of_prompt
+from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import (
     TOO_FEW_SLOTS_TO_GUIDE,
@@ -124,12 +125,14 @@ def known_pictures(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[by
         yield pixels(picture, config).tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 
-def measures(job: Job, index: int) -> dict[str, float | None]:
-    """Return the numbers of a finished image for JSON: null where they are infinite, because the model rules out a
-    known byte, and those of completions also where nothing was known."""
+def facts(job: Job, index: int, config: ModelConfig) -> dict[str, Any]:
+    """Return what is said of a finished image in JSON: its class, null where none was asked for, and its numbers. These
+    are null where they are infinite, because the model rules out a known byte, and those of completions also where
+    nothing was known."""
     assert isinstance(job.request, GenerateRequest)
-    is_completion = job.request.known_bytes_of(index) > 0
+    is_completion, label = job.request.known_bytes_of(index) > 0, job.request.label_of(index)
     return {
+        "class": config.class_names[label - 1] if label else None,
         "bits_per_dim": finite_or_null(job.bits_per_dim[index]),
         "evidence_bits": finite_or_null(job.evidence_bits[index]) if is_completion else None,
         "effective_particles": finite_or_null(job.effective_particles[index]) if is_completion else None,
@@ -143,7 +146,8 @@ def finite_or_null(number: float) -> float | None:
 
 def _label(fields: PaintFields, config: ModelConfig) -> int:
     """Return the label that class or prompt asks for, 0 for none; InvalidInput where they name no class, or two."""
-    label = None if fields.class_ is None else label_of_class(config, fields.class_)
+    read = label_of_class if isinstance(fields, EditRequest) else label_to_paint
+    label = None if fields.class_ is None else read(config, fields.class_)
     prompted = label_of_prompt(config, fields.prompt or "")
     if label is not None and prompted not in (0, label):
         raise InvalidInput("class and prompt name different classes; send one of them.", "class")

@@ -8,8 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 class ImageData(BaseModel):
     """One image of a response."""
 
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
     b64_json: str
     index: int
+    class_: str | None = Field(None, alias="class")  # asked for, or drawn; null: no class was asked for
     bits_per_dim: float | None  # null: infinite, because the model rules a known byte out
     evidence_bits: float | None = None  # of a completion: what its known bytes cost, estimated; null: infinite
     effective_particles: float | None = None  # of a completion, the smallest number on the way

@@ -66,6 +66,14 @@ Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at rand
 Class = Annotated[
     str | None, Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name")
 ]
+PaintedClass = Annotated[
+    str | None,
+    Field(
+        alias="class",
+        max_length=MAX_CLASS_CHARACTERS,
+        description='a class of the model, by any name; of generations also "any": one for each image, drawn',
+    ),
+]
 Guidance = Annotated[
     float,
     Field(
@@ -103,7 +111,7 @@ class PaintFields(ModelField):
         str | None,
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
     ] = None
-    class_: Class = None
+    class_: PaintedClass = None
     size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
     seed: Seed = None
     temperature: Annotated[float, Field(gt=0, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0

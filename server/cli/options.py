@@ -21,6 +21,14 @@ Class = Annotated[
     str | None,
     typer.Option("--class", help="What the images show: a class of the model, by its name or another word for it."),
 ]
+PaintedClass = Annotated[
+    str | None,
+    typer.Option(
+        "--class",
+        help="What the images show: a class of the model, by its name or another word for it, or any: a class for each"
+        " image, drawn.",
+    ),
+]
 Guidance = Annotated[
     float,
     typer.Option(

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from scanline.kernels.philox import philox4x32, uniform_pair, uniforms
+from scanline.kernels.philox import philox4x32, uniforms
+from scanline.kernels.philox_rounds import uniform_pair
 
 
 def draw(seed: int = 1, index: int = 2, position: int = 3) -> torch.Tensor:

@@ -2,9 +2,10 @@
 
 import time
 
+import numpy as np
 import pytest
 
-from scanline.model.class_names import label_of_class, label_of_prompt
+from scanline.model.class_names import label_of_class, label_of_image, label_of_prompt, label_to_paint
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from tests.support import small_models
@@ -92,3 +93,41 @@ def test_a_message_lists_a_hundred_names_and_long_prompts_take_little_time() -> 
     began = time.process_time()
     assert label_of_prompt(config, "a kindness " * 3000 + "of kind 17") == 18
     assert time.process_time() - began < 2
+
+
+def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: ModelConfig) -> None:
+    assert label_to_paint(config, " ANY") == -len(CLASSES)
+    assert label_to_paint(config, "seven") == 8
+    with pytest.raises(
+        InvalidInput, match=r'^class "any" is for images that are painted from nothing; leave class out'
+    ):
+        label_of_class(config, "any")
+    with pytest.raises(InvalidInput, match=r"^This model knows no classes"):
+        label_to_paint(small_models.config(), "any")
+
+
+def test_a_class_that_is_named_any_is_that_class() -> None:
+    config = small_models.config(classes=(("one",), ("all", "any")))
+    assert label_to_paint(config, "any") == label_of_class(config, "any") == 2
+
+
+@pytest.mark.parametrize("label", [0, 1, 14])
+def test_the_label_of_a_request_is_that_of_its_images(label: int) -> None:
+    assert [label_of_image(label, 7, index) for index in (0, 1, 2**33)] == [label] * 3
+
+
+@pytest.mark.parametrize("classes", [1, 2, 10, 1000])
+def test_drawn_labels_are_equally_likely(classes: int) -> None:
+    draws = 40 * classes
+    drawn = [label_of_image(-classes, seed, index) for seed in (7, 2**62) for index in range(draws // 2)]
+    counts = np.bincount(drawn, minlength=classes + 1)
+    assert counts[0] == 0
+    assert len(counts) == classes + 1
+    if classes > 1:  # chi-squared, of classes - 1 degrees of freedom: five standard deviations from its mean
+        assert ((counts[1:] - 40) ** 2 / 40).sum() < classes - 1 + 5 * (2 * (classes - 1)) ** 0.5
+    assert drawn[: draws // 2] != drawn[draws // 2 :] or classes == 1
+
+
+def test_a_drawn_label_never_changes() -> None:
+    """Seeds are promises: these are the classes that earlier versions drew."""
+    assert [label_of_image(-10, 7, index) for index in range(8)] == [8, 9, 8, 4, 7, 7, 10, 1]

@@ -41,6 +41,20 @@ def test_samples_of_a_class_are_those_of_its_label(model: "scanline.Model") -> N
     assert (images.array != star).any()
 
 
+def test_images_of_any_class_are_each_that_of_its_own(model: "scanline.Model") -> None:
+    images = model.sample(12, class_name="any", seed=7)
+    assert {*images.classes} == {*model.class_names}
+    for index, name in enumerate(images.classes):
+        alone = model.sample(12, class_name=name, seed=7)
+        assert alone.classes == (name,) * 12
+        np.testing.assert_array_equal(images.array[index], alone.array[index])
+        assert images.bits_per_dim[index] == alone.bits_per_dim[index]
+    assert model.sample(5, class_name="any", seed=7).classes == images.classes[:5]
+    streamed = [*model.stream(12, class_name="any", seed=7)][-1]
+    np.testing.assert_array_equal(streamed.array, images.array)
+    assert model.sample(2, seed=7).classes == ()
+
+
 def test_completions_and_streams_are_of_the_class_that_is_named(model: "scanline.Model", picture: np.ndarray) -> None:
     completed = model.complete(picture, keep_rows=3, n=3, class_name="star", seed=2)
     assert (completed.array[:, :3] == picture[:3]).all()
@@ -81,6 +95,18 @@ WRONG: dict[str, tuple[Callable[["scanline.Model", np.ndarray], object], str]] =
     "unknown, of a completion": (
         lambda m, p: m.complete(p, keep_rows=2, class_name=""),
         "class must be one of circle, square, star, not ''.",
+    ),
+    "any, of a completion": (
+        lambda m, p: m.complete(p, keep_rows=2, class_name="any"),
+        'class "any" is for images that are painted from nothing; leave class out.',
+    ),
+    "any, of a stream of completions": (
+        lambda m, p: next(m.stream(image=p, keep_rows=2, class_name="any")),
+        'class "any" is for images that are painted from nothing; leave class out.',
+    ),
+    "any, of a score": (
+        lambda m, p: m.score(p, class_name="any"),
+        'class "any" is for images that are painted from nothing; leave class out.',
     ),
     "images of another shape": (lambda m, p: m.classify(p[:3]), "images must be uint8 [n, 7, 5], not uint8 [3, 5]."),
 }

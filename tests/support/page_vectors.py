@@ -13,6 +13,7 @@ import torch
 from scanline.kernels.logistics.reference import LN2, Logistics
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.model.class_names import label_of_image
 from scanline.model.network.distribution import Distribution, distribution
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
@@ -40,6 +41,7 @@ def vectors() -> dict[str, Any]:
         "philox": _philox(),
         "uniforms": [_uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)],
         "samples": [_samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES],
+        "labels": [_label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)],
         "first": {"histogram": small_models.HISTOGRAM, "draws": [_first(seed) for seed in range(60)]},
     }
 
@@ -52,6 +54,10 @@ def _philox() -> list[dict[str, Any]]:
         {"counter": row[:4], "key": row[4:], "words": out}
         for row, out in zip(words.tolist(), found.tolist(), strict=True)
     ]
+
+
+def _label(label: int, seed: int, index: int) -> dict[str, Any]:
+    return {"label": label, "seed": str(seed), "index": index, "of_image": label_of_image(label, seed, index)}
 
 
 def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from scanline.server.api import offload
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs import measures, painting
+from scanline.server.api.jobs import facts, painting
 from scanline.server.api.partial_images import PartialImages
 from scanline.server.api.response_schemas import Usage
 from scanline.server.api.schemas import EditRequest, PaintFields
@@ -93,7 +93,7 @@ class EventStream(Response):
                 picture = job.images[index].reshape(config.image_shape)
                 event = await self._event("completed", wanted, index, picture)
                 usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
-                event |= {**measures(job, index), "usage": usage}
+                event |= {**facts(job, index, config), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
 

@@ -11,7 +11,7 @@ from scanline.server.api.answers import JSON, NPY, WorkingResponse, painted_piec
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
-from scanline.server.api.jobs import measures, painting
+from scanline.server.api.jobs import facts, painting
 from scanline.server.api.openapi import json_body, painted, upload_body
 from scanline.server.api.response_schemas import ImagesAnswer, Usage
 from scanline.server.api.routes.image_events import EventStream
@@ -65,8 +65,8 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 usage=Usage.of(wanted.known_bytes, job.images.size),
             )
             shaped = job.images.reshape(-1, *model.config.image_shape)
-            numbers = (measures(job, index) for index in range(images))
-            pieces = painted_pieces(answer, shaped, numbers, media_type)
+            each = (facts(job, index, model.config) for index in range(images))
+            pieces = painted_pieces(answer, shaped, each, media_type)
             headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed)}
             return await send_answer(request, send, pieces, headers, models.request_timeout)
 

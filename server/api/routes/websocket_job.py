@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
-from scanline.server.api.jobs import measures, painting
+from scanline.server.api.jobs import facts, painting
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
@@ -79,6 +79,6 @@ class JobRunner:
                 if update.snapshot:
                     await sender.message(state_message(name, fields, update.snapshot))
                 for index in update.finished:
-                    await sender.message({"type": "image", "id": name, "index": index, **measures(job, index)})
+                    await sender.message({"type": "image", "id": name, "index": index, **facts(job, index, config)})
                 await self.throttle.pause(len(update.frames))
         await sender.message({"type": "done", "id": name})

@@ -112,6 +112,8 @@ def _print_classes(classes: dict[str, Any]) -> None:
     true = classes["true_class"]
     error = "" if true["standard_error"] is None else f" +- {true['standard_error']:.4f}"
     print(f"{true['bits_per_dim']:.4f}{error} bits/dim with the true class")
+    if drawn := classes.get("any_class"):
+        print(f"{drawn['bits_per_dim']:.4f} bits/dim with a class drawn, of {drawn['images']} test images")
     if found := classes.get("classification"):
         share = f"{found['accuracy']:.2%} +- {found['standard_error']:.2%}"
         print(f"classified correctly by the bits under every class: {share} of {found['images']} test images")

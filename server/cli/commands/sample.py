@@ -12,7 +12,17 @@ from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.inputs import check_guidance, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Backend, Class, Device, Guidance, Json, Model, Precision, Seed, Temperature
+from scanline.server.cli.options import (
+    Backend,
+    Device,
+    Guidance,
+    Json,
+    Model,
+    PaintedClass,
+    Precision,
+    Seed,
+    Temperature,
+)
 from scanline.server.cli.progress import add_stage, progress_bar
 
 IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
@@ -28,7 +38,7 @@ def sample(
     ),
     seed: Seed = None,
     temperature: Temperature = 1.0,
-    class_name: Class = None,
+    class_name: PaintedClass = None,
     each_class: Annotated[
         bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
     ] = False,
@@ -72,7 +82,7 @@ def sample(
     config = network.config
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
-    labels = range(1, len(config.classes) + 1) if each_class else [label(config, class_name)]
+    labels = range(1, len(config.classes) + 1) if each_class else [label(config, class_name, may_be_drawn=True)]
     check_guidance(guidance, labels[0], config)
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     requests = [
@@ -85,7 +95,8 @@ def sample(
     else:
         save_images(images[0], out)
     bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
-    names = [config.class_names[one - 1] for one in labels for _ in range(n) if one]
+    each = [request.label_of(index) for request in requests for index in range(n)]
+    names = [config.class_names[one - 1] for one in each if one]
     more: dict[str, object] = {"classes": names, "guidance": guidance} if names else {}
     print_summary(bits_per_dim, "images", out, seed, as_json, more)
 

@@ -5,7 +5,7 @@ import { distributionOf } from "../src/device/distributions/distribution";
 import { firstByte, type Draw } from "../src/device/distributions/draw";
 import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "../src/device/distributions/elementary";
 import type { OnnxConfig } from "../src/device/onnx_config";
-import { philox, uniforms } from "../src/device/philox";
+import { labelOfImage, philox, uniforms } from "../src/device/philox";
 import vectors from "./vectors.json";
 
 type Pair = [number, number];
@@ -16,6 +16,10 @@ test.each(vectors.philox)("philox of $counter and $key", ({ counter, key, words 
 
 test.each(vectors.uniforms)("uniforms of $seed, $index, $position", ({ seed, index, position, uniforms: expected }) => {
   expect(uniforms(BigInt(seed), index, position)).toEqual(expected);
+});
+
+test.each(vectors.labels)("the label of image $index of label $label, seed $seed", ({ label, seed, index, of_image }) => {
+  expect(labelOfImage(label, BigInt(seed), index)).toBe(of_image);
 });
 
 describe.each(vectors.samples)("$name at temperature $temperature", (of) => {

@@ -66,6 +66,14 @@ def test_an_image_is_given_the_class_with_which_it_costs_least(found: ClassMeasu
     np.testing.assert_array_equal(found.confusion, expected)
 
 
+def test_an_image_whose_class_is_drawn_has_the_mean_of_its_probabilities(found: ClassMeasurements) -> None:
+    images = torch.from_numpy(TEST[:6])
+    under = torch.stack([bits(MODEL, images, torch.full((6,), label(d))).sum(1) for d in range(10)], 1)
+    expected = -(torch.logsumexp(-under * np.log(2), 1) / np.log(2) - np.log2(10)) / CONFIG.bytes
+    assert found.any_class is not None
+    assert_close("bits where the class is drawn", expected, torch.from_numpy(found.any_class))
+
+
 def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None:
     assert found.samples is not None
     for digit in (0, 7):
@@ -77,7 +85,7 @@ def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None
 
 def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
     found = measure_classes(MODEL, "mnist", TEST[:3], OF[:3], classified=0)
-    assert (found.confusion, found.samples) == (None, None)
+    assert (found.confusion, found.samples, found.any_class) == (None, None, None)
     assert class_figures(found).keys() == {"names", "true_class"}
 
 
@@ -112,14 +120,17 @@ def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements) -> 
     section = class_section(CONFIG, evaluation, found)
     assert len(re.findall(r'src="data:image/png;base64,', section)) == 3
     text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", section)).split())
-    true, right, samples = (figures[name] for name in ("true_class", "classification", "samples"))
+    true, drawn, right, samples = (figures[name] for name in ("true_class", "any_class", "classification", "samples"))
     assert f"cost {true['bits_per_dim']:.4f} bits/dim with their true class, and 8.0000 without" in text
+    assert f"the first 6 test images cost {drawn['bits_per_dim']:.4f} ± {drawn['standard_error']:.4f} bits/dim" in text
     assert f"right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of 6 test images, at 10" in text
     assert f"gives {samples['as_asked']:.1%} of 11 samples of each class the class asked for" in text
     rows = card_rows(evaluation).split("\n")[2:]
     assert rows == [
         f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- {true['standard_error']:.4f} on 9 test"
         " images |",
+        f"| test bits/dim where the class is drawn | {drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f} on 6"
+        " test images |",
         f"| classification by the bits under every class | {right['accuracy']:.1%} +- {right['standard_error']:.1%} of"
         " 6 test images |",
         f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for to a small classifier, from"

@@ -91,6 +91,17 @@ def test_a_class_is_painted_by_any_of_its_words(tmp_path: Path, shapes_directory
     assert result["bits_per_dim"] == law.bits_per_dim.tolist()
 
 
+def test_any_class_paints_each_image_of_the_class_that_was_drawn(tmp_path: Path, shapes_directory: Path) -> None:
+    out = tmp_path / "any.npy"
+    command = ("sample", "--model", shapes_directory, "-n", 9, "--seed", 3, "--out", out, "--class", "any", "--json")
+    result = json.loads(done(*command))
+    model = load_model(shapes_directory)
+    assert {*result["classes"]} == {*model.config.class_names}
+    for index, name in enumerate(result["classes"]):
+        law = paint(model, 9, seed=3, label=model.config.class_names.index(name) + 1).images
+        np.testing.assert_array_equal(np.load(out)[index].reshape(-1), law[index])
+
+
 def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, shapes_directory: Path) -> None:
     command = ("sample", "--model", shapes_directory, "--each-class", "-n", 2, "--seed", 3, "--json")
     result = json.loads(done(*command, "--out", tmp_path / "all.npy"))

@@ -1,6 +1,7 @@
 """Classes, in a real browser: the buttons are the model's classes, and the page paints what the API paints of them."""
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import numpy as np
@@ -10,6 +11,7 @@ from playwright.sync_api import expect
 from tests.server.web.test_complete import complete, picture, shown, upload
 from tests.support.page_visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, text
+from tests.support.pictures import painted as images_of
 from tests.support.running_server import Server
 
 
@@ -27,7 +29,7 @@ def test_a_class_button_paints_images_of_its_class(
 ) -> None:
     visitor = visit(f"{classified.url}/?seed=3&n=4")
     visitor.expect_done(4)
-    assert buttons(visitor, "paint") == ["any", "7", "horse"]
+    assert buttons(visitor, "paint") == ["any", "7", "horse", "none"]
     saved = [np.load(visitor.saved("#save-array"))]
     for name in ("7", "horse"):
         choose(visitor, "paint", name)
@@ -40,6 +42,33 @@ def test_a_class_button_paints_images_of_its_class(
     assert (saved[1] != saved[2]).any()
     visitor.see(".tile").first.click()
     expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3")
+
+
+def test_the_page_first_paints_images_of_any_class_and_says_of_which(
+    visit: Visit, classified: Server, classified_client: httpx.Client
+) -> None:
+    visitor = visit(f"{classified.url}/?model=guided")
+    expect(visitor.page).to_have_url(re.compile(r"&class=any&guidance=2#paint$"))
+    expect(visitor.see("#after")).to_be_visible()
+    link = parse_qs(urlsplit(visitor.page.url).query)
+    fields = {"model": "guided", "n": int(link["n"][0]), "seed": int(link["seed"][0]), "class": "any", "guidance": 2}
+    response = classified_client.post("/v1/images/generations", json=fields).json()
+    assert (np.load(visitor.saved("#save-array")) == images_of(response)).all()
+    for index in (0, 5):
+        visitor.see(".tile").nth(index).click()
+        named = f"class {response['data'][index]['class']} · seed"
+        expect(visitor.see("#viewer-figures")).to_contain_text(named)
+        visitor.see("#viewer-close").click()
+
+
+def test_a_link_without_a_class_paints_without_one(
+    visit: Visit, classified: Server, classified_client: httpx.Client
+) -> None:
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4")
+    visitor.expect_done(4)
+    expect(visitor.see("#paint-class input").last).to_be_checked()
+    expect(visitor.page).to_have_url(re.compile("model=guided&seed=3&temperature=1&n=4#paint$"))
+    assert (np.load(visitor.saved("#save-array")) == painted(classified_client, model="guided", n=4, seed=3)).all()
 
 
 def test_a_link_chooses_its_class(visit: Visit, classified: Server, classified_client: httpx.Client) -> None:
@@ -70,12 +99,12 @@ def test_arrow_keys_choose_a_class(visit: Visit, classified: Server) -> None:
 
 
 def test_a_model_without_classes_has_no_class_buttons(visit: Visit, classified: Server) -> None:
-    """The chosen class is kept where the next model has it, and "any" is chosen where it has not."""
+    """The chosen class is kept where the next model has it."""
     visitor = visit(f"{classified.url}/?seed=3&n=4&class=horse")
     visitor.expect_done(4)
     visitor.see("#model").select_option("pixels")
     expect(visitor.page).to_have_url(re.compile("model=pixels.*&class=horse#paint$"))
-    assert buttons(visitor, "paint") == ["any", "dog", "horse"]
+    assert buttons(visitor, "paint") == ["any", "dog", "horse", "none"]
     visitor.see("#model").select_option("plain")
     expect(visitor.page).to_have_url(re.compile("model=plain&seed=3&temperature=1&n=4#paint$"))
     for tab in ("paint", "complete", "device"):
@@ -84,7 +113,7 @@ def test_a_model_without_classes_has_no_class_buttons(visit: Visit, classified: 
         expect(visitor.see(f"#{tab}-class")).to_be_hidden()
 
 
-@pytest.mark.parametrize("name", ["any", "horse"])
+@pytest.mark.parametrize("name", ["none", "horse"])
 def test_completions_are_of_the_chosen_class(
     visit: Visit, classified: Server, classified_client: httpx.Client, name: str
 ) -> None:
@@ -93,6 +122,6 @@ def test_completions_are_of_the_chosen_class(
     upload(visitor, encode(picture()))
     choose(visitor, "complete", name)
     complete(visitor, 2, seed=5)
-    fields = {} if name == "any" else {"class": name}
+    fields = {} if name == "none" else {"class": name}
     expected = painted(classified_client, "edits", image=text(encode(picture())), n=2, seed=5, keep_rows=3, **fields)
     assert (np.array(shown(visitor)[2:])[..., 0] == expected).all()

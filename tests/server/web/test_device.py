@@ -77,11 +77,8 @@ def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str)
     visitor = visit(f"{models.url}/?model={name}#device")
     expect(visitor.see("#model")).to_have_value(name)
     paint_and_compare(visitor)
-    answer = httpx.post(
-        f"{models.url}/v1/images/generations",
-        json={"model": name, "n": IMAGES, "seed": int(LARGEST)},
-        timeout=PATIENCE,
-    )
+    fields = {"model": name, "n": IMAGES, "seed": int(LARGEST), "class": "any" if MODELS[name].classes else None}
+    answer = httpx.post(f"{models.url}/v1/images/generations", json=fields, timeout=PATIENCE)
     expected = sum(image["bits_per_dim"] for image in answer.json()["data"]) / IMAGES
     shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
@@ -89,11 +86,11 @@ def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str)
 
 @pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
 def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str) -> None:
-    """Those of another class are others, and so are those of none."""
+    """Those of another class are others, and so are those of none; where the class is drawn, each is one of them."""
     visitor = visit(f"{models.url}/?model={model}#device")
     expect(visitor.see("#model")).to_have_value(model)
     images = []
-    for name in ("any", "7", "horse"):
+    for name in ("none", "7", "horse", "any"):
         visitor.see("#device-class label").get_by_text(name, exact=True).click()
         if not images:
             wait_for_size(visitor)
@@ -102,6 +99,7 @@ def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str)
         images.append([visitor.pixels(canvas).tobytes() for canvas in visitor.see("#device-gallery canvas").all()])
     assert not set(images[0]) & set(images[1])
     assert not set(images[1]) & set(images[2])
+    assert sum(image in pair for image, *pair in zip(images[3], images[1], images[2], strict=True)) == IMAGES
 
 
 def paint_and_compare(visitor: Visitor) -> None:

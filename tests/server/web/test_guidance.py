@@ -47,7 +47,7 @@ def test_a_guided_image_is_the_apis_and_its_url_paints_the_same(
 def test_guidance_is_not_offered_without_a_class(visit: Visit, classified: Server) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2")
     visitor.expect_done(4)
-    choose(visitor, "paint", "any")
+    choose(visitor, "paint", "none")
     expect(visitor.page).to_have_url(re.compile("model=guided&seed=3&temperature=1&n=4#paint$"))
     expect(visitor.see("#guidance")).to_be_disabled()
     expect_title(visitor, "guidance", "choose one to use it")

@@ -30,6 +30,7 @@ export interface Frame {
 
 /** What the server reports of an image that is finished; null also stands for infinite. */
 export interface FinishedImage {
+  class: string | null; // asked for, or drawn; null where no class was asked for
   bitsPerDim: number | null;
   evidenceBits: number | null; // this and the next are null where nothing was completed
   effectiveParticles: number | null;
@@ -161,6 +162,7 @@ function receive(message: Record<string, any>): void {
       return listener.started?.({ ...(message as Started), seed: request.seed });
     case "image":
       return listener.image?.(message.index, {
+        class: message.class,
         bitsPerDim: message.bits_per_dim,
         evidenceBits: message.evidence_bits ?? null,
         effectiveParticles: message.effective_particles ?? null,

@@ -29,7 +29,7 @@ let runner: JobRunner;
 
 /** `pictures` returns the finished pictures of the gallery. */
 export function setUpComplete(pictures: () => Picture[]): void {
-  classes = new ClassChoice("complete-class");
+  classes = new ClassChoice("complete-class", false);
   guidance = new GuidanceSlider("complete-guidance");
   particles = new ParticlesChoice();
   canvas = new DrawingCanvas((occlusion) => {

@@ -6,7 +6,7 @@ import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import { distributionOf, type Distribution } from "./distributions/distribution";
 import { firstByte, type Draw } from "./distributions/draw";
 import { readConfig, type OnnxConfig } from "./onnx_config";
-import { uniforms } from "./philox";
+import { labelOfImage, uniforms } from "./philox";
 
 /** A part of a request: `images` images from index `first` on. */
 export interface DeviceJob {
@@ -14,7 +14,7 @@ export interface DeviceJob {
   first: number;
   images: number;
   temperature: number;
-  label: number; // 0: no class, k + 1: class k
+  label: number; // 0: no class, k + 1: class k, -K: one of K classes for each image, drawn
 }
 
 /** An exported model that has been loaded. */
@@ -61,8 +61,9 @@ export class PaintLoop {
     const zeros = (...shape: number[]) => new Tensor(new Float32Array(shape.reduce((a, b) => a * b)), shape);
     const sums = [layers, job.images, heads, key_width] as const;
     this.state = { s: zeros(...sums, value_width), z: zeros(...sums) };
-    const labels = () => new Tensor("int32", new Int32Array(job.images).fill(job.label), [job.images]);
-    this.labels = classes?.length ? { label: labels() } : {};
+    const label = (_: unknown, image: number) => labelOfImage(job.label, job.seed, job.first + image);
+    const labels = () => Int32Array.from({ length: job.images }, label);
+    this.labels = classes?.length ? { label: new Tensor("int32", labels(), [job.images]) } : {};
   }
 
   get isDone(): boolean {

@@ -28,7 +28,7 @@ let classes: ClassChoice;
 
 export function setUpDevice(): void {
   runner = new JobRunner("device");
-  classes = new ClassChoice("device-class");
+  classes = new ClassChoice("device-class", true);
   find("device-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     paintForm();

@@ -1,12 +1,18 @@
 // Philox 4x32-10, as in kernels/philox.py: the random numbers of a byte are a function of seed, image and position.
 
 const MASK = 0xffffffffn;
+const DRAW = 2 ** 32 - 1; // in the place of a position: the random number of an image's class
 
 /** Two uniforms in (0, 1), exact in float32, for byte `position` of image `index` under a seed below 2^63. */
 export function uniforms(seed: bigint, index: number, position: number): [number, number] {
   const key: [number, number] = [Number(seed & MASK), Number((seed >> 32n) & MASK)];
   const [first, second] = philox([position, index >>> 0, Math.floor(index / 2 ** 32), 0], key);
   return [unit(first), unit(second)];
+}
+
+/** The label of image `index` of a job with that label, as label_of_image in model/class_names.py. */
+export function labelOfImage(label: number, seed: bigint, index: number): number {
+  return label >= 0 ? label : 1 + Math.floor(-label * uniforms(seed, index, DRAW)[0]);
 }
 
 /** Ten rounds on four words with a key of two, all in [0, 2^32). */

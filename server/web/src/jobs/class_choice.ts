@@ -1,48 +1,70 @@
-// The class buttons of a form: "any", then the model's classes. They are radio buttons, so that arrow keys move between
-// them; the fieldset is hidden where the model has no classes.
+// The class buttons of a form: "any" where a class may be drawn for each image, the model's classes, and "none", which
+// tells the model no class. They are radio buttons, so that arrow keys move between them; the fieldset is hidden where
+// the model has no classes.
 
 import { find, make } from "../elements";
 import { FormError } from "../shell/notice";
 
-const ANY = "any";
+const ANY = "any"; // as the server names it
+const NONE = "none";
+const ABOUT_ANY = "A class for each image, drawn by its seed and number";
+const ABOUT_NONE = "The model is told no class";
+
+interface Choice {
+  text: string;
+  class: string | undefined; // what is sent
+  title: string;
+}
 
 export class ClassChoice {
   private readonly box: HTMLFieldSetElement;
   private names: string[] = [];
+  private choices: Choice[] = []; // one for each button
   private unknown: string | undefined; // what a link has asked for and the model does not have
 
-  constructor(private readonly id: string) {
+  /** mayBeDrawn: "any" is the first button, and chosen at first; without it, "none" is. */
+  constructor(
+    private readonly id: string,
+    private readonly mayBeDrawn: boolean,
+  ) {
     this.box = find(id, HTMLFieldSetElement);
   }
 
-  /** Shows buttons for these classes. The chosen class stays chosen if it is one of them. */
+  /** Shows buttons for these classes. The choice stays if it is among them. */
   fill(names: string[]): void {
-    const { chosen } = this;
+    const { chosen, choices } = this;
+    const ofNames = names.map((name) => ({ text: name, class: name, title: "" }));
+    const none = { text: NONE, class: undefined, title: ABOUT_NONE };
+    const any = { text: ANY, class: ANY, title: ABOUT_ANY };
     this.names = names;
     this.unknown = undefined;
+    this.choices = this.mayBeDrawn && !names.includes(ANY) ? [any, ...ofNames, none] : [none, ...ofNames];
+    if (names.length === 0) this.choices = [];
     this.box.hidden = names.length === 0;
-    this.box.querySelector("div")!.replaceChildren(...[ANY, ...names].map((name, label) => this.button(name, label)));
-    this.choose(names.includes(chosen ?? "") ? chosen : undefined);
+    this.box.querySelector("div")!.replaceChildren(...this.choices.map((choice) => this.button(choice)));
+    const kept = choices.length > 0 ? this.choices.findIndex((choice) => choice.class === chosen) : 0;
+    this.check(Math.max(kept, 0));
   }
 
-  /** Chooses a class, or "any". A class that the model does not have is reported by `read`. */
+  /** Chooses a class, "any", or none. A class that the model does not have is reported by `read`. */
   choose(name: string | undefined): void {
-    const label = name === undefined ? 0 : this.names.indexOf(name) + 1;
-    if (name !== undefined && label === 0) this.unknown = name;
-    this.radios[label]!.checked = true;
+    const at = this.choices.findIndex((choice) => choice.class === name);
+    if (at < 0) this.unknown = name;
+    this.check(Math.max(at, 0));
   }
 
-  /** The chosen class; undefined for "any". Throws FormError if a link has asked for one that the model does not have. */
+  /** The class to ask for; undefined for none. Throws FormError if a link has asked for one that the model does not
+   * have. */
   read(): string | undefined {
     const { unknown, chosen } = this;
-    this.unknown = undefined; // reported once, since "any" is what the form shows
-    if (unknown !== undefined) throw new FormError(this.radios[0]!, `The model has no class ${unknown}.`);
+    this.unknown = undefined; // reported once, since the first button is what the form shows
+    if (unknown !== undefined) throw new FormError(this.radios[0] ?? this.box, `The model has no class ${unknown}.`);
     return chosen;
   }
 
-  /** The class that the form shows as chosen; undefined for "any". */
+  /** The class that the form shows as chosen; undefined for none. */
   get chosen(): string | undefined {
-    return this.names[this.radios.findIndex(({ checked }) => checked) - 1];
+    return this.choices[this.radios.findIndex(({ checked }) => checked)]?.class;
   }
 
   /** Calls `listener` when the user chooses another class. */
@@ -50,17 +72,22 @@ export class ClassChoice {
     this.box.addEventListener("change", listener);
   }
 
-  /** The number of a class in the network: 0 for "any". */
+  /** The label of a class, as a job of this browser has it: 0 for none, -K where one of K classes is drawn. */
   labelOf(name: string | undefined): number {
-    return name === undefined ? 0 : this.names.indexOf(name) + 1;
+    return name === ANY && !this.names.includes(ANY) ? -this.names.length : this.names.indexOf(name ?? "") + 1;
   }
 
   private get radios(): HTMLInputElement[] {
     return [...this.box.querySelectorAll("input")];
   }
 
-  private button(name: string, label: number): HTMLLabelElement {
-    const radio = make("input", { type: "radio", name: this.id, value: String(label) });
-    return make("label", {}, radio, make("span", {}, name));
+  private check(at: number): void {
+    const radio = this.radios[at];
+    if (radio) radio.checked = true;
+  }
+
+  private button({ text, title }: Choice): HTMLLabelElement {
+    const radio = make("input", { type: "radio", name: this.id, value: text });
+    return make("label", { title }, radio, make("span", {}, text));
   }
 }

@@ -15,7 +15,7 @@ export const ONLY_ON_THE_SERVER = "Guidance takes two states for each image: onl
 
 /** What a form asks for besides. */
 export interface Beside {
-  class: string | undefined; // any without it
+  class: string | undefined; // none without it
   particles: number;
 }
 

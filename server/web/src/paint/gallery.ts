@@ -1,6 +1,7 @@
 // The gallery: one canvas for all images, and beneath it one button for each, which opens it; the arrow keys move
 // between them.
 
+import type { FinishedImage } from "../api/websocket";
 import { find, make, pixelScale } from "../elements";
 import { Picture, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";
@@ -9,7 +10,7 @@ import { Sheet } from "./sheet";
 export interface Tile {
   picture: Picture;
   button: HTMLButtonElement;
-  bitsPerDim: number | null | undefined; // undefined until the image is finished
+  finished: FinishedImage | undefined; // until then
 }
 
 const GAP = 6; // CSS pixels, about
@@ -41,7 +42,7 @@ export class Gallery {
       button.setAttribute("aria-label", `Image ${index + 1}, not finished`);
       button.append(make("span", { className: "bits" }));
       button.addEventListener("click", () => this.open(index));
-      return { picture: new Picture(size), button, bitsPerDim: undefined };
+      return { picture: new Picture(size), button, finished: undefined };
     });
     this.box.prepend(...this.tiles.map(({ button }) => button));
     this.fit();
@@ -58,10 +59,11 @@ export class Gallery {
     this.sheet.draw();
   }
 
-  /** Shows the likelihood of a finished image; null means probability 0. */
-  finish(index: number, bitsPerDim: number | null): void {
+  /** Shows the likelihood of a finished image. */
+  finish(index: number, finished: FinishedImage): void {
     const tile = this.tiles[index]!;
-    tile.bitsPerDim = bitsPerDim;
+    const { bitsPerDim } = finished;
+    tile.finished = finished;
     tile.button.classList.add("done");
     const text = bitsPerDim === null ? "probability 0 under the model" : `${bitsPerDim.toFixed(3)} bits per dimension`;
     tile.button.setAttribute("aria-label", `Image ${index + 1}, ${text}`);

@@ -75,7 +75,7 @@ function paint(request: GenerateRequest): void {
   void runner.runOnServer([{ type: "generate", ...request }], request.n, request.n * bytesOf(model), {
     started: ({ model, seed, n }) => history.replaceState(null, "", linkTo({ ...request, model, seed, n })),
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
-    image: (index, { bitsPerDim }) => gallery.finish(index, bitsPerDim),
+    image: (index, finished) => gallery.finish(index, finished),
     ended: (cancelled) => {
       gallery.draw();
       find("after", HTMLElement).hidden = cancelled;

@@ -10,12 +10,12 @@ export interface GenerateRequest {
   n: number;
   seed: string; // up to 2^63 - 1, more than a number holds exactly
   temperature: number;
-  class?: string | undefined; // any without it
+  class?: string | undefined; // "any": one for each image, drawn; none without it
   guidance?: number | undefined; // 1, which is none, without it
 }
 
 const MOST_IMAGES = 256;
-export const paintClass = new ClassChoice("paint-class");
+export const paintClass = new ClassChoice("paint-class", true);
 export const paintGuidance = new GuidanceSlider("guidance");
 
 export function readForm(): GenerateRequest {
@@ -29,7 +29,8 @@ export function readForm(): GenerateRequest {
   };
 }
 
-/** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. */
+/** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. What a link leaves out, it asks
+ * to be left out. */
 export function fillForm({ n, seed, temperature, class: name, guidance }: Partial<GenerateRequest>): void {
   if (n !== undefined) find("count", HTMLInputElement).value = Number.isFinite(n) ? String(n) : "";
   if (seed !== undefined) find("seed", HTMLInputElement).value = seed;
@@ -37,8 +38,9 @@ export function fillForm({ n, seed, temperature, class: name, guidance }: Partia
   if (temperature !== undefined) slider.value = String(temperature);
   slider.dispatchEvent(new Event("input"));
   if (temperature !== undefined && Number(slider.value) !== temperature) slider.dataset.invalid = String(temperature);
-  if (name !== undefined) paintClass.choose(name);
-  if (guidance !== undefined) paintGuidance.fill(guidance);
+  if (seed === undefined) return;
+  paintClass.choose(name);
+  paintGuidance.fill(guidance ?? 1);
 }
 
 /** The request in the page's URL; empty if it has no seed. */

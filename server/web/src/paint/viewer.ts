@@ -10,7 +10,7 @@ import { nameOfFile, type GenerateRequest } from "./request";
 const [ROOM, MARGIN] = [336, 96]; // CSS pixels
 
 export function showImage(tiles: Tile[], index: number, request: GenerateRequest): void {
-  const { picture, bitsPerDim, button } = tiles[index]!;
+  const { picture, finished, button } = tiles[index]!;
   const { width, height } = picture.size;
 
   const canvas = find("viewed", HTMLCanvasElement);
@@ -18,9 +18,10 @@ export function showImage(tiles: Tile[], index: number, request: GenerateRequest
   enlarge(canvas, pixelScale(width, Math.min(ROOM, window.innerWidth - MARGIN)));
   canvas.getContext("2d")!.drawImage(picture.canvas, 0, 0);
 
-  const bits = bitsPerDim == null ? "not finished" : `${bitsPerDim.toFixed(3)} bits/dim`;
+  const bits = finished?.bitsPerDim == null ? "not finished" : `${finished.bitsPerDim.toFixed(3)} bits/dim`;
   setText("viewer-title", `Image ${index + 1} of ${tiles.length}`);
-  const ofClass = request.class === undefined ? "" : `class ${request.class} · `;
+  const name = finished?.class ?? request.class;
+  const ofClass = name === undefined ? "" : `class ${name} · `;
   const guided = request.guidance === undefined ? "" : ` · guidance ${request.guidance}`;
   const drawn = `seed ${request.seed} · temperature ${request.temperature}${guided}`;
   setText("viewer-figures", `${request.model} · ${ofClass}${drawn} · ${bits}`);

@@ -34,6 +34,7 @@ WRONG = {  # label: fields, the parameter that is named, the code
     "our own name of the field": ({"class_": "star"}, "class_", "unknown_parameter"),
     "a prompt without a class": ({"prompt": "a cat"}, "prompt", "prompt_not_supported"),
     "a prompt of two classes": ({"prompt": "a star in a box"}, "prompt", "prompt_not_supported"),
+    "any class and a prompt of one": ({"prompt": "a star", "class": "any"}, "class", "invalid_value"),
     "class and prompt that differ": ({"prompt": "a star", "class": "square"}, "class", "invalid_value"),
 }
 
@@ -51,6 +52,41 @@ def test_images_of_a_class_are_those_of_painting_without_a_server(
     fields, name = ASKED[label]
     answer = post(shapes_client, GENERATIONS, n=2, seed=7, **fields)
     np.testing.assert_array_equal(painted(answer), shapes_model.sample(2, class_name=name, seed=7).array)
+
+
+def test_images_of_any_class_say_which_was_drawn(
+    shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model
+) -> None:
+    law = shapes_model.sample(9, class_name="any", seed=7)
+    assert len({*law.classes}) == 3
+    fields = {"n": 9, "seed": 7, "class": "any"}
+    answer = post(shapes_client, GENERATIONS, **fields)
+    np.testing.assert_array_equal(painted(answer), law.array)
+    assert tuple(one["class"] for one in answer["data"]) == law.classes
+    events = post_for_events(shapes_client, GENERATIONS, **fields)
+    np.testing.assert_array_equal(images(events), law.array)
+    completed = {one["index"]: one["class"] for one in events if one["type"].endswith("completed")}
+    assert tuple(completed[index] for index in range(9)) == law.classes
+    with connected(shapes_server.url) as websocket:
+        job = websocket.paint(type="generate", **fields)
+        np.testing.assert_array_equal(job.images(), law.array.reshape(9, 35))
+        named = {one["index"]: one["class"] for one in job.messages if one["type"] == "image"}
+        assert tuple(named[index] for index in range(9)) == law.classes
+
+
+@pytest.mark.parametrize(("fields", "name"), [({}, None), ({"class": "Box"}, "square"), ({"prompt": "a star"}, "star")])
+def test_images_say_which_class_was_asked_for(shapes_client: httpx.Client, fields: dict, name: str | None) -> None:
+    assert [one["class"] for one in post(shapes_client, GENERATIONS, n=2, **fields)["data"]] == [name] * 2
+    answer = post(shapes_client, EDITS, image=FILE, keep_rows=3, **fields)
+    assert [one["class"] for one in answer["data"]] == [name]
+
+
+@pytest.mark.parametrize("url", [EDITS, LIKELIHOODS])
+def test_any_class_is_for_generations(shapes_client: httpx.Client, url: str) -> None:
+    response = shapes_client.post(url, json={"image": FILE, "keep_rows": 3, "class": "any"})
+    assert_refused(response, 400, "class", "invalid_value")
+    sentence = 'class "any" is for images that are painted from nothing; leave class out.'
+    assert response.json()["error"]["message"] == sentence
 
 
 def test_the_class_changes_the_images(shapes_model: Model) -> None:

@@ -21,7 +21,7 @@ def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> Non
     answer = generate(client, n=2, seed=7)
     assert set(answer) == {"created", "model", "seed", "data", "size", "output_format", "usage"}
     assert [set(one) for one in answer["data"]] == [
-        {"b64_json", "index", "bits_per_dim", "evidence_bits", "effective_particles"}
+        {"b64_json", "index", "bits_per_dim", "class", "evidence_bits", "effective_particles"}
     ] * 2
     assert (answer["model"], answer["seed"], answer["size"], answer["output_format"]) == ("grey", 7, "5x7", "png")
     assert painted(generate(client)).shape == (1, 7, 5)
