@@ -65,7 +65,7 @@ def lsh(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rounds: int, chunk: i
     generator, averages over the rounds, and adds a dense N x N mask. ValueError where chunk does not divide N."""
     if q.shape[2] % chunk:
         raise ValueError(f"chunks of {chunk} positions do not divide a sequence of {q.shape[2]}")
-    return _run(_reformer(rounds, chunk), q, k, v)
+    return _run(reformer(rounds, chunk), q, k, v)
 
 
 ATTENTIONS: dict[str, Attention] = {
@@ -94,7 +94,8 @@ def masks(batch: int, length: int) -> tuple[Any, Any]:
 
 
 @cache
-def _reformer(rounds: int, chunk: int) -> nn.Module:
+def reformer(rounds: int, chunk: int) -> nn.Module:
+    """Return the library's LSH attention, in its layout [B, N, H, C]."""
     from fast_transformers.attention.reformer_attention import ReformerAttention
 
     # `bits` planes and their negatives are two buckets each

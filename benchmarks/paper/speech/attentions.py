@@ -4,13 +4,10 @@ The mask [B, N] is true for positions and false for padding, which is at the end
 LSH the authors' library's, linear this project's.
 """
 
-from functools import cache
-
 import torch
 import torch.nn.functional as F
-from torch import nn
 
-from benchmarks.paper.attentions import BUCKETS, CHUNK
+from benchmarks.paper.attentions import CHUNK, reformer
 from scanline.kernels.attention.noncausal import linear_attention
 from scanline.kernels.feature_maps import elu_plus_one
 
@@ -35,12 +32,5 @@ def lsh(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -
     length, more = q.shape[2], -q.shape[2] % CHUNK
     q, v = F.pad(q, (0, 0, 0, more), value=1.0).transpose(1, 2), F.pad(v, (0, 0, 0, more)).transpose(1, 2)
     lengths = LengthMask(mask.sum(dim=1), max_len=length + more)
-    y: torch.Tensor = _reformer()(q, q, v, FullMask(length + more), lengths, lengths)
+    y: torch.Tensor = reformer(ROUNDS, CHUNK)(q, q, v, FullMask(length + more), lengths, lengths)
     return y[:, :length].transpose(1, 2)
-
-
-@cache
-def _reformer() -> nn.Module:
-    from fast_transformers.attention.reformer_attention import ReformerAttention
-
-    return ReformerAttention(chunk_size=CHUNK, bits=BUCKETS // 2, rounds=ROUNDS, attention_dropout=0.0)
