@@ -61,7 +61,8 @@ def _measured(results: Results) -> str:
 
 def _machine(run: dict[str, Any]) -> str:
     machine = run["machine"]
+    threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     return (
-        f"{machine['cpu']}, {machine['threads']} threads, torch {run['torch']}, {run['date'][:10]},"
+        f"{machine['cpu']}, {threads}, torch {run['torch']}, {run['date'][:10]},"
         f" commit {run['commit']}"
     )

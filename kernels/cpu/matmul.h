@@ -110,10 +110,21 @@ static inline void block(const Input& x, const PackedMatrix& w, int64_t row, int
         float_block<float, R, P>(x, w, w.panel<float>(panel), row, panel, epilogue);
 }
 
-// How many panels R rows are multiplied with at a time: as many as there are registers for their sums.
+// How many panels R rows are multiplied with at a time: as many as there are registers for their sums. Of one row six,
+// whose twelve sums keep the multipliers busy while each waits for its own last result.
 constexpr int block_panels(int R) {
     const int fit = SUM_REGISTERS / (R * VECTORS);
+    if (R == 1 && fit >= 6) return 6;
     return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+// R rows by `panels` <= P panels. Each number of panels has code of its own, found by counting P down.
+template <int R, int P>
+static inline void panel_block(int64_t panels, const Input& x, const PackedMatrix& w, int64_t row, int64_t panel,
+                               const Epilogue& epilogue) {
+    if constexpr (P > 1)
+        if (panels < P) return panel_block<R, P - 1>(panels, x, w, row, panel, epilogue);
+    block<R, P>(x, w, row, panel, epilogue);
 }
 
 // `rows` <= R rows by the panels begin .. end - 1. Each number of rows has code of its own, found by counting R down.
@@ -123,12 +134,7 @@ static inline void row_block(int64_t rows, const Input& x, const PackedMatrix& w
     if constexpr (R > 1)
         if (rows < R) return row_block<R - 1>(rows, x, w, row, begin, end, epilogue);
     constexpr int P = block_panels(R);
-    int64_t panel = begin;
-    if constexpr (P == 4)
-        for (; end - panel >= 4; panel += 4) block<R, 4>(x, w, row, panel, epilogue);
-    if constexpr (P >= 2)
-        for (; end - panel >= 2; panel += 2) block<R, 2>(x, w, row, panel, epilogue);
-    for (; panel < end; panel++) block<R, 1>(x, w, row, panel, epilogue);
+    for (int64_t panel = begin; panel < end; panel += P) panel_block<R, P>(end - panel, x, w, row, panel, epilogue);
 }
 
 // The same for one panel whose weights were converted to float32 before.
