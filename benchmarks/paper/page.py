@@ -62,7 +62,4 @@ def _measured(results: Results) -> str:
 def _machine(run: dict[str, Any]) -> str:
     machine = run["machine"]
     threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
-    return (
-        f"{machine['cpu']}, {threads}, torch {run['torch']}, {run['date'][:10]},"
-        f" commit {run['commit']}"
-    )
+    return f"{machine['cpu']}, {threads}, torch {run['torch']}, {run['date'][:10]}, commit {run['commit']}"
