@@ -51,7 +51,12 @@ def test_a_folder_of_guided_images_of_a_class(address: str, tmp_path: Path) -> N
     assert ran.status == 0, ran.err
     law = paint(load_model(zoo.find("mnist-small")), 3, seed=7, label=8, guidance=2)
     np.testing.assert_array_equal(pictures(tmp_path / "sevens").reshape(3, -1), law.images)
-    without = sample(address, tmp_path / "threes", *options[:4], "--guidance", 2)
+    options = ("-n", 4, "--seed", 7, "--class", "any", "--guidance", 2)
+    ran = sample(address, tmp_path / "any", *options, "--json")
+    assert ran.status == 0, ran.err
+    law = paint(load_model(zoo.find("mnist-small")), 4, seed=7, label=-10, guidance=2)
+    np.testing.assert_array_equal(pictures(tmp_path / "any").reshape(4, -1), law.images)
+    without = sample(address, tmp_path / "threes", "-n", 3, "--seed", 7, "--guidance", 2)
     assert (without.status, without.err) == (
         2,
         "scanline: guidance needs a class: bytes are drawn away from those of images without one.\n",
