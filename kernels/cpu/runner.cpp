@@ -3,8 +3,10 @@
 #include "runner.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
+#include "group_size.h"
 #include "layers.h"
 
 namespace ISA {
@@ -24,6 +26,7 @@ class IsaRunner final : public Runner {
     std::vector<Scratch> scratches;
     int largest_group;  // threads; below their number after other programs took cores from us
     Clock::time_point grow_at{};
+    std::map<std::pair<int, int64_t>, GroupSize> sizes;  // by the most threads of a group, and the rows of its tile
 
   public:
     IsaRunner(const Shape& shape, const Tensor* tensors, int64_t tensor_count, int64_t weight_type,
@@ -64,8 +67,15 @@ class IsaRunner final : public Runner {
             return begin < count && slots.partner[in_flight[begin]] < 0 ? begin + 1 : begin;
         };
 
+        const int most_threads = most_of_group(groups);
+        GroupSize& size = sizes[{most_threads, (count + parts - 1) / parts}];
+        int64_t left = 0;  // steps of the image with most to paint
+        for (const int64_t b : in_flight) left = std::max(left, weights.bytes - slots.position[b]);
+        left = std::min((left + weights.shape.step_bytes - 1) / weights.shape.step_bytes, steps);
+        const auto began = Clock::now();
+
         // A part takes all its steps before the next one: its states are in cache from the second step on.
-        run_groups(groups, parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
+        run_groups(groups, size.next(most_threads), parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
             const int64_t begin = begin_of(part), end = begin_of(part + 1);
             for (int64_t step = 0; step < steps; step++) {
                 // images that are done leave their row to the next one
@@ -88,6 +98,7 @@ class IsaRunner final : public Runner {
             }
             member.wait();  // else rank 0 could fill the tile anew before another thread has seen it empty
         });
+        size.took(std::chrono::duration<double>(Clock::now() - began).count() / double(left));
     }
 
     void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters) override {
@@ -96,7 +107,7 @@ class IsaRunner final : public Runner {
         grow();
         const int64_t groups = std::min<int64_t>(slots.count, threads.count);
         // A part is one image; the rows of its tiles are successive steps, whose bytes are all known.
-        run_groups(groups, slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
+        run_groups(groups, most_of_group(groups), slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
             const uint8_t* image = slots.images + b * weights.bytes;
             for (int64_t begin = 0; begin < steps; begin += TILE) {
                 if (member.rank == 0) {
@@ -141,12 +152,16 @@ class IsaRunner final : public Runner {
     }
 
   private:
-    // Calls work(part, tile, scratch, member) for every part, on every member of the group that takes it. Groups have
-    // equal sizes and take the next part when they have finished one.
-    template <class Work>
-    void run_groups(int64_t groups, int64_t parts, const Work& work) {
+    // The most threads that each of so many groups may have.
+    int most_of_group(int64_t groups) const {
         const int64_t limit = std::max<int64_t>(1, weights.shape.heads);  // further threads would have no head to compute
-        const int size = int(std::min<int64_t>({threads.count / groups, limit, largest_group}));
+        return int(std::min<int64_t>({threads.count / groups, limit, largest_group}));
+    }
+
+    // Calls work(part, tile, scratch, member) for every part, on every member of the group that takes it. Groups have
+    // `size` threads each and take the next part when they have finished one.
+    template <class Work>
+    void run_groups(int64_t groups, int size, int64_t parts, const Work& work) {
         std::atomic<int64_t> next{0};
         std::vector<int64_t> taken(groups);
         for (int64_t group = 0; group < groups; group++) tiles[group]->barrier.start(size);

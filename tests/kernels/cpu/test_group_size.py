@@ -1,0 +1,52 @@
+"""How many threads share a tile: the number that is fastest, found by trying, and found again when that changes."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.compilers import COMPILER, compile_program
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+CALLS = 4000
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program(str(COMPILER), "group_size.cpp", tmp_path_factory.mktemp("group"), "-DISA=tested")
+
+
+def chosen(program: Path, most: int, *seconds: tuple[float, ...]) -> list[list[int]]:
+    """How often each size was chosen in the last half of the calls, for each of the times given one after the other."""
+    given = "".join(f"{' '.join(map(str, line))}\n" for line in seconds)
+    ran = subprocess.run([program, str(most), str(CALLS)], input=given, capture_output=True, text=True, check=True)
+    return [[int(count) for count in line.split()] for line in ran.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [(1.0, 2.0, 4.0, 8.0), (3.0, 2.0, 4.0, 8.0), (5.0, 4.0, 3.0, 6.0), (8.0, 4.0, 2.0, 1.0), (2.0, 3.0, 3.0, 3.0)],
+)
+def test_the_fastest_size_is_taken_but_for_a_few_trials(program: Path, seconds: tuple[float, ...]) -> None:
+    (counts,) = chosen(program, 8, seconds)
+    assert counts[seconds.index(min(seconds))] >= 0.99 * CALLS / 2
+
+
+def test_a_size_that_becomes_faster_is_found(program: Path) -> None:
+    slow, fast = (4.0, 3.0, 2.0), (1.0, 2.0, 3.0)
+    for counts, best in zip(chosen(program, 4, slow, fast, slow), (2, 0, 2), strict=True):
+        assert counts[best] >= 0.98 * CALLS / 2
+
+
+def test_sizes_that_differ_little_are_not_exchanged(program: Path) -> None:
+    (counts,) = chosen(program, 2, (1.0, 0.97))
+    assert counts[0] >= 0.99 * CALLS / 2
+
+
+def test_six_threads_are_halved_to_three_and_to_one(program: Path) -> None:
+    (counts,) = chosen(program, 6, (3.0, 2.0, 1.0))
+    assert counts[2] >= 0.99 * CALLS / 2
+
+
+def test_one_thread_has_no_other_size(program: Path) -> None:
+    assert chosen(program, 1, (1.0,)) == [[CALLS // 2]]
