@@ -89,17 +89,19 @@ HEADER = (
 
 
 def summary(results: Results) -> str:
-    """Return a sentence on the best map of each task; empty for a quick run."""
+    """Return which map is best on the copy task, and how far they are apart on MNIST; empty for a quick run."""
     if results.quick:
         return ""
     copies = {name: point["loss"][-1] for name in MAPS if (point := results.get(f"copy/{name}"))}
     images = {name: point["bits_per_dim"] for name in MAPS if (point := results.get(f"mnist/{name}"))}
-    best = [
-        f"{min(losses, key=losses.__getitem__)} {where}, of {len(losses)}"
-        for where, losses in (("on the copy task", copies), ("on MNIST", images))
-        if losses
-    ]
-    return f"The feature map with the least loss: {'; '.join(best)}." if best else ""
+    found = []
+    if copies:
+        best = min(copies, key=copies.__getitem__)
+        found.append(f"Of {len(copies)} feature maps, {best} has the least loss on the copy task.")
+    if images:
+        apart = max(images.values()) - min(images.values())
+        found.append(f"On MNIST {len(images)} of them lie within {apart:.3f} bits/dim.")
+    return " ".join(found)
 
 
 def section(results: Results) -> str:

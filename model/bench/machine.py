@@ -67,14 +67,30 @@ def _machine() -> dict[str, Any]:
 
 def _processor_seconds() -> tuple[float, float, float] | None:
     """Processor seconds since the machine started: available, used by all programs, and used by this process and its
-    finished children. None where there is no /proc/stat."""
+    children. None where there is no /proc/stat."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
     ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]  # user nice system idle iowait ...
     idle = ticks[3] + ticks[4]
     per_second = os.sysconf("SC_CLK_TCK")
-    return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, sum(os.times()[:4])
+    own = sum(os.times()[:4]) + _ticks_of_running_children(os.getpid()) / per_second
+    return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, own
+
+
+def _ticks_of_running_children(parent: int) -> int:
+    """What the running children of a process, and theirs, have used; 0 where the system does not list children."""
+    ticks = 0
+    for listed in Path(f"/proc/{parent}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in listed.read_text().split()]
+            stats = [Path(f"/proc/{child}/stat").read_text() for child in children]
+        except OSError:  # one has ended meanwhile
+            continue
+        # after the name, which is in brackets, the twelfth to the fifteenth field: own and finished children's
+        ticks += sum(int(field) for stat in stats for field in stat.rpartition(")")[2].split()[11:15])
+        ticks += sum(map(_ticks_of_running_children, children))
+    return ticks
 
 
 _AT_IMPORT = _processor_seconds()

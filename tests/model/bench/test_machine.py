@@ -1,6 +1,7 @@
 """The facts about a run: the commit is that of our own clone or absent, and a busy machine gives a warning."""
 
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,3 +45,20 @@ def test_a_busy_machine_gives_a_warning(share: float | None, warned: bool) -> No
     assert (warning is not None) == warned
     if warning is not None:
         assert "other programs used 20% of the processors' time" in warning
+
+
+@pytest.mark.skipif(not list(Path("/proc/self/task").glob("*/children")), reason="the system lists no children")
+def test_the_work_of_running_children_is_our_own() -> None:
+    busy = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
+    nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])"
+    before = machine._processor_seconds()
+    child = subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        after = machine._processor_seconds()
+    finally:
+        child.communicate(b"\n")
+    assert before is not None
+    assert after is not None
+    assert after[2] - before[2] > 0.4
