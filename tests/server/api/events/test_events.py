@@ -15,14 +15,14 @@ GREYS = noise(2, 7, 5)
 HOLE = np.full((7, 5), 255, np.uint8)
 HOLE[2:5, 1:3] = 0
 EDIT = {"image": [text(encode(image)) for image in GREYS], "mask": text(encode(HOLE)), "n": 3, "seed": 4}
-MEASURES = ("bits_per_dim", "evidence_bits", "effective_particles")
+FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 COMMON = {"type", "b64_json", "created_at", "size", "output_format", "background", "quality", "index", "seed"}
 
 
 def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) -> None:
     whole = client.post(URL, json={"n": 70, "seed": 7, "temperature": 0.8}).json()
     events = post_for_events(client, URL, n=70, seed=7, temperature=0.8, partial_images=3)
-    found = [{key: event[key] for key in ("b64_json", "index", *MEASURES)} for event in named(events, "completed")]
+    found = [{key: event[key] for key in ("b64_json", "index", *FACTS)} for event in named(events, "completed")]
     assert found == whole["data"]
     last = {event["index"]: event["type"] for event in events}
     assert set(last.values()) == {"image_generation.completed"}
@@ -61,7 +61,7 @@ def test_a_partial_completion_has_all_known_pixels(client: httpx.Client) -> None
 def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None:
     part, event = post_for_events(client, URL, seed=7, output_format="webp", partial_images=1)
     assert set(part) == COMMON | {"partial_image_index"}
-    assert set(event) == COMMON | {*MEASURES, "usage"}
+    assert set(event) == COMMON | {*FACTS, "usage"}
     found = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
     assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 
