@@ -189,6 +189,21 @@ def test_an_error_of_the_download_is_shown(visit: Visit, server: Server) -> None
     visitor.expect_errors("404")
 
 
+def test_a_refusal_is_told_before_anything_is_downloaded(visit: Visit, server: Server) -> None:
+    """As by a server without the extra onnx; the answer to a HEAD has no body that could say so."""
+    visitor = visit("about:blank")
+    error = {"message": "ONNX export needs the extra onnx.", "type": "x", "param": None, "code": "onnx_not_installed"}
+
+    def refuse(route: Route) -> None:
+        body = {} if route.request.method == "HEAD" else {"json": {"error": error}}
+        route.fulfill(status=501, **body)
+
+    visitor.page.route("**/onnx", refuse)
+    visitor.page.goto(f"{server.url}/#device")
+    visitor.expect_notice(error["message"])
+    visitor.expect_errors("501")
+
+
 def test_an_invalid_field_is_reported_and_nothing_is_downloaded(visit: Visit, server: Server) -> None:
     visitor = wait_for_size(visit(f"{server.url}/#device"))
     for field, wrong, right, message in (

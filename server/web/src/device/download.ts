@@ -7,8 +7,18 @@ const modelPath = (model: string) => `v1/models/${encodeURIComponent(model)}/onn
 
 /** The size of both files in bytes. */
 export async function downloadSize(model: string): Promise<number> {
-  const heads = await Promise.all([runtimeFile, modelPath(model)].map((path) => request(path, { method: "HEAD" })));
+  const heads = await Promise.all([runtimeFile, modelPath(model)].map(head));
   return heads.reduce((sum, { headers }) => sum + Number(headers.get("content-length")), 0);
+}
+
+/** Asks for a file's head. A refusal has no body that says why: the file itself is asked for then, whose refusal has. */
+async function head(path: string): Promise<Response> {
+  try {
+    return await request(path, { method: "HEAD" });
+  } catch (error) {
+    await (await request(path)).body?.cancel();
+    throw error;
+  }
 }
 
 /** Returns both files; `progress` gets the number of bytes so far. Throws an AbortError if `signal` is aborted. */
