@@ -36,6 +36,13 @@ def label_to_paint(config: ModelConfig, text: str) -> int:
     return label_of_class(config, text)
 
 
+def label_asked_for(config: ModelConfig, text: str | None, *, may_be_drawn: bool = False) -> int:
+    """Return the label that a user asks for by a class, 0 for None. may_be_drawn: "any" may be asked for."""
+    if text is None:
+        return 0
+    return label_to_paint(config, text) if may_be_drawn else label_of_class(config, text)
+
+
 def label_of_image(label: int, seed: int, index: int) -> int:
     """Return the label of one image of a request with that label and seed. One that is drawn is a function of seed and
     index alone, and every class is equally likely."""

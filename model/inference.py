@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import pictures, zoo
-from scanline.model.class_names import label_of_class, label_to_paint
+from scanline.model.class_names import label_asked_for
 from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
@@ -85,7 +85,7 @@ class Model:
         """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given.
 
         class_name: what they show, one of `class_names` or another word for it, in any case, or "any": one of them for
-        each image, drawn; by default the model is told no class. guidance: 1 to 10, of images of a class; above 1,
+        each image, drawn; by default the class is left open. guidance: 1 to 10, of images of a class; above 1,
         every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and without, u
         (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those
         under the class.
@@ -123,7 +123,7 @@ class Model:
         [n, H, W, 3].
         """
         images = self._checked(images)
-        labels = [self._label(class_name)] * len(images)
+        labels = [label_asked_for(self.config, class_name)] * len(images)
         with self._generator() as generator:
             bits = generator.score(images.reshape(len(images), -1), labels)
         return bits.reshape(images.shape) if per_pixel else bits.mean(axis=1)
@@ -207,11 +207,6 @@ class Model:
         """A generator that reads images, to be closed at the end of a with statement."""
         return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
 
-    def _label(self, class_name: str | None, *, may_be_drawn: bool = False) -> int:
-        if class_name is None:
-            return 0
-        return (label_to_paint if may_be_drawn else label_of_class)(self.config, str(class_name))
-
     def _request(
         self,
         n: int,
@@ -228,7 +223,7 @@ class Model:
             raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
         check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        label = self._label(class_name, may_be_drawn=known_and_mask is None)
+        label = label_asked_for(self.config, class_name, may_be_drawn=known_and_mask is None)
         check_guidance(guidance, label, self.config)
         count = checked_particles(particles, guidance) if known_and_mask else 1
         images, drawn = int(n), checked_seed(seed)

@@ -4,9 +4,9 @@
 
 namespace ISA {
 
-// Which number of threads is fastest, of all of them, a half, a quarter, ...: only trying tells. More threads have less
-// work each and wait for each other just as often, and a wait takes several times as long where their cores share no
-// cache. Every so many calls the next larger or smaller number is tried, for one call.
+// Finds by trying how many threads are fastest: all of them, a half, a quarter, and so on. More threads have less work
+// each and wait for each other just as often, and a wait takes several times as long where their cores share no cache.
+// Every so many calls the next larger or smaller number is tried, for one call.
 class GroupSize {
     static constexpr int FIRST_WAIT = 16, LAST_WAIT = 1024;  // calls; doubled while the fastest stays the fastest
     static constexpr double CLEARLY = 0.95;  // of the fastest's time, which a faster one needs at most

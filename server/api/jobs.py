@@ -10,7 +10,7 @@ from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
+from scanline.model.class_names import label_asked_for, label_of_prompt
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import (
     TOO_FEW_SLOTS_TO_GUIDE,
@@ -146,9 +146,8 @@ def finite_or_null(number: float) -> float | None:
 
 def _label(fields: PaintFields, config: ModelConfig) -> int:
     """Return the label that class or prompt asks for, 0 for none; InvalidInput where they name no class, or two."""
-    read = label_of_class if isinstance(fields, EditRequest) else label_to_paint
-    label = None if fields.class_ is None else read(config, fields.class_)
+    label = label_asked_for(config, fields.class_, may_be_drawn=not isinstance(fields, EditRequest))
     prompted = label_of_prompt(config, fields.prompt or "")
-    if label is not None and prompted not in (0, label):
+    if label and prompted not in (0, label):
         raise InvalidInput("class and prompt name different classes; send one of them.", "class")
     return label or prompted

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.class_names import label_of_class, label_to_paint
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
@@ -29,13 +28,6 @@ def paint_with_bar(
     with progress_bar() as bar:
         progress = add_stage(bar, "painting", images * network.config.bytes, "bytes")
         return paint_requests(network, requests, precision=precision, backend=backend, progress=progress)
-
-
-def label(config: ModelConfig, class_name: str | None, *, may_be_drawn: bool = False) -> int:
-    """The label of --class; 0 where it is not given. may_be_drawn: it may be "any"."""
-    if class_name is None:
-        return 0
-    return label_to_paint(config, class_name) if may_be_drawn else label_of_class(config, class_name)
 
 
 def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:

@@ -18,7 +18,7 @@ from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
-from scanline.model.class_names import label_to_paint
+from scanline.model.class_names import label_asked_for
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import TOO_FEW_SLOTS_TO_GUIDE, InvalidInput, check_guidance
 from scanline.model.pictures import encode_image, file_name
@@ -133,7 +133,7 @@ def folder_job(
 ) -> FolderJob:
     """Return the job that paints the missing images; InvalidInput where the model does not know the class, or cannot be
     guided on these replicas."""
-    label = 0 if recipe.class_name is None else label_to_paint(config, recipe.class_name)
+    label = label_asked_for(config, recipe.class_name, may_be_drawn=True)
     check_guidance(recipe.guidance, label, config)
     request = GenerateRequest(
         next(replicas.request_ids),

@@ -9,7 +9,7 @@ from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model import pictures
-from scanline.model.class_names import label_of_class
+from scanline.model.class_names import label_asked_for
 from scanline.model.classification import check_classes, posterior
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import ScoreRequest
@@ -52,7 +52,7 @@ def router(models: ModelRegistry) -> APIRouter:
         """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
         fields = await read_fields(request, LikelihoodRequest, models)
         model = models.usable(fields.model)
-        label = 0 if fields.class_ is None else label_of_class(model.config, fields.class_)
+        label = label_asked_for(model.config, fields.class_)
         if fields.has_mask:
             return _estimate(models, model, request, fields, label)
         return _score(models, model, request, fields, label)

@@ -7,6 +7,7 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
+from scanline.model.class_names import label_asked_for
 from scanline.model.device import AUTO
 from scanline.model.inputs import check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
@@ -51,7 +52,7 @@ def complete(
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import SHEETS, check_out, save_images
     from scanline.model.sampling.messages import GenerateRequest
-    from scanline.server.cli.sampling import check_one_mask, label, paint_with_bar, print_summary, read_picture
+    from scanline.server.cli.sampling import check_one_mask, paint_with_bar, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)
     check_temperature(temperature)
@@ -61,7 +62,7 @@ def complete(
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
     config = network.config
-    asked = label(config, class_name)
+    asked = label_asked_for(config, class_name)
     check_guidance(guidance, asked, config)
     original, known = read_picture(picture, keep_rows, mask, config)
     request = GenerateRequest(

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
+from scanline.model.class_names import label_asked_for
 from scanline.model.device import AUTO
 from scanline.model.inputs import check_guidance, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
@@ -61,7 +62,7 @@ def sample(
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import check_out, save_classes, save_images
     from scanline.model.sampling.messages import GenerateRequest
-    from scanline.server.cli.sampling import label, paint_with_bar, print_summary
+    from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     check_temperature(temperature)
     check_out(out)
@@ -82,7 +83,9 @@ def sample(
     config = network.config
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
-    labels = range(1, len(config.classes) + 1) if each_class else [label(config, class_name, may_be_drawn=True)]
+    labels = (
+        range(1, len(config.classes) + 1) if each_class else [label_asked_for(config, class_name, may_be_drawn=True)]
+    )
     check_guidance(guidance, labels[0], config)
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     requests = [

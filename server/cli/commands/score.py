@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scanline.model import zoo
+from scanline.model.class_names import label_asked_for
 from scanline.model.inputs import checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
 from scanline.server.cli.options import Class, Device, Json, KeepRows, Mask, Model, Particles, Seed
@@ -39,7 +40,7 @@ def score(
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.sampling.messages import GenerateRequest
-    from scanline.server.cli.sampling import check_one_mask, label, read_picture
+    from scanline.server.cli.sampling import check_one_mask, read_picture
 
     check_one_mask(keep_rows, mask)
     is_estimate = keep_rows is not None or mask is not None
@@ -50,7 +51,7 @@ def score(
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     on, backend = resolve_backend(device)
     network = load_model(zoo.find(model), on)
-    of = label(network.config, class_name)
+    of = label_asked_for(network.config, class_name)
     if is_estimate:
         requests = []
         for number, path in enumerate(pictures):

@@ -1,5 +1,5 @@
-// The class buttons of a form: "any" where a class may be drawn for each image, the model's classes, and "none", which
-// tells the model no class. They are radio buttons, so that arrow keys move between them; the fieldset is hidden where
+// The class buttons of a form: "any" where a class may be drawn for each image, the model's classes, and "none", for
+// images without a class. They are radio buttons, so that arrow keys move between them; the fieldset is hidden where
 // the model has no classes.
 
 import { find, make } from "../elements";
@@ -8,7 +8,7 @@ import { FormError } from "../shell/notice";
 const ANY = "any"; // as the server names it
 const NONE = "none";
 const ABOUT_ANY = "A class for each image, drawn by its seed and number";
-const ABOUT_NONE = "The model is told no class";
+const ABOUT_NONE = "Images without a class";
 
 interface Choice {
   text: string;
