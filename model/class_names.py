@@ -40,6 +40,7 @@ def label_asked_for(config: ModelConfig, text: str | None, *, may_be_drawn: bool
     """Return the label that a user asks for by a class, 0 for None. may_be_drawn: "any" may be asked for."""
     if text is None:
         return 0
+    text = str(text)  # Python's users may give 7
     return label_to_paint(config, text) if may_be_drawn else label_of_class(config, text)
 
 

@@ -1,11 +1,12 @@
 """From words to labels: exact names, one class word in a sentence, and one sentence for everything else."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
-from scanline.model.class_names import label_of_class, label_of_image, label_of_prompt, label_to_paint
+from scanline.model.class_names import label_asked_for, label_of_class, label_of_image, label_of_prompt, label_to_paint
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from tests.support import small_models
@@ -104,6 +105,11 @@ def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: Mod
         label_of_class(config, "any")
     with pytest.raises(InvalidInput, match=r"^This model knows no classes"):
         label_to_paint(small_models.config(), "any")
+
+
+def test_no_class_is_asked_for_by_none_and_a_number_is_its_digits(config: ModelConfig) -> None:
+    numbers: tuple[Any, ...] = (None, 7)
+    assert [label_asked_for(config, number) for number in numbers] == [0, 8]
 
 
 def test_a_class_that_is_named_any_is_that_class() -> None:
