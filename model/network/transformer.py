@@ -39,9 +39,14 @@ class Layer(nn.Module):
         self.phi = feature_map(config.feature_map)
         self.activation: Activation = ACTIVATIONS[config.activation]
 
-    def parallel(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Returns outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state."""
+    def parallel(
+        self, x: torch.Tensor, s: torch.Tensor | None, z: torch.Tensor | None, weight: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Returns outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state.
+        weight: [B, N], for how many positions each counts in the state; by default one."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
+        if weight is not None:
+            k = k * weight[:, None, :, None].to(k.dtype)
         y, s, z = causal_linear_attention(q, k, v, s, z)
         return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
 
@@ -130,6 +135,17 @@ class Transformer(nn.Module):
                 state.s[i], state.z[i] = s, z
         if state is not None:
             state.position.fill_(stop)
+        return self._read_out(x, base)
+
+    def sampled(
+        self, images: torch.Tensor, position: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Returns parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
+        standing for `weight` [B, n] steps: an estimate of `parallel` from fewer steps, for training. labels: [B] int64,
+        as in `step`."""
+        x, base = self._read_in(images, position * self.config.step_bytes, labels)
+        for layer in self.layers:
+            x, _, _ = layer.parallel(x, None, None, weight)
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:

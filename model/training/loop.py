@@ -26,6 +26,7 @@ from scanline.model.training.batches import batch_at, labels_at
 from scanline.model.training.budget import Budget
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Curve, Row
+from scanline.model.training.positions import Drawn, Sampler
 from scanline.model.training.precision import product_dtype
 from scanline.model.training.processes import Group, processes
 from scanline.model.training.state import load_state, save_state
@@ -88,13 +89,14 @@ def train(
         first, seconds = state.get("update", 0), state.get("seconds", 0.0)
         curve = Curve(directory, first)
         budget = Budget(config, seconds)
+        sampler = Sampler(images, config, model_config)
         recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
 
         done, ended, stopped = first, budget.ended(first), False
         while not ended and not stopped:
             rate = budget.rate(done)
-            batch, batch_labels = _batch(images, labels, done, config, model_config, device)
-            recent.append(updater.update(batch, done, rate, batch_labels))
+            batch, batch_labels, drawn = _batch(images, labels, done, sampler, device)
+            recent.append(updater.update(batch, done, rate, batch_labels, drawn))
 
             done += 1
             ended = budget.ended(done)
@@ -165,19 +167,22 @@ def _follow(
     device = torch.device("cpu")
     state = load_state(directory, model_config, config, device) if resume else {}
     updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
+    sampler = Sampler(images, config, model_config)
     for number in count(state.get("update", 0)):
-        batch, batch_labels = _batch(images, labels, number, config, model_config, device)
-        updater.update(batch, number, 0.0, batch_labels)  # the first process has the rate
+        batch, batch_labels, drawn = _batch(images, labels, number, sampler, device)
+        updater.update(batch, number, 0.0, batch_labels, drawn)  # the first process has the rate
 
 
 def _batch(
     images: Images,
     labels: np.ndarray | None,
     update: int,
-    config: TrainingConfig,
-    model_config: ModelConfig,
+    sampler: Sampler,
     device: torch.device,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the images [B, N] of an update and their labels [B], None of images without."""
-    batch = batch_at(images, update, config, model_config).to(device)
-    return batch, None if labels is None else labels_at(labels, update, config).to(device)
+) -> tuple[torch.Tensor, torch.Tensor | None, Drawn | None]:
+    """Return the images [B, N] of an update, their labels [B], None of images without, and the positions to compute,
+    None for all."""
+    batch = batch_at(images, update, sampler.config, sampler.model)
+    drawn = sampler.at(batch, update)
+    of_images = None if labels is None else labels_at(labels, update, sampler.config).to(device)
+    return batch.to(device), of_images, None if drawn is None else drawn.to(device)

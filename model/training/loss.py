@@ -7,27 +7,39 @@ import torch
 
 from scanline.kernels.logistics.reference import LN2
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.positions import Drawn
 
 SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
 SAME_GRADIENTS = 0.05  # of their norm, for the same reason
 
-Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None], torch.Tensor]
+Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Drawn | None], torch.Tensor]
 
 log = logging.getLogger("scanline.training")
 
 
 def loss_of(
-    model: Transformer, batch: torch.Tensor, dtype: torch.dtype = torch.float32, labels: torch.Tensor | None = None
+    model: Transformer,
+    batch: torch.Tensor,
+    dtype: torch.dtype = torch.float32,
+    labels: torch.Tensor | None = None,
+    drawn: Drawn | None = None,
 ) -> torch.Tensor:
     """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first.
 
-    labels: [B] int64, as `Transformer.parallel` reads them. dtype: of the network's products. The parameters of the
-    distribution and all that follows are float32.
+    labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to estimate it; None for
+    all. dtype: of the network's products. The parameters of the distribution and all that follows are float32.
     """
-    with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        parameters = model.parallel(batch, labels=labels)
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
-    return -model.distribution.log_prob(parameters.float(), values).mean() / LN2
+    with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        if drawn is None:
+            parameters = model.parallel(batch, labels=labels)
+        else:
+            parameters = model.sampled(batch, drawn.position, drawn.weight, labels)
+    if drawn is None:
+        return -model.distribution.log_prob(parameters.float(), values).mean() / LN2
+    steps = values.gather(1, drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+    weighed = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
+    return -weighed.sum() / (values.numel() * LN2)
 
 
 class CompiledLoss:
@@ -45,25 +57,33 @@ class CompiledLoss:
         batch: torch.Tensor,
         dtype: torch.dtype = torch.float32,
         labels: torch.Tensor | None = None,
+        drawn: Drawn | None = None,
     ) -> torch.Tensor:
         if not self.chosen:
             self.chosen = True
-            self._choose(model, batch, dtype, labels)
-        loss = self.compiled(model, batch, dtype, labels)
+            self._choose(model, batch, dtype, labels, drawn)
+        loss = self.compiled(model, batch, dtype, labels, drawn)
         # On a CPU alone: reading the loss would wait for every update on a GPU.
         if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
             self._refuse(f"compiled it is {loss.item()}")
-            return loss_of(model, batch, dtype, labels)
+            return loss_of(model, batch, dtype, labels, drawn)
         return loss
 
-    def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None) -> None:
+    def _choose(
+        self,
+        model: Transformer,
+        batch: torch.Tensor,
+        dtype: torch.dtype,
+        labels: torch.Tensor | None,
+        drawn: Drawn | None,
+    ) -> None:
         """Use the compiled loss from now on if it has the value and gradients of the loss as it is written."""
         # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
         # traced.
-        expected, expected_gradients = _with_gradients(loss_of, model, batch, dtype, labels)
+        expected, expected_gradients = _with_gradients(loss_of, model, batch, dtype, labels, drawn)
         try:
             compiled = compile_loss(batch.device)
-            found, gradients = _with_gradients(compiled, model, batch, dtype, labels)
+            found, gradients = _with_gradients(compiled, model, batch, dtype, labels, drawn)
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
             self._refuse(str(error).strip().splitlines()[0])
             return
@@ -97,9 +117,14 @@ def compile_loss(device: torch.device) -> Loss:
 
 
 def _with_gradients(
-    loss: Loss, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None
+    loss: Loss,
+    model: Transformer,
+    batch: torch.Tensor,
+    dtype: torch.dtype,
+    labels: torch.Tensor | None,
+    drawn: Drawn | None,
 ) -> tuple[float, torch.Tensor]:
     """Return the loss and the gradients of all weights as one vector."""
-    value = loss(model, batch, dtype, labels)
+    value = loss(model, batch, dtype, labels, drawn)
     gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
     return value.item(), torch.cat([gradient.flatten().float() for gradient in gradients if gradient is not None])

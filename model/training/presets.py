@@ -22,6 +22,7 @@ PHOTOGRAPHS: dict[str, Any] = {
     "window_centred": True,
     "outside": 128,
 }
+BACKGROUND = 0.2  # of the positions of drawings without paint nearby are computed
 PAPER: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 1e-3, "decay": 0.3, "average": 0.9995}
 
 
@@ -38,7 +39,7 @@ PRESETS = {
     "mnist-small": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 2, 6, 32, 32, 384, **WINDOWED, blocks=3, block_width=384, **STROKES),
-        TrainingConfig(updates=20_000),
+        TrainingConfig(updates=20_000, background=BACKGROUND),
     ),
     "cifar10-small": Preset(
         "cifar10",

@@ -18,7 +18,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training.batches import batch_at
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.precision import product_dtype
-from scanline.model.training.presets import PHOTOGRAPHS, STROKES
+from scanline.model.training.presets import BACKGROUND, PHOTOGRAPHS, STROKES
 from scanline.model.training.processes import Group
 from scanline.model.training.update import Updater
 
@@ -44,6 +44,7 @@ def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued
         batch=min(max(STEPS_PER_UPDATE // steps, 1), LARGEST_BATCH),
         learning_rate=TrainingConfig.learning_rate * (CONTINUED_SHARE if continued else 1.0),
         warm_up=min(TrainingConfig.warm_up, limit // 20),
+        background=BACKGROUND,  # photographs have none, and all of their positions are computed
         checkpoint_every=max(50, limit // 8),
         evaluate_images=min(max(TESTED_BYTES // (steps * data.channels), 8), 200),
         sample_images=64 if steps <= 1_024 else 16,

@@ -8,6 +8,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.loss import CompiledLoss, loss_of
 from scanline.model.training.optimiser import MovingAverage, clip_gradients, optimiser
+from scanline.model.training.positions import Drawn
 from scanline.model.training.processes import Group
 
 
@@ -24,16 +25,24 @@ class Updater:
         self.loss = CompiledLoss() if compiled else loss_of
 
     def update(
-        self, batch: torch.Tensor, number: int, rate: float, labels: torch.Tensor | None = None
+        self,
+        batch: torch.Tensor,
+        number: int,
+        rate: float,
+        labels: torch.Tensor | None = None,
+        drawn: Drawn | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by one update of this number (from 0) at this rate, in place.
 
-        batch [B, N] uint8: the update's images, and labels [B] int64 their labels; each process takes its share.
+        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions to compute; each
+        process takes its share.
         Returns the loss in bits over all of them and the norm of its gradient. WorkerError where another process has
         ended.
         """
-        shared = None if labels is None else self.group.share(labels)
-        loss = self.loss(self.model, self.group.share(batch), self.dtype, shared)
+        share = self.group.share
+        of_images = None if labels is None else share(labels)
+        positions = None if drawn is None else Drawn(share(drawn.position), share(drawn.weight))
+        loss = self.loss(self.model, share(batch), self.dtype, of_images, positions)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         loss, rate = self.group.average(self.model, loss.detach(), rate)

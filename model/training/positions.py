@@ -1,0 +1,91 @@
+"""Which positions of its images an update computes: in drawings, all those where something is painted nearby, and an
+even sample of the others.
+
+Most of a drawing is background, whose bytes are known in advance and teach little, but cost as much as any. A
+background position that is drawn stands for those around it: its loss and its key count by the inverse of its rate
+(Horvitz and Thompson, 1952), so that the loss and the sums of the attention's state stay right on average. Positions
+are drawn evenly along the sequence, by systematic sampling (Madow, 1949).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from scanline.model.config import ModelConfig
+from scanline.model.datasets.split import Images
+from scanline.model.training.config import TrainingConfig
+
+DRAWN = 3  # the stream of random numbers, as those of batches.py
+NEAR_ROWS, NEAR_COLUMNS = 2, 2
+MEASURED_IMAGES = 1_000
+COVERED = 0.95  # of the images have all their painted positions computed; in the others they are drawn, too
+MULTIPLE = 32  # of the number of positions, for the attention's chunks
+WORTHWHILE = 0.9  # of the positions: where more would be drawn, all are computed
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The positions of a batch that an update computes."""
+
+    position: torch.Tensor  # [B, n] int64, ascending
+    weight: torch.Tensor  # [B, n] float32: for how many positions each stands
+
+    def to(self, device: torch.device) -> "Drawn":
+        return Drawn(self.position.to(device), self.weight.to(device))
+
+
+class Sampler:
+    """Draws the positions of the updates of a run: as many in every image, since a compiled loss has one shape."""
+
+    def __init__(self, images: Images, config: TrainingConfig, model: ModelConfig) -> None:
+        """images [n, N] uint8: those to train on, which decide the number of positions."""
+        self.config, self.model = config, model
+        self.count = model.steps
+        if config.background < 1 and model.reads == "window":
+            painted = near_paint(images[:MEASURED_IMAGES], model).sum(1)
+            wanted = painted + config.background * (model.steps - painted)
+            rounded = -(-int(np.quantile(wanted, COVERED)) // MULTIPLE) * MULTIPLE
+            self.count = rounded if rounded < WORTHWHILE * model.steps else model.steps
+
+    def at(self, batch: torch.Tensor, update: int) -> Drawn | None:
+        """Return the positions of an update's images [B, N] uint8: a function of them, the seed and the update. None
+        where all are computed."""
+        if self.count == self.model.steps:
+            return None
+        random = np.random.default_rng([self.config.seed, DRAWN, update])
+        near = near_paint(batch.numpy(), self.model)
+        found = [draw(row, self.count, self.config.background, random.random()) for row in near]
+        position, weight = (np.stack(parts) for parts in zip(*found, strict=True))
+        return Drawn(torch.from_numpy(position), torch.from_numpy(weight.astype(np.float32)))
+
+
+def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
+    """Return [B, steps] bool: whether a pixel of images [B, N] uint8, or one painted close before it, is not
+    background, which is the byte that the window reads outside the picture."""
+    shape = (len(images), model.height, model.width, model.channels)
+    paint = (images.reshape(shape) != model.outside).any(axis=3)
+    height, width = paint.shape[1:]
+    around = np.pad(paint, ((0, 0), (NEAR_ROWS, 0), (NEAR_COLUMNS, NEAR_COLUMNS)))
+    near = paint.copy()
+    for up in range(NEAR_ROWS + 1):
+        for right in range(-NEAR_COLUMNS, NEAR_COLUMNS + 1):
+            if up or right < 0:
+                row, column = NEAR_ROWS - up, NEAR_COLUMNS + right
+                near |= around[:, row : row + height, column : column + width]
+    return near.reshape(len(images), -1)
+
+
+def draw(near: np.ndarray, count: int, background: float, start: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return `count` positions of an image, ascending, and their weights, both [count].
+
+    near [steps] bool: positions that are all computed, if count leaves room for a share `background` of the others.
+    start: from 0 to 1, where systematic sampling begins.
+    """
+    steps, painted = len(near), int(near.sum())
+    empty = steps - painted
+    least = min(background * empty, count / 2)
+    kept = min(painted, count - least)  # of the painted positions, on average
+    rate = np.where(near, kept / max(painted, 1), (count - kept) / max(empty, 1))
+    position = np.searchsorted(np.cumsum(rate), np.arange(count) + start, side="right").clip(max=steps - 1)
+    return position, 1 / rate[position]

@@ -1,0 +1,140 @@
+"""The positions of an update: all that are near paint, an even sample of the others, and right on average."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.training import TrainingConfig
+from scanline.model.training.loop import train
+from scanline.model.training.loss import loss_of
+from scanline.model.training.positions import MULTIPLE, Drawn, Sampler, draw, near_paint
+from tests.support import small_models
+from tests.support.close import assert_close
+
+DRAWN = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12)
+RECIPE = TrainingConfig(9, background=0.2)
+
+
+def drawings(count: int, background: int = 0) -> np.ndarray:
+    """Images [count, 192] uint8: a short stroke somewhere on an empty sheet."""
+    made = np.full((count, 16, 12), background, np.uint8)
+    random = np.random.default_rng(1)
+    for image in made:
+        row, column = random.integers(0, 12), random.integers(0, 9)
+        image[row : row + 4, column : column + 2] = random.integers(1, 255, (4, 2))
+    return made.reshape(count, -1)
+
+
+@pytest.mark.parametrize("background", [0, 255])
+def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(background: int) -> None:
+    model = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12, outside=background)
+    images = drawings(5, background)
+    near = near_paint(images, model).reshape(5, 16, 12)
+    for image, found in zip(images.reshape(5, 16, 12), near, strict=True):
+        for row in range(16):
+            for column in range(12):
+                before = [
+                    image[r, c]
+                    for r in range(max(0, row - 2), row + 1)
+                    for c in range(max(0, column - 2), min(11, column + 2) + 1)
+                    if (r, c) <= (row, column)
+                ]
+                assert found[row, column] == any(byte != background for byte in before)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.37, 0.999])
+def test_all_positions_near_paint_are_drawn_and_an_even_part_of_the_others(start: float) -> None:
+    near = near_paint(drawings(1), DRAWN)[0]
+    count = int(near.sum()) + 40
+    position, weight = draw(near, count, 0.2, start)
+    assert (np.diff(position) > 0).all()
+    assert len(position) == count
+    assert set(np.flatnonzero(near)) <= set(position)
+    assert (weight[near[position]] == 1).all()
+    np.testing.assert_allclose(weight[~near[position]], (192 - near.sum()) / 40)
+    gaps = np.diff(np.cumsum(~near)[position[~near[position]]])
+    assert gaps.max() - gaps.min() <= 1
+
+
+def test_where_paint_leaves_no_room_it_is_drawn_too() -> None:
+    near = np.arange(192) % 8 > 0
+    position, weight = draw(near, 64, 0.2, 0.5)
+    assert len(set(position)) == 64
+    assert near[position].mean() > 0.7
+    np.testing.assert_allclose(weight[near[position]], 168 / (64 - 0.2 * 24))
+
+
+@pytest.mark.parametrize("near", [np.zeros(192, bool), np.ones(192, bool)])
+def test_an_empty_and_a_full_image_are_drawn_evenly(near: np.ndarray) -> None:
+    position, weight = draw(near, 64, 0.2, 0.5)
+    assert len(set(position)) == 64
+    np.testing.assert_allclose(weight.sum(), 192)
+
+
+def test_on_average_a_sum_over_drawn_positions_is_that_over_all() -> None:
+    near = near_paint(drawings(3)[2:], DRAWN)[0]
+    values = np.random.default_rng(0).normal(size=192)
+    starts = np.linspace(0, 1, 4000, endpoint=False)
+    for count in (int(near.sum()) + 12, 20):  # the second without room for all that is painted
+        sums = [(values[position] * weight).sum() for position, weight in (draw(near, count, 0.2, s) for s in starts)]
+        assert abs(np.mean(sums) - values.sum()) < 0.02 * np.std(values) * np.sqrt(192)
+
+
+def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> None:
+    images = drawings(200)
+    sampler = Sampler(images, RECIPE, DRAWN)
+    wanted = near_paint(images, DRAWN).sum(1)
+    assert sampler.count % MULTIPLE == 0
+    assert np.mean(wanted + 0.2 * (192 - wanted) <= sampler.count) >= 0.95
+    batch = torch.from_numpy(images[:8])
+    drawn, again, later = sampler.at(batch, 3), sampler.at(batch, 3), sampler.at(batch, 4)
+    assert drawn is not None
+    assert again is not None
+    assert later is not None
+    assert drawn.position.shape == drawn.weight.shape == (8, sampler.count)
+    assert torch.equal(drawn.position, again.position)
+    assert not torch.equal(drawn.position, later.position)
+
+
+@pytest.mark.parametrize("case", ["background of 1", "a model that reads bytes", "photographs"])
+def test_otherwise_all_positions_are_computed(case: str) -> None:
+    config = TrainingConfig(9) if case == "background of 1" else RECIPE
+    model = small_models.config(height=16, width=12) if case == "a model that reads bytes" else DRAWN
+    images = small_models.images(model, 20) if case == "photographs" else drawings(20)
+    assert Sampler(images, config, model).at(torch.from_numpy(images), 0) is None
+
+
+@pytest.mark.parametrize("variant", ["strokes", "pixels"])
+def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant])).requires_grad_(True)
+    batch = torch.from_numpy(small_models.images(model.config, 3))
+    steps = model.config.steps
+    every = Drawn(torch.arange(steps).expand(3, -1), torch.ones(3, steps))
+    found, expected = loss_of(model, batch, drawn=every), loss_of(model, batch)
+    assert_close("loss", expected, found)
+    assert_close("gradient", *(torch.autograd.grad(loss, [model.head.weight])[0] for loss in (expected, found)))
+
+
+def test_a_sample_estimates_the_loss() -> None:
+    model = small_models.model(DRAWN)
+    images = drawings(16)
+    batch, sampler = torch.from_numpy(images), Sampler(images, RECIPE, DRAWN)
+    found = [loss_of(model, batch, drawn=sampler.at(batch, update)) for update in range(60)]
+    expected = loss_of(model, batch)
+    assert sampler.count < 0.6 * 192
+    assert torch.stack(found).std() > 0
+    assert abs(torch.stack(found).mean() - expected) < 0.03 * expected
+
+
+def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> None:
+    recipe = {"updates": 60, "checkpoint_every": 60, "evaluate_images": 20, "warm_up": 5, "learning_rate": 2e-2}
+    config = TrainingConfig(batch=8, background=0.2, **recipe)
+    images = drawings(60)
+    for workers in (1, 2):
+        train(DRAWN, config, images, images, tmp_path / str(workers), workers=workers, compiled=False)
+    curves = [(tmp_path / str(workers) / "loss.csv").read_text().splitlines()[1:] for workers in (1, 2)]
+    losses = [torch.tensor([float(row.split(",")[1]) for row in rows]) for rows in curves]
+    assert losses[0][-1] < 0.9 * losses[0][0]
+    assert_close("loss curve", *losses, bound=1e-3)
