@@ -73,8 +73,8 @@ def inputs(first, keys, values, in_keys, in_values, width):
 @triton.jit
 def step(state, total, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
     """Returns s [h, C, M] and z [h, C] after a position (eq. 18, 19), and what its query reads of them [h, M]."""
-    k = phi(k, feature_map)
-    q = tl.where(in_keys, phi(q, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
+    k = tl.where(in_keys, phi(k, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
+    q = tl.where(in_keys, phi(q, feature_map), 0.0)
     state += k[:, :, None] * v[:, None, :]
     total += k
     numerator = tl.sum(q[:, :, None] * state, axis=1)

@@ -88,9 +88,8 @@ def _sequence(
         next_q, next_k, next_v = inputs(following, keys, values, in_keys, in_values, width)
         state, total, read = step(state, total, q, k, v, in_keys, epsilon, feature_map)
         tl.store(y + row * heads * value_width + values, read, mask=in_values)
-        # As if stored and loaded between two steps: the places beyond the state are zero again.
-        state = tl.where(in_state, state.to(s.dtype.element_ty).to(tl.float32), 0.0)
-        total = tl.where(in_keys, total, 0.0)
+        # As if stored and loaded between two steps. The places beyond the state stay zero: their keys and values are.
+        state = state.to(s.dtype.element_ty).to(tl.float32)
         row += batch
         q, k, v = next_q, next_k, next_v
     tl.store(states, state.to(s.dtype.element_ty), mask=in_state)
