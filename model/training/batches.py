@@ -1,29 +1,23 @@
-"""Which images an update sees, mirrored or redrawn or not, and with which labels: pure functions of (seed, update), as
-resuming needs."""
+"""Which images an update sees, mirrored or not, and with which labels: pure functions of (seed, update), as resuming
+needs."""
 
 import numpy as np
 import torch
 
 from scanline.model.config import ModelConfig
-from scanline.model.datasets.redrawn import redraw
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
 
-MIRRORED, UNLABELLED, DRAWN, REDRAWN = 1, 2, 3, 4  # what a stream of random numbers decides
+MIRRORED, UNLABELLED = 1, 2  # what a stream of random numbers decides
 
 
 def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
-    """Return the images [batch, N] uint8 of an update, about half of them mirrored and a share redrawn where the recipe
-    says so."""
+    """Return the images [batch, N] uint8 of an update, about half of them mirrored where the recipe says so."""
     batch = images[_chosen(len(images), update, config)]
     if config.flip:
         mirrored = np.random.default_rng([config.seed, MIRRORED, update]).random(config.batch) < 0.5
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
-    if config.redrawn:
-        random = np.random.default_rng([config.seed, REDRAWN, update])
-        for row in np.flatnonzero(random.random(config.batch) < config.redrawn):
-            batch[row] = redraw(batch[row].reshape(model.height, model.width), random).reshape(-1)
     return torch.from_numpy(batch)
 
 

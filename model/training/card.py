@@ -100,9 +100,9 @@ def _data(run: Run, model: ModelConfig) -> str:
 
 def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     passes = updates * training.batch / run.train
-    changed = ", mirrored" if training.flip else ""
-    changed += f", {training.redrawn:.0%} redrawn at another size" if training.redrawn else ""
-    length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
+    length = (
+        f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{', mirrored' if training.flip else ''})"
+    )
     falls = "falling with the clock to zero" if training.minutes else f"on a {training.schedule} schedule"
     if training.schedule == "trapezoid" and training.decay == 1:
         falls = "falling linearly to zero"

@@ -21,7 +21,6 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
-    redrawn: float = 0.0  # share of the digits of MNIST that are drawn anew at another size (datasets/redrawn.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
     seed: int = 0
@@ -42,8 +41,6 @@ class TrainingConfig:
             raise ValueError("learning_rate and clip must be above 0")
         if not 0 <= self.average < 1 or not 0 < self.decay <= 1 or not 0 < self.second_moment < 1:
             raise ValueError("average, decay and second_moment must be shares of 1")
-        if not 0 <= self.redrawn <= 1:
-            raise ValueError(f"redrawn must be from 0 to 1, not {self.redrawn}")
         if not 0 < self.background <= 1:
             raise ValueError(f"background must be above 0 and at most 1, not {self.background}")
         if not 0 < self.unlabelled < 1:

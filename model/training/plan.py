@@ -68,8 +68,6 @@ def plan(
             sized = network(images, dataclasses.replace(training, **changes), predicts)
             model = dataclasses.replace(sized, classes=classes)
     training = dataclasses.replace(training, **changes)
-    if training.redrawn and images.published != "mnist":
-        raise ValueError("only the digits of MNIST can be redrawn: how they were reduced is known")
     if resumed is not None:
         load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
     return Plan(model, training, weights)

@@ -14,9 +14,9 @@ import torch
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
-from scanline.model.training.batches import DRAWN
 from scanline.model.training.config import TrainingConfig
 
+DRAWN = 3  # the stream of random numbers, as those of batches.py
 NEAR_ROWS, NEAR_COLUMNS = 2, 2
 MEASURED_IMAGES = 1_000
 COVERED = 0.95  # of the images have all their painted positions computed; in the others they are drawn, too

@@ -40,14 +40,6 @@ def train(
     ] = None,
     grey: Annotated[bool, typer.Option("--grey", help="Convert the pictures to grey.")] = False,
     mirror: Annotated[bool, typer.Option("--mirror", help="Mirror half of the training images, at random.")] = False,
-    redrawn: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the digits of MNIST that are drawn anew at another size, so that a long run does not learn"
-            " 60,000 of them by heart.",
-            show_default="0",
-        ),
-    ] = None,
     classes: Annotated[
         bool,
         typer.Option(
@@ -141,7 +133,6 @@ def train(
         "learning_rate": learning_rate,
         "schedule": schedule,
         "flip": mirror or None,
-        "redrawn": redrawn,
         "unlabelled": unlabelled,
         "checkpoint_every": checkpoint_every,
         "seed": training_seed,

@@ -67,19 +67,3 @@ def test_the_share_of_labels_that_are_left_out_is_the_recipes(share: float) -> N
     config = TrainingConfig(9, batch=500, unlabelled=share)
     left_out = np.concatenate([labels_at(np.ones(700, np.int64), update, config) == 0 for update in range(8)])
     assert left_out.mean() == pytest.approx(share, abs=0.03)
-
-
-def test_a_share_of_the_digits_is_redrawn_anew_in_each_update() -> None:
-    model = small_models.config(height=28, width=28)
-    digits = np.zeros((40, 28, 28), np.uint8)
-    digits[:, 4:24, 10:16] = np.arange(200, 240, dtype=np.uint8)[:, None, None]
-    digits = digits.reshape(40, -1)
-    before = digits.copy()
-    recipe = {"updates": 9, "batch": 40}
-    plain = [batch_at(digits, update, TrainingConfig(**recipe), model).numpy() for update in (0, 1)]
-    redrawn = [batch_at(digits, update, TrainingConfig(**recipe, redrawn=0.5), model).numpy() for update in (0, 0, 1)]
-    np.testing.assert_array_equal(digits, before)
-    np.testing.assert_array_equal(redrawn[0], redrawn[1])
-    changed = [(found != as_it_is).any(axis=1) for found, as_it_is in zip(redrawn[1:], plain, strict=True)]
-    assert all(10 < rows.sum() < 30 for rows in changed)
-    assert (changed[0] != changed[1]).any()

@@ -58,21 +58,6 @@ def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
     assert json.loads(result)["update"] == 2
 
 
-def test_digits_of_mnist_are_redrawn_when_asked_and_nothing_else_is(tmp_path: Path, data: Path, trained: Path) -> None:
-    train = ("train", "--no-compile", "--redrawn", 0.75)
-    done(*train, "--preset", "tiny", "--data", data, "--out", tmp_path / "redrawn")
-    assert "redrawn at another size" in (tmp_path / "redrawn" / "README.md").read_text()
-    weights = [(directory / "model.safetensors").read_bytes() for directory in (tmp_path / "redrawn", trained)]
-    assert weights[0] != weights[1]
-    (tmp_path / "pictures").mkdir()
-    for shade in range(12):
-        Image.new("L", (28, 28), 20 * shade).save(tmp_path / "pictures" / f"{shade}.png")
-    said = refused(*train, "--data", tmp_path / "pictures", "--out", tmp_path / "new", "--updates", 1)
-    assert said == "only the digits of MNIST can be redrawn: how they were reduced is known"
-    said = refused("train", "--redrawn", 1.5, "--preset", "tiny", "--data", data, "--out", tmp_path / "new")
-    assert said == "redrawn must be from 0 to 1, not 1.5"
-
-
 def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
     train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
     done(*train, "--updates", 2)
