@@ -8,7 +8,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
 
-MIRRORED, UNLABELLED = 1, 2  # what a stream of random numbers decides
+MIRRORED, UNLABELLED, DRAWN = 1, 2, 3  # what a stream of random numbers decides
 
 
 def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:

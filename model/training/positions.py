@@ -14,12 +14,12 @@ import torch
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
+from scanline.model.training.batches import DRAWN
 from scanline.model.training.config import TrainingConfig
 
-DRAWN = 3  # the stream of random numbers, as those of batches.py
 NEAR_ROWS, NEAR_COLUMNS = 2, 2
 MEASURED_IMAGES = 1_000
-COVERED = 0.95  # of the images have all their painted positions computed; in the others they are drawn, too
+COVERED = 0.75  # of the images have all their painted positions computed; in the others they are drawn, too
 MULTIPLE = 32  # of the number of positions, for the attention's chunks
 WORTHWHILE = 0.9  # of the positions: where more would be drawn, all are computed
 

@@ -9,11 +9,11 @@ import torch
 from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
 from scanline.model.training.loss import loss_of
-from scanline.model.training.positions import MULTIPLE, Drawn, Sampler, draw, near_paint
+from scanline.model.training.positions import COVERED, MULTIPLE, Drawn, Sampler, draw, near_paint
 from tests.support import small_models
 from tests.support.close import assert_close
 
-DRAWN = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12)
+SHEET = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12)
 RECIPE = TrainingConfig(9, background=0.2)
 
 
@@ -46,7 +46,7 @@ def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(
 
 @pytest.mark.parametrize("start", [0.0, 0.37, 0.999])
 def test_all_positions_near_paint_are_drawn_and_an_even_part_of_the_others(start: float) -> None:
-    near = near_paint(drawings(1), DRAWN)[0]
+    near = near_paint(drawings(1), SHEET)[0]
     count = int(near.sum()) + 40
     position, weight = draw(near, count, 0.2, start)
     assert (np.diff(position) > 0).all()
@@ -74,7 +74,7 @@ def test_an_empty_and_a_full_image_are_drawn_evenly(near: np.ndarray) -> None:
 
 
 def test_on_average_a_sum_over_drawn_positions_is_that_over_all() -> None:
-    near = near_paint(drawings(3)[2:], DRAWN)[0]
+    near = near_paint(drawings(3)[2:], SHEET)[0]
     values = np.random.default_rng(0).normal(size=192)
     starts = np.linspace(0, 1, 4000, endpoint=False)
     for count in (int(near.sum()) + 12, 20):  # the second without room for all that is painted
@@ -84,10 +84,10 @@ def test_on_average_a_sum_over_drawn_positions_is_that_over_all() -> None:
 
 def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> None:
     images = drawings(200)
-    sampler = Sampler(images, RECIPE, DRAWN)
-    wanted = near_paint(images, DRAWN).sum(1)
+    sampler = Sampler(images, RECIPE, SHEET)
+    wanted = near_paint(images, SHEET).sum(1)
     assert sampler.count % MULTIPLE == 0
-    assert np.mean(wanted + 0.2 * (192 - wanted) <= sampler.count) >= 0.95
+    assert np.mean(wanted + 0.2 * (192 - wanted) <= sampler.count) >= COVERED
     batch = torch.from_numpy(images[:8])
     drawn, again, later = sampler.at(batch, 3), sampler.at(batch, 3), sampler.at(batch, 4)
     assert drawn is not None
@@ -101,7 +101,7 @@ def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> No
 @pytest.mark.parametrize("case", ["background of 1", "a model that reads bytes", "photographs"])
 def test_otherwise_all_positions_are_computed(case: str) -> None:
     config = TrainingConfig(9) if case == "background of 1" else RECIPE
-    model = small_models.config(height=16, width=12) if case == "a model that reads bytes" else DRAWN
+    model = small_models.config(height=16, width=12) if case == "a model that reads bytes" else SHEET
     images = small_models.images(model, 20) if case == "photographs" else drawings(20)
     assert Sampler(images, config, model).at(torch.from_numpy(images), 0) is None
 
@@ -118,9 +118,9 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
 
 
 def test_a_sample_estimates_the_loss() -> None:
-    model = small_models.model(DRAWN)
+    model = small_models.model(SHEET)
     images = drawings(16)
-    batch, sampler = torch.from_numpy(images), Sampler(images, RECIPE, DRAWN)
+    batch, sampler = torch.from_numpy(images), Sampler(images, RECIPE, SHEET)
     found = [loss_of(model, batch, drawn=sampler.at(batch, update)) for update in range(60)]
     expected = loss_of(model, batch)
     assert sampler.count < 0.6 * 192
@@ -133,7 +133,7 @@ def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> 
     config = TrainingConfig(batch=8, background=0.2, **recipe)
     images = drawings(60)
     for workers in (1, 2):
-        train(DRAWN, config, images, images, tmp_path / str(workers), workers=workers, compiled=False)
+        train(SHEET, config, images, images, tmp_path / str(workers), workers=workers, compiled=False)
     curves = [(tmp_path / str(workers) / "loss.csv").read_text().splitlines()[1:] for workers in (1, 2)]
     losses = [torch.tensor([float(row.split(",")[1]) for row in rows]) for rows in curves]
     assert losses[0][-1] < 0.9 * losses[0][0]
