@@ -24,9 +24,10 @@ from scanline.kernels.attention.walks_triton import (
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Positions of a chunk, warps and stages of a program, by bytes of a number and padded width: as many as registers allow
-# (tests/kernels/triton/compile.py); those of 128 float32 numbers do not, and spill.
+# (tests/kernels/triton/compile.py). On an A100 those of 64 float32 numbers do not, and spill; elsewhere those of 128.
 TILES = {(4, 16): (16, 4, 1), (4, 32): (16, 4, 1), (4, 64): (16, 8, 2), (4, 128): (16, 8, 1)}
-TILES |= {(2, 16): (64, 4, 2), (2, 32): (64, 4, 2), (2, 64): (64, 4, 2), (2, 128): (32, 8, 2)}
+TILES |= {(2, 16): (32, 4, 2), (2, 32): (32, 4, 2), (2, 64): (32, 4, 1), (2, 128): (32, 8, 2)}
+GRADIENT_WARPS = 8  # of float32: with four, those of keys need more registers than there are
 LONG = 512  # positions: longer sequences are cut into segments
 SEGMENT = 128  # positions: a multiple of all chunks
 
@@ -79,6 +80,8 @@ class _Attention(torch.autograd.Function):
         g = gradients[0].to(v.dtype).contiguous()
         grad_q, grad_k, grad_v = (x.new_empty(x.shape) for x in (q, k, v))
         segments, sizes, options = _launch(q, v)
+        if v.dtype == torch.float32:
+            options["num_warps"] = GRADIENT_WARPS
         grid = (*_heads_of(q), segments)
         walk_queries[grid](*_strided(k, v), s_before, z_before, y, normaliser, g, grad_q, *sizes, **options)
         if segments > 1:
@@ -87,7 +90,7 @@ class _Attention(torch.autograd.Function):
         else:
             s_after, z_after = torch.zeros_like(s_before), torch.zeros_like(z_before)
         # One launch for each gradient where a program that computes both needs more registers than there are.
-        narrow = v.dtype != torch.float32 and max(q.shape[-1], v.shape[-1]) <= 64
+        narrow = v.dtype != torch.float32 and max(q.shape[-1], v.shape[-1]) <= 32
         both = ((grad_k, grad_v),) if narrow else ((grad_k, None), (None, grad_v))
         for results in both:
             walk_keys_values[grid](*_strided(q, k, v), s_after, z_after, y, normaliser, g, *results, *sizes, **options)
