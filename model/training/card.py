@@ -25,9 +25,11 @@ def write_card(
     run: Run,
     evaluation: dict[str, Any],
     last: Row,
+    positions: int,
     device: str,
 ) -> None:
-    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve."""
+    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve; positions: so many
+    of an image an update computed."""
     name = directory.resolve().name
     kind = "grey" if model.channels == 1 else "colour"
     rows = {
@@ -43,6 +45,8 @@ def write_card(
     }
     if run.classes:
         rows["classes"] = _classes(model, training)
+    if positions < model.steps:
+        rows["positions"] = f"{positions} of {model.steps} of each image an update: of the background a sample, weighed"
     if run.start:
         rows["first weights"] = f"those of `{run.start}`"
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())

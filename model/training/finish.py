@@ -22,6 +22,7 @@ from scanline.model.sampling.offline import paint_request
 from scanline.model.training.card import CLASS_SHEET, write_card
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Row
+from scanline.model.training.positions import Sampler
 from scanline.model.training.run import Run
 
 TESTED_BYTES, LEAST_TESTED = 2_000_000, 20  # bytes of test images, images
@@ -56,7 +57,8 @@ def finish(
         found["classes"] = {"true_class": bits_figures(with_class)}
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
     write_evaluation(directory, found)
-    write_card(directory, model.parameter_count, model.config, config, run, found, last, str(device))
+    positions = Sampler(images.train, config, model.config).count
+    write_card(directory, model.parameter_count, model.config, config, run, found, last, positions, str(device))
     return found
 
 

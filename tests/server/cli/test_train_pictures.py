@@ -195,6 +195,18 @@ def test_pictures_are_mirrored_only_when_asked(pictures: Path, tmp_path: Path, m
     assert (" passes, mirrored)" in (tmp_path / "README.md").read_text()) is mirrored
 
 
+def test_the_card_says_that_a_sample_of_the_background_was_computed(pictures: Path, tmp_path: Path) -> None:
+    dots = np.zeros((60, 16, 16), np.uint8)
+    for image, (row, column) in zip(dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True):
+        image[row : row + 2, column : column + 2] = 255
+    np.save(tmp_path / "dots.npy", dots)
+    train(tmp_path / "dots.npy", tmp_path / "sampled", "--updates", 1)
+    train(pictures, tmp_path / "whole", "--updates", 1)
+    sentence = "| positions | 64 of 256 of each image an update: of the background a sample, weighed |"
+    assert sentence in (tmp_path / "sampled" / "README.md").read_text()
+    assert "| positions |" not in (tmp_path / "whole" / "README.md").read_text()
+
+
 def test_an_array_of_colour_pictures(tmp_path: Path) -> None:
     np.save(tmp_path / "bars.npy", bars(60, channels=3))
     said = train(tmp_path / "bars.npy", tmp_path / "out", "--updates", 2)
