@@ -43,11 +43,16 @@ class Layer(nn.Module):
         self, x: torch.Tensor, s: torch.Tensor | None, z: torch.Tensor | None, weight: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, ...]:
         """Returns outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state.
-        weight: [B, N], for how many positions each counts in the state; by default one."""
+        weight: [B, N], how many times each counts for later positions; by default once, as for itself always."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
-        if weight is not None:
-            k = k * weight[:, None, :, None].to(k.dtype)
-        y, s, z = causal_linear_attention(q, k, v, s, z)
+        if weight is None:
+            y, s, z = causal_linear_attention(q, k, v, s, z)
+        else:  # the rest of the weight is another key, after the one that the position's own query meets last
+            rest = k * (weight - 1)[:, None, :, None].to(k.dtype)
+            k = torch.stack((k, rest), dim=3).flatten(2, 3)
+            q, v = (part.repeat_interleave(2, dim=2) for part in (q, v))
+            y, s, z = causal_linear_attention(q, k, v, s, z)
+            y = y[:, :, ::2]
         return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
 
     def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
@@ -141,8 +146,8 @@ class Transformer(nn.Module):
         self, images: torch.Tensor, position: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Returns parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
-        standing for `weight` [B, n] steps: an estimate of `parallel` from fewer steps, for training. labels: [B] int64,
-        as in `step`."""
+        standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
+        training. labels: [B] int64, as in `step`."""
         x, base = self._read_in(images, position * self.config.step_bytes, labels)
         for layer in self.layers:
             x, _, _ = layer.parallel(x, None, None, weight)

@@ -28,8 +28,8 @@ def write_card(
     positions: int,
     device: str,
 ) -> None:
-    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve; positions: so many
-    of an image an update computed."""
+    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve; positions: how
+    many of an image an update computed."""
     name = directory.resolve().name
     kind = "grey" if model.channels == 1 else "colour"
     rows = {

@@ -2,9 +2,12 @@
 even sample of the others.
 
 Most of a drawing is background, whose bytes are known in advance and teach little, but cost as much as any. A
-background position that is drawn stands for those around it: its loss and its key count by the inverse of its rate
-(Horvitz and Thompson, 1952), so that the loss and the sums of the attention's state stay right on average. Positions
-are drawn evenly along the sequence, by systematic sampling (Madow, 1949).
+background position that is drawn stands for those around it: its loss counts by the inverse of its rate (Horvitz and
+Thompson, 1952), and so does its key for later positions, so that the loss and the sums of the attention's state stay
+right on average. Positions are drawn evenly along the sequence, by systematic sampling (Madow, 1949).
+
+No weight may tell a position what is not painted yet, or training would learn to read it: rates are the same in all
+images, and a position's key counts once for itself, since its weight depends on its own byte.
 """
 
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ from scanline.model.training.config import TrainingConfig
 
 NEAR_ROWS, NEAR_COLUMNS = 2, 2
 MEASURED_IMAGES = 1_000
-COVERED = 0.75  # of the images have all their painted positions computed; in the others they are drawn, too
+COVERED = 0.99  # of the images have room for all that is drawn; of the others the last positions are left out
 MULTIPLE = 32  # of the number of positions, for the attention's chunks
 WORTHWHILE = 0.9  # of the positions: where more would be drawn, all are computed
 
@@ -29,7 +32,7 @@ class Drawn:
     """The positions of a batch that an update computes."""
 
     position: torch.Tensor  # [B, n] int64, ascending
-    weight: torch.Tensor  # [B, n] float32: for how many positions each stands
+    weight: torch.Tensor  # [B, n] float32: for how many positions each stands; 0 for those that fill up an image
 
     def to(self, device: torch.device) -> "Drawn":
         return Drawn(self.position.to(device), self.weight.to(device))
@@ -77,15 +80,13 @@ def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
 
 
 def draw(near: np.ndarray, count: int, background: float, start: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` positions of an image, ascending, and their weights, both [count].
+    """Return `count` positions of an image, ascending, and their weights, both [count]; the first of those that are
+    drawn where they are more, and the last position with a weight of 0 where they are fewer.
 
-    near [steps] bool: positions that are all computed, if count leaves room for a share `background` of the others.
-    start: from 0 to 1, where systematic sampling begins.
+    near [steps] bool: positions that are all drawn, and a share `background` of the others. start: from 0 to 1, where
+    systematic sampling begins.
     """
-    steps, painted = len(near), int(near.sum())
-    empty = steps - painted
-    least = min(background * empty, count / 2)
-    kept = min(painted, count - least)  # of the painted positions, on average
-    rate = np.where(near, kept / max(painted, 1), (count - kept) / max(empty, 1))
-    position = np.searchsorted(np.cumsum(rate), np.arange(count) + start, side="right").clip(max=steps - 1)
-    return position, 1 / rate[position]
+    rate = np.where(near, 1.0, background)
+    found = np.searchsorted(np.cumsum(rate), np.arange(count) + start, side="right")
+    position = found.clip(max=len(near) - 1)
+    return position, np.where(found < len(near), 1 / rate[position], 0.0)
