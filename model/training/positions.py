@@ -1,13 +1,14 @@
-"""Which positions of its images an update computes: in drawings, all those where something is painted nearby, and an
-even sample of the others.
+"""Which positions of its images an update computes: in drawings, all those where something is painted nearby, and a
+random sample of the others.
 
 Most of a drawing is background, whose bytes are known in advance and teach little, but cost as much as any. A
-background position that is drawn stands for those around it: its loss counts by the inverse of its rate (Horvitz and
-Thompson, 1952), and so does its key for later positions, so that the loss and the sums of the attention's state stay
-right on average. Positions are drawn evenly along the sequence, by systematic sampling (Madow, 1949).
+background position that is drawn stands for others: its loss counts by the inverse of its rate (Horvitz and Thompson,
+1952), and so does its key for later positions, so that the loss and the sums of the attention's state stay right on
+average.
 
-No weight may tell a position what is not painted yet, or training would learn to read it: rates are the same in all
-images, and a position's key counts once for itself, since its weight depends on its own byte.
+Neither weights nor places of the positions before it may tell a position what is not painted yet, or training would
+learn to read that: the rate is the same in all images, each position is drawn by itself, not in even steps, and its key
+counts once for itself, since its weight depends on its own byte.
 """
 
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Sampler:
             return None
         random = np.random.default_rng([self.config.seed, DRAWN, update])
         near = near_paint(batch.numpy(), self.model)
-        found = [draw(row, self.count, self.config.background, random.random()) for row in near]
+        found = [draw(row, self.count, self.config.background, random) for row in near]
         position, weight = (np.stack(parts) for parts in zip(*found, strict=True))
         return Drawn(torch.from_numpy(position), torch.from_numpy(weight.astype(np.float32)))
 
@@ -79,14 +80,14 @@ def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
     return near.reshape(len(images), -1)
 
 
-def draw(near: np.ndarray, count: int, background: float, start: float) -> tuple[np.ndarray, np.ndarray]:
+def draw(near: np.ndarray, count: int, background: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return `count` positions of an image, ascending, and their weights, both [count]; the first of those that are
     drawn where they are more, and the last position with a weight of 0 where they are fewer.
 
-    near [steps] bool: positions that are all drawn, and a share `background` of the others. start: from 0 to 1, where
-    systematic sampling begins.
+    near [steps] bool: positions that are all drawn; each of the others is with probability `background`.
     """
-    rate = np.where(near, 1.0, background)
-    found = np.searchsorted(np.cumsum(rate), np.arange(count) + start, side="right")
-    position = found.clip(max=len(near) - 1)
-    return position, np.where(found < len(near), 1 / rate[position], 0.0)
+    drawn = np.flatnonzero(near | (random.random(len(near)) < background))[:count]
+    position, weight = np.full(count, len(near) - 1), np.zeros(count)
+    position[: len(drawn)] = drawn
+    weight[: len(drawn)] = np.where(near[drawn], 1.0, 1 / background)
+    return position, weight
