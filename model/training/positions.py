@@ -23,7 +23,7 @@ from scanline.model.training.config import TrainingConfig
 
 NEAR_ROWS, NEAR_COLUMNS = 2, 2
 MEASURED_IMAGES = 1_000
-COVERED = 0.99  # of the images have room for all that is drawn; of the others the last positions are left out
+COVERED = 0.95  # of the images have room for all that is drawn; of the others the last positions are left out
 MULTIPLE = 32  # of the number of positions, for the attention's chunks
 WORTHWHILE = 0.9  # of the positions: where more would be drawn, all are computed
 

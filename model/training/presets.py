@@ -22,7 +22,7 @@ PHOTOGRAPHS: dict[str, Any] = {
     "window_centred": True,
     "outside": 128,
 }
-BACKGROUND = 0.1  # of the positions of drawings without paint nearby are computed
+BACKGROUND = 0.08  # of the positions of drawings without paint nearby are computed
 PAPER: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 1e-3, "decay": 0.3, "average": 0.9995}
 
 

@@ -1,4 +1,4 @@
-"""The positions of an update: all that are near paint, an even sample of the others, and right on average."""
+"""The positions of an update: all that are near paint, a sample of the others, and right on average."""
 
 from pathlib import Path
 
