@@ -24,7 +24,7 @@ from scanline.kernels.attention.walks_triton import (
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Positions of a chunk, warps and stages of a program, by bytes of a number and padded width: as many as registers allow
-# (tests/kernels/triton/compile.py). On an A100 those of 64 float32 numbers do not, and spill; elsewhere those of 128.
+# (tests/kernels/triton/compile.py). Those of 128 float32 numbers do not, and spill; on an A100 those of 64 do, too.
 TILES = {(4, 16): (16, 4, 1), (4, 32): (16, 4, 1), (4, 64): (16, 8, 2), (4, 128): (16, 8, 1)}
 TILES |= {(2, 16): (32, 4, 2), (2, 32): (32, 4, 2), (2, 64): (32, 4, 1), (2, 128): (32, 8, 2)}
 GRADIENT_WARPS = 8  # of float32: with four, those of keys need more registers than there are
