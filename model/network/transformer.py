@@ -47,7 +47,7 @@ class Layer(nn.Module):
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
         if weight is None:
             y, s, z = causal_linear_attention(q, k, v, s, z)
-        else:  # the rest of the weight is another key, after the one that the position's own query meets last
+        else:  # a second key with the rest of the weight follows each position's own: only later queries meet it
             rest = k * (weight - 1)[:, None, :, None].to(k.dtype)
             k = torch.stack((k, rest), dim=3).flatten(2, 3)
             q, v = (part.repeat_interleave(2, dim=2) for part in (q, v))

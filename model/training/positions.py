@@ -6,9 +6,9 @@ background position that is drawn stands for others: its loss counts by the inve
 1952), and so does its key for later positions, so that the loss and the sums of the attention's state stay right on
 average.
 
-Neither weights nor places of the positions before it may tell a position what is not painted yet, or training would
-learn to read that: the rate is the same in all images, each position is drawn by itself, not in even steps, and its key
-counts once for itself, since its weight depends on its own byte.
+The sample must not reveal to a position what is not painted yet: training would learn to read it. So the rate is the
+same in all images, and every position is drawn independently of the others. A position's key has weight 1 for its own
+query, because its weight depends on its own byte.
 """
 
 from dataclasses import dataclass
