@@ -30,11 +30,25 @@ def causal_linear_attention(
     v: torch.Tensor,  # [B, H, N, M]
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
+    weight: torch.Tensor | None = None,  # [B, N]
 ) -> tuple[torch.Tensor, ...]:
     """Returns y [B, H, N, M] and the state s, z after the last position; see `chunked.causal_linear_attention`."""
-    if phi_q.is_cuda:
+    if not phi_q.is_cuda:
+        return chunked.causal_linear_attention(phi_q, phi_k, v, s, z, weight)
+    if weight is None:
         return _on_gpu(phi_q, phi_k, v, s, z)
-    return chunked.causal_linear_attention(phi_q, phi_k, v, s, z)
+    y, s, z = _on_gpu(*with_second_keys(phi_q, phi_k, v, weight), s, z)
+    return y[:, :, ::2], s, z
+
+
+def with_second_keys(
+    phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns phi_q, phi_k and v of 2 N positions, of which the even ones have the outputs of keys that count `weight`
+    [B, N] times: what a key counts beyond once follows its own query as another key. For kernels without weights."""
+    rest = phi_k * (weight - 1)[:, None, :, None].to(phi_k.dtype)
+    phi_k = torch.stack((phi_k, rest), dim=3).flatten(2, 3)
+    return phi_q.repeat_interleave(2, dim=2), phi_k, v.repeat_interleave(2, dim=2)
 
 
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:

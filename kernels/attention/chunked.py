@@ -24,11 +24,12 @@ def causal_linear_attention(
     v: torch.Tensor,  # [B, H, N, M]
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
+    weight: torch.Tensor | None = None,  # [B, N]
 ) -> Tensors:
     """Returns y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
 
-    Gradients flow to phi_q, phi_k and v; the given state is a constant and the returned one carries no
-    gradient. The arguments are not changed. ValueError where their shapes do not fit.
+    Gradients flow to phi_q, phi_k and v; the given state and the weights are constants and the returned state carries
+    no gradient. The arguments are not changed. ValueError where their shapes do not fit.
     """
     batch, heads, _, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
@@ -36,7 +37,13 @@ def causal_linear_attention(
     wide = torch.promote_types(phi_q.dtype, torch.float32)
     s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1], dtype=wide) if s is None else s
     z = phi_q.new_zeros(batch, heads, key_width, dtype=wide) if z is None else z
-    numerator, normaliser, s, z = _Sums.apply(phi_q, phi_k, v, s, z)
+    if weight is None:
+        numerator, normaliser, s, z = _Sums.apply(phi_q, phi_k, v, s, z, 0)
+    else:  # sums of the weighted keys before a query, and its own key once
+        weighted = phi_k * weight[:, None, :, None].to(phi_k.dtype)
+        numerator, normaliser, s, z = _Sums.apply(phi_q, weighted, v, s, z, -1)
+        own = (phi_q * phi_k).sum(dim=-1, dtype=wide)
+        numerator, normaliser = numerator + own[..., None] * v, normaliser + own
     return (numerator / (normaliser + EPSILON)[..., None]).to(v.dtype), s, z
 
 
@@ -62,23 +69,25 @@ def _after(sums: torch.Tensor) -> torch.Tensor:
 
 class _Sums(torch.autograd.Function):
     """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, both in the state's dtype, and the final state.
+    A query's last key is its own where `last` is 0, and the one before it where it is -1.
 
     Products have the inputs' dtype; running sums, and what is added up of several products, have the state's.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, s: torch.Tensor, z: torch.Tensor
+        ctx: Any, phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, s: torch.Tensor, z: torch.Tensor, last: int
     ) -> Tensors:
         length, wide = phi_q.shape[2], s.dtype
         q, k, values = _chunks(phi_q), _chunks(phi_k), _chunks(v)
         s_before, s_last = _before((k.mT @ values).to(wide), s)
         z_before, z_last = _before(k.sum(dim=3, dtype=wide), z)
         s_before = s_before.to(q.dtype)
-        scores = (q @ k.mT).tril()
+        scores = (q @ k.mT).tril(last)
         numerator = (scores @ values).to(wide) + (q @ s_before).to(wide)
         normaliser = scores.sum(dim=-1, dtype=wide) + (q.to(wide) * z_before.unsqueeze(3)).sum(dim=-1)
         ctx.save_for_backward(phi_q, phi_k, v, s_before, z_before)
+        ctx.last = last
         ctx.mark_non_differentiable(s_last, z_last)
         return numerator.flatten(2, 3)[:, :, :length], normaliser.flatten(2, 3)[:, :, :length], s_last, z_last
 
@@ -91,9 +100,9 @@ class _Sums(torch.autograd.Function):
         h = _chunks(gradients[1].unsqueeze(-1))  # d loss / d normaliser
         r_after = _after((q.mT @ g).to(wide)).to(q.dtype)  # sum of phi(q_j) g_j^T over later chunks
         t_after = _after((q.to(wide) * h).sum(dim=3))  # and of phi(q_j) h_j
-        scores = (q @ k.mT).tril()
-        score_gradients = ((g @ v.mT).to(wide) + h).tril().to(q.dtype)
+        scores = (q @ k.mT).tril(ctx.last)
+        score_gradients = ((g @ v.mT).to(wide) + h).tril(ctx.last).to(q.dtype)
         grad_q = (score_gradients @ k).to(wide) + (g @ s_before.mT).to(wide) + h * z_before.unsqueeze(3)  # eq. 13
         grad_k = (score_gradients.mT @ q).to(wide) + (v @ r_after.mT).to(wide) + t_after.unsqueeze(3)  # eq. 14
         grad_v = (scores.mT @ g).to(wide) + (k @ r_after).to(wide)  # eq. 15
-        return *(x.flatten(2, 3)[:, :, :length].to(q.dtype) for x in (grad_q, grad_k, grad_v)), None, None
+        return *(x.flatten(2, 3)[:, :, :length].to(q.dtype) for x in (grad_q, grad_k, grad_v)), None, None, None

@@ -14,9 +14,13 @@ def causal_linear_attention(
     v: torch.Tensor,  # [B, H, N, M]
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
+    weight: torch.Tensor | None = None,  # [B, N]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
     phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
+
+    weight: how many times phi(k_j) counts for the queries after j and in the state; for its own query it counts once.
+    Without weights, it is 1.
 
     Returns y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
     arguments are not changed.
@@ -31,6 +35,10 @@ def causal_linear_attention(
         numerator = (phi_q[:, :, i, :, None] * s).sum(dim=2)
         normaliser = (phi_q[:, :, i] * z).sum(dim=2)
         outputs.append(numerator / (normaliser + EPSILON)[..., None])
+        if weight is not None:
+            rest = phi_k[:, :, i] * (weight[:, i, None, None] - 1)
+            s = s + rest[..., None] * v[:, :, i, None, :]
+            z = z + rest
     return torch.stack(outputs, dim=2), s, z
 
 

@@ -45,14 +45,7 @@ class Layer(nn.Module):
         """Returns outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state.
         weight: [B, N], how many times each counts for later positions; by default once, as for itself always."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
-        if weight is None:
-            y, s, z = causal_linear_attention(q, k, v, s, z)
-        else:  # a second key with the rest of the weight follows each position's own: only later queries meet it
-            rest = k * (weight - 1)[:, None, :, None].to(k.dtype)
-            k = torch.stack((k, rest), dim=3).flatten(2, 3)
-            q, v = (part.repeat_interleave(2, dim=2) for part in (q, v))
-            y, s, z = causal_linear_attention(q, k, v, s, z)
-            y = y[:, :, ::2]
+        y, s, z = causal_linear_attention(q, k, v, s, z, weight)
         return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
 
     def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:

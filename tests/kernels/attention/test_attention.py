@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from scanline.kernels.attention import causal_linear_attention, reference
+from scanline.kernels.attention import causal_linear_attention, reference, with_second_keys
 from tests.support.close import assert_close
 from tests.support.heads import SIZES, sequence, state
 
@@ -19,6 +19,18 @@ def test_agrees_with_the_reference_from_zero_and_from_a_given_state(length: int,
         references = reference.causal_linear_attention(*(tensor.double() for tensor in inputs))
         for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
             assert_close(name, expected, result)
+
+
+@pytest.mark.parametrize("length", SIZES)
+def test_weighted_keys_agree_with_the_reference(length: int) -> None:
+    for given in ((None, None), state()):
+        inputs, weight = sequence(length), torch.randint(0, 14, (2, length)).float()
+        wide = (x if x is None else x.double() for x in (*inputs, *given, weight))
+        expected = reference.causal_linear_attention(*wide)
+        y, *states = causal_linear_attention(*with_second_keys(*inputs, weight), *given)
+        for found in (causal_linear_attention(*inputs, *given, weight), (y[:, :, ::2], *states)):
+            for name, right, result in zip(NAMES, expected, found, strict=True):
+                assert_close(name, right, result)
 
 
 @pytest.mark.parametrize("cut", [1, 63, 64, 65, 129])

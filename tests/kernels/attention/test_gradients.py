@@ -9,10 +9,12 @@ from tests.support.gradients import gradients
 from tests.support.heads import SIZES, sequence, state
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("continued", [False, True])
 @pytest.mark.parametrize("length", SIZES)
-def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, continued: bool) -> None:
-    inputs, given = sequence(length), state() if continued else ()
+def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, continued: bool, weighted: bool) -> None:
+    inputs, given = sequence(length), state() if continued or weighted else ()
+    given = (*given, torch.randint(0, 14, (2, length)).float()) if weighted else given
     weights = torch.randn_like(inputs[2])
     expected = gradients(
         reference.causal_linear_attention, [x.double() for x in inputs], [x.double() for x in given], weights.double()
