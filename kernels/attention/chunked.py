@@ -31,9 +31,11 @@ def causal_linear_attention(
     Gradients flow to phi_q, phi_k and v; the given state and the weights are constants and the returned state carries
     no gradient. The arguments are not changed. ValueError where their shapes do not fit.
     """
-    batch, heads, _, key_width = phi_q.shape
+    batch, heads, length, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
+    if weight is not None and weight.shape != (batch, length):
+        raise ValueError(f"weights {list(weight.shape)} do not fit keys {list(phi_k.shape)}")
     wide = torch.promote_types(phi_q.dtype, torch.float32)
     s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1], dtype=wide) if s is None else s
     z = phi_q.new_zeros(batch, heads, key_width, dtype=wide) if z is None else z

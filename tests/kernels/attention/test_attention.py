@@ -79,3 +79,9 @@ def test_state_of_narrow_inputs_is_float32(dtype: torch.dtype) -> None:
 def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"):
         causal_linear_attention(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    keys, values = torch.ones(2, 3, 9, 8), torch.ones(2, 3, 9, 5)
+    with pytest.raises(ValueError, match=r"weights \[2, 8\] do not fit keys \[2, 3, 9, 8\]"):
+        causal_linear_attention(keys, keys, values, weight=torch.ones(2, 8))
