@@ -1,7 +1,8 @@
 """Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring and prefill.
 
-`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU; all have one signature. The
-implementation is chosen by the device of the tensors and by what that device can run, and logged once.
+`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU; all have one signature, but
+that `triton.py` knows no weights (`with_second_keys`). The implementation is chosen by the device of the tensors and by
+what that device can run, and logged once.
 
 `noncausal.py` is linear attention to all positions (eq. 4-6), which images do not need.
 """
