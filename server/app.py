@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 
 from scanline.server.api import errors, openapi
@@ -28,8 +29,10 @@ from scanline.server.api.routes import health, images, likelihoods, metrics, mod
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.memory import give_back_free_pages
+from scanline.server.processes.main_process import MainProcess
+from scanline.server.processes.merged_metrics import MergedMetrics
 from scanline.server.registry import ModelRegistry
-from scanline.server.reload import ModelReloader
+from scanline.server.reload import ModelReloader, Reloader
 from scanline.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,18 +49,27 @@ def build(
     keys: ApiKeys | None = None,
     hosts: Collection[str] | None = None,
     budgets: Budgets | None = None,
+    main: MainProcess | None = None,
 ) -> FastAPI:
     """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans.
 
     Without `keys` those of the settings are read. `hosts` are the host names to serve; without them, those of the
     settings, or all: only what listens knows that it can be reached from this machine alone. `budgets` are those of the
-    connections, for the metrics.
+    connections, for the metrics. `main`: where the engines are another process's, which also reloads them and knows
+    the metrics of all.
     """
     lifecycle = lifecycle or Lifecycle()
     keys = keys or api_keys(settings)
     hosts = hosts or served_hosts(settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None)
     counters, lag = HttpCounters(), LoopLag()
-    reloader = ModelReloader(served)
+    reloader: Reloader = main or ModelReloader(served)
+    measured = metrics.process_metrics(served, counters, lag, keys, budgets)
+
+    async def gathered_metrics() -> Collector:
+        return measured if main is None else MergedMetrics(await main.collected_metrics())
+
+    if main is not None:
+        main.metrics = measured
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -97,7 +109,7 @@ def build(
     app.include_router(models.router(served, reloader, has_keys=keys is not None))
     app.include_router(websocket.router(served, settings, lifecycle, counters))
     app.include_router(health.router(served, lifecycle, needs_key=keys is not None))
-    app.include_router(metrics.router(served, counters, lag, keys, budgets))
+    app.include_router(metrics.router(gathered_metrics))
     page.install(app)
     return app
 

@@ -92,14 +92,23 @@ class ModelRegistry:
         if images > self.max_images:
             raise InvalidInput(f"{param}: {images} images exceed the limit of {self.max_images} per request.", param)
 
+    async def gone(self) -> None:
+        """Return when every engine is gone for good: the server then exits, so that its supervisor restarts it."""
+        while alive := [model.engine for model in self.all.values() if not model.engine.failed.is_set()]:
+            await alive[0].failed.wait()  # or it is replaced by a reload
+
+    def raise_load_errors(self) -> None:
+        """ValueError with the reasons if no model could be loaded."""
+        errors = [model.engine.load_error for model in self.all.values()]
+        if all(errors):
+            raise ValueError("; ".join(map(str, errors)))
+
 
 def served_models(settings: Settings, make_handle: HandleFactory = EngineClient) -> ModelRegistry:
     """The models that the settings name, their engines not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
     threads = _threads(settings, len(directories))
-    limits = QueueLimits(
-        settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
-    )
+    limits = queue_limits(settings)
     served = []
     for directory, share_of_threads in zip(directories, threads, strict=True):
         options = engine_options(settings, directory, share_of_threads, 1 / len(directories))
@@ -107,6 +116,13 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
         tested_bits_per_dim(directory)
         served.append(served_model(make_handle(options, limits)))
     return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout)
+
+
+def queue_limits(settings: Settings) -> QueueLimits:
+    """What the requests of one model may take."""
+    return QueueLimits(
+        settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
+    )
 
 
 def served_model(engine: EngineHandle) -> ServedModel:

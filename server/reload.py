@@ -6,6 +6,7 @@ finished those that it has. Files that cannot be loaded leave the old engine as 
 
 import asyncio
 import logging
+from typing import Protocol
 
 from scanline.server.api.errors import ApiError
 from scanline.server.engine.client.engine_client import EngineClient
@@ -14,6 +15,19 @@ from scanline.server.registry import ModelRegistry, ServedModel, served_model
 RETIRE_SECONDS = 2.0  # a request that found the old engine before the new one was there begins meanwhile
 
 log = logging.getLogger("scanline.server")
+
+
+class Reloader(Protocol):
+    """Loads models again: in this process, or by asking the one that has the engines."""
+
+    def request_all(self) -> None:
+        """Load all models again, as soon as possible; errors are logged."""
+
+    async def reload(self, name: str, wait: bool = False) -> ServedModel:
+        """Return the model with its new engine; ApiError 404 or 409."""
+
+    async def close(self) -> None:
+        """Stop what is going on, and the engines that it concerns."""
 
 
 class ModelReloader:

@@ -29,6 +29,7 @@ class Settings(BaseSettings):
     models: Annotated[tuple[str, ...], NoDecode] = (zoo.DEFAULT,)  # the first is the default of requests
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    api_processes: Positive = 1  # that speak HTTP; more than one share the engines of a main process
     device: Literal["auto", "cpu", "cuda"] = "auto"
     slots: Literal["auto"] | Positive = "auto"
     threads: Literal["auto"] | Positive = "auto"

@@ -1,12 +1,13 @@
 """How busy an engine and the API keep a fast device: a simulated one, with 4,096 images in flight.
 
-    python -m benchmarks.serving.busy_device [--images 20000]
+    python -m benchmarks.serving.busy_device [--images 20000] [--api-processes 1,4]
 
 For requests of several sizes, two measurements. *Engine*: an engine's process and its loop, sent requests through its
 pipe; "busy" is the share of the device's time in which it had work while images waited for slots, by the device's own
-clock (simulated_device.py), and images/s is what that comes to. *API*: a server with such an engine and HTTP clients;
-processor seconds for 1,000 images, of the API's event loop, which one core must have time for, and of its other
-threads. Clients are not counted. Wall time says nothing here: the machine is shared by engine, API and clients.
+clock (simulated_device.py), and images/s is what that comes to. *API*: a server with such an engine, so many API
+processes and HTTP clients; processor seconds for 1,000 images, of the event loops of the API processes, of their other
+threads, and of the main process, which a core each must have time for: a loop for its part of the requests, the main
+process for all. Clients are not counted. Wall time says nothing here: the machine is shared by all of them.
 """
 
 import argparse
@@ -20,16 +21,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import httpx
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.serving import simulated_device
-from benchmarks.serving.client import GENERATIONS, http_client, raise_for_error
+from benchmarks.serving.raw_client import generate_in_turn
 from benchmarks.serving.server import Server, processor_seconds, raise_descriptor_limit, wait_until_ready
 from benchmarks.serving.simulated_device import SimulatedBackend, SimulatedOptions
 from scanline.model.bench.machine import print_json
@@ -37,9 +38,11 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Stop
 from scanline.server import logs, running
 from scanline.server.api.answers import JSON, NPY
+from scanline.server.engine.client.admission import UNLIMITED, QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions, run
 from scanline.server.listening import listen
+from scanline.server.processes import supervisor
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
 
@@ -133,38 +136,48 @@ def _write(connection: Connection, outbox: "queue.SimpleQueue[GenerateRequest | 
 class ApiResult:
     """Processor milliseconds of an image."""
 
-    loop: float  # of the API's event loop
-    others: float  # of its other threads
+    processes: int
+    loop: float  # of the event loops of all API processes
+    others: float  # of their other threads
+    main: float  # of the main process; 0 where it is the API process
     engine: float
 
     @property
     def cores(self) -> float:
         """That the API needs for TARGET images a second."""
-        return (self.loop + self.others) * TARGET / 1000
+        return (self.loop + self.others + self.main) * TARGET / 1000
+
+    @property
+    def processes_needed(self) -> int:
+        """API processes whose event loops have time for TARGET images a second."""
+        return ceil(self.loop * TARGET / 1000)
 
 
-def _server_process(directory: Path, port: int) -> None:
+def _server_process(directory: Path, port: int, processes: int) -> None:
     """A server whose engine has the simulated device."""
     settings = Settings(
-        models=(str(directory),), port=port, max_waiting_images=8 * SLOTS, max_images_per_request=SLOTS,
+        models=(str(directory),), port=port, api_processes=processes,
+        max_waiting_images=8 * SLOTS, max_images_per_request=SLOTS,
         client_share=1.0, max_connections=4 * SLOTS, log_level="warning",
     )  # fmt: skip
 
-    def handle(options: EngineOptions, max_waiting_images: int) -> EngineClient:
-        return EngineClient(SimulatedOptions(options.directory, slots=SLOTS, log_level="warning"), max_waiting_images)
+    def handle(options: EngineOptions, limits: QueueLimits) -> EngineClient:
+        limits = limits if processes == 1 else UNLIMITED
+        return EngineClient(SimulatedOptions(options.directory, slots=SLOTS, log_level="warning"), limits)
 
     logs.configure("console", "warning")
     with listen(settings) as listening:
-        asyncio.run(running.run(settings, served_models(settings, handle), listening))
+        run_server = running.run if processes == 1 else supervisor.run
+        asyncio.run(run_server(settings, served_models(settings, handle), listening))
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[Server]:
+def served(directory: Path, processes: int) -> Iterator[Server]:
     """A ready server in a process of its own."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = multiprocessing.get_context("spawn").Process(target=_server_process, args=(directory, port))
+    process = multiprocessing.get_context("spawn").Process(target=_server_process, args=(directory, port, processes))
     process.start()
     try:
         yield Server(wait_until_ready(f"http://127.0.0.1:{port}"), process.pid)
@@ -175,34 +188,38 @@ def served(directory: Path) -> Iterator[Server]:
 
 def measure_api(server: Server, size: int, images: int, accept: str) -> ApiResult:
     """Have clients ask for `images` images in requests of `size`, twice the slots at once but at most CLIENTS."""
-    assert server.pid is not None
-    assert server.engine is not None
-    before = _seconds(server.pid, server.engine)
+    before = _seconds(server)
     requests = iter(range(images // size))
 
-    async def client_loop(client: httpx.AsyncClient) -> None:
-        for seed in requests:
-            answer = await client.post(GENERATIONS, json={"n": size, "seed": seed}, headers={"accept": accept})
-            raise_for_error(answer)
-
     async def clients() -> None:
-        async with http_client(server.url) as client:
-            await asyncio.gather(*(client_loop(client) for _ in range(min(CLIENTS, 2 * SLOTS // size))))
+        count = min(CLIENTS, 2 * SLOTS // size)
+        await asyncio.gather(*(generate_in_turn(server.url, requests, size, accept) for _ in range(count)))
 
     asyncio.run(clients())
-    used = np.subtract(_seconds(server.pid, server.engine), before) * 1000 / images
-    return ApiResult(used[0], used[1] - used[0], used[2])
+    loop, api, main, engine = np.subtract(_seconds(server), before) * 1000 / images
+    return ApiResult(len(server.api_processes), loop, api - loop, main, engine)
 
 
-def _seconds(api: int, engine: int) -> tuple[float, float, float]:
-    """Processor seconds of the API's event loop, of all its threads, and of the engine."""
-    return processor_seconds(api, api), processor_seconds(api), processor_seconds(engine)
+def _seconds(server: Server) -> tuple[float, float, float, float]:
+    """Processor seconds of the API's event loops, of all its threads, of the main process and of the engine."""
+    assert server.pid is not None
+    assert server.engine is not None
+    api = server.api_processes
+    loops, threads = (sum(map(measure, api)) for measure in (_loop_seconds, processor_seconds))
+    main = 0.0 if server.pid in api else processor_seconds(server.pid)
+    return loops, threads, main, processor_seconds(server.engine)
+
+
+def _loop_seconds(process: int) -> float:
+    return processor_seconds(process, process)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--images", type=int, default=20_000, help="of each measurement")
-    images: int = options.parse_args().images
+    options.add_argument("--api-processes", default="1,4", help="numbers of them, separated by commas")
+    arguments = options.parse_args()
+    images: int = arguments.images
     raise_descriptor_limit()
     console, rows = Console(), []
     with tempfile.TemporaryDirectory() as folder:
@@ -217,14 +234,17 @@ def main() -> None:
             table.add_row(f"{size} images", *(f"{number:.3g}" for number in numbers))
         console.print(table)
         table = Table(
-            "request", "answer", "loop ms/image", "other threads", "engine", f"API cores at {TARGET}/s", title="API"
-        )
-        with served(directory) as server:
-            for size, accept in ((1024, NPY), (64, NPY), (64, JSON), (4, JSON), (1, JSON), (1, PNG)):
-                api = measure_api(server, size, images // 4 if size > 1 else images // 16, accept)
-                rows.append({"part": "api", "size": size, "accept": accept, **vars(api), "cores": api.cores})
-                numbers = (api.loop, api.others, api.engine, api.cores)
-                table.add_row(f"{size} images", accept, *(f"{number:.3g}" for number in numbers))
+            "request", "answer", "API processes", "loops ms/image", "other threads", "main process", "engine",
+            f"cores at {TARGET}/s", "loops for it", title="API", title_justify="left",
+        )  # fmt: skip
+        for processes in map(int, arguments.api_processes.split(",")):
+            with served(directory, processes) as server:
+                for size, accept in ((1024, NPY), (64, NPY), (64, JSON), (4, JSON), (1, JSON), (1, PNG)):
+                    api = measure_api(server, size, images // 4 if size > 1 else images // 16, accept)
+                    rows.append({"part": "api", "size": size, "accept": accept, **vars(api), "cores": api.cores})
+                    numbers = (api.loop, api.others, api.main, api.engine, api.cores)
+                    cells = (*(f"{number:.3g}" for number in numbers), str(api.processes_needed))
+                    table.add_row(f"{size} images", accept, str(processes), *cells)
         console.print(table)
     print_json({"benchmark": "busy_device", "rows": rows})
 

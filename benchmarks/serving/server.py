@@ -32,8 +32,17 @@ class Server:
     def engine(self) -> int | None:
         """The engine's process id; None between two engines."""
         assert self.pid is not None
-        engines = [pid for pid in children(self.pid) if "spawn_main" in _read(pid, "cmdline")]
-        return engines[0] if engines else None
+        return next(iter(self._named("scanline-engine")), None)
+
+    @property
+    def api_processes(self) -> list[int]:
+        """The process ids of those that speak HTTP."""
+        assert self.pid is not None
+        return self._named("scanline-api") or [self.pid]
+
+    def _named(self, name: str) -> list[int]:
+        assert self.pid is not None
+        return [pid for pid in children(self.pid) if _read(pid, "comm").strip() == name]
 
     def resident(self) -> int:
         """Resident bytes of the server and all its child processes."""

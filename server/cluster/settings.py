@@ -26,6 +26,7 @@ UNBOUNDED = {
     "send_timeout",
     "unix_socket",
 }  # Serve's proxies have nothing like them
+REPLACED = {"api_processes": "ingress_replicas"}
 FRONT = "deploy/kubernetes/ray/nginx.conf"
 FIELDS = {"model": "models", "fronts": "ingress_replicas", "front_cpus": "ingress_cpus"}  # the last two: older names
 
@@ -64,6 +65,8 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
     """
     for name in sorted(HTTP_OPTIONS.keys() & args.keys()):
         raise ValueError(f"{name}: set {HTTP_OPTIONS[name]} under http_options in Serve's configuration instead")
+    for name in sorted(REPLACED.keys() & args.keys()):
+        raise ValueError(f"{name}: set {REPLACED[name]} instead")
     for name in sorted(UNBOUNDED & args.keys()):
         raise ValueError(f"{name}: Serve's proxies have no such setting; set it in the proxy in front of them, {FRONT}")
     check(os.environ, args, ClusterSettings)
@@ -75,6 +78,7 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
         name = "model" if first["loc"][:1] == ("models",) else ".".join(map(str, first["loc"][:1]))
         reason = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            known = sorted({"model", *ClusterSettings.model_fields} - {"models"} - HTTP_OPTIONS.keys() - UNBOUNDED)
+            refused = HTTP_OPTIONS.keys() | UNBOUNDED | REPLACED.keys()
+            known = sorted({"model", *ClusterSettings.model_fields} - {"models"} - refused)
             reason = f"unknown argument; known ones are {', '.join(known)}"
         raise ValueError(f"{name}: {reason}" if name else reason) from None

@@ -73,8 +73,15 @@ class Server:
 
     def engines(self) -> list[int]:
         """The process ids of its running engines; none while an engine is being restarted."""
+        return self._children("scanline-engine")
+
+    def api_processes(self) -> list[int]:
+        """The process ids of those that speak HTTP, where they are not the server's own process."""
+        return self._children("scanline-api")
+
+    def _children(self, name: str) -> list[int]:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if "spawn_main" in command_line(pid)]
+        return [int(pid) for pid in children if process_name(pid) == name]
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -92,6 +99,14 @@ class Server:
                 self._listens.set()
         self._listens.set()
         self.process.stdout.close()
+
+
+def process_name(process: int | str) -> str:
+    """The name that a process shows; empty where it has ended."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def command_line(process: int | str) -> str:

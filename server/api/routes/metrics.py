@@ -5,7 +5,7 @@ that dashboards can be ported.
 """
 
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -84,12 +84,20 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
     "engine_step_duration_seconds": ("Seconds of one step of the whole batch.", lambda e: e.stats.step_seconds),
     "engine_step_batch_size": ("Images in flight during a step.", lambda e: e.stats.step_images),
 }
+# Of an engine, whoever asks for it; everything else is counted by the process that answers.
+OF_ENGINE = {
+    *(GAUGES.keys() - {"num_images_reserved", "unread_bytes", "num_jobs", "max_waiting_images"}),
+    *LOADED_GAUGES,
+    *(COUNTERS.keys() - {"stream_frames_coalesced"}),
+    *HISTOGRAMS,
+    "model_info",
+}
 
 
-def router(
+def process_metrics(
     models: ModelRegistry, http: HttpCounters, lag: LoopLag, keys: ApiKeys | None, budgets: Budgets | None
-) -> APIRouter:
-    """Return the route over a registry of its own: these models, HTTP, the connections, API keys, the process itself.
+) -> CollectorRegistry:
+    """Return what this process measures: these models, HTTP, the connections, API keys, the process itself.
 
     keys: None where none is needed. budgets: None where another program has the connections.
     """
@@ -102,13 +110,18 @@ def router(
     if budgets is not None:
         registry.register(_BudgetCollector(budgets))
     ProcessCollector(registry=registry)
+    return registry
+
+
+def router(gather: Callable[[], Awaitable[Collector]]) -> APIRouter:
+    """Return the route, which answers with what `gather` finds."""
     routes = APIRouter(tags=["metrics"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(401)})
     async def metrics(request: Request) -> Response:
         """Return the server's metrics."""
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"content-type": media_type})
+        return Response(encode(await gather()), headers={"content-type": media_type})
 
     return routes
 

@@ -7,10 +7,10 @@ from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.response_schemas import ModelCard, ModelList
 from scanline.server.registry import ModelRegistry, ServedModel
-from scanline.server.reload import ModelReloader
+from scanline.server.reload import Reloader
 
 
-def router(models: ModelRegistry, reloader: ModelReloader, has_keys: bool) -> APIRouter:
+def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRouter:
     """Return the routes over `models`; only clients with a key may reload one."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
 

@@ -41,6 +41,9 @@ def serve(
     ] = None,
     host: Annotated[str | None, _option("host", "Address to listen on.")] = None,
     port: Annotated[int | None, _option("port", "Port to listen on; 0 picks a free one.")] = None,
+    api_processes: Annotated[
+        int | None, _option("api_processes", "Processes that speak HTTP; more than one share the models' engines.")
+    ] = None,
     device: Annotated[str | None, _option("device", "auto, cpu or cuda.")] = None,
     slots: Annotated[str | None, _option("slots", "Images in flight at once, per model: auto or a number.")] = None,
     threads: Annotated[str | None, _option("threads", "CPU threads per model: auto or a number.")] = None,
@@ -155,6 +158,7 @@ async def _serve(given: dict[str, Any]) -> int:
     from scanline.server.environment import check
     from scanline.server.listening import listen
     from scanline.server.memory import give_back_freed_memory
+    from scanline.server.processes import supervisor
     from scanline.server.registry import served_models
     from scanline.server.running import run
     from scanline.server.tls import tls_certificate
@@ -163,11 +167,15 @@ async def _serve(given: dict[str, Any]) -> int:
     give_back_freed_memory()
     settings = _settings(given)
     logs.configure(settings.log_format, settings.log_level)
-    models, keys, certificate = served_models(settings), api_keys(settings), tls_certificate(settings)
+    keys, certificate = api_keys(settings), tls_certificate(settings)
+    is_shared = settings.api_processes > 1
+    models = served_models(settings, supervisor.engine_for_all) if is_shared else served_models(settings)
     with listen(settings) as listening:
         place = f"{listening.url} (API documentation at {listening.url}/docs)" if listening.url else listening.name
         _announce(settings, f"Serving {', '.join(models.all)} at {place}")
         _announce(settings, _access(0 if keys is None else len(keys)))
+        if is_shared:
+            return await supervisor.run(settings, models, listening)
         return await run(settings, models, listening, keys, certificate)
 
 

@@ -73,6 +73,11 @@ class EngineHandle(ABC):
         """Images in flight at once; 0 while the model loads for the first time."""
 
     @property
+    def admitted_slots(self) -> int:
+        """Slots that the requests of this side may count on."""
+        return self.slots
+
+    @property
     def max_slots_per_image(self) -> int:
         """Slots that an image may take at most: they are of one engine together, or not at all."""
         return self.slots
@@ -142,7 +147,7 @@ class EngineHandle(ABC):
             self.counters.refused["not_ready"] += 1
             raise EngineUnavailableError
         try:
-            reservation = self.admission.reserve(images, client, self.slots)
+            reservation = self.admission.reserve(images, client, self.admitted_slots)
         except QueueFullError as error:
             self.counters.refused[error.code] += 1
             raise

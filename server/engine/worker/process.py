@@ -8,10 +8,8 @@ import gc
 import logging
 import multiprocessing
 import os
-import signal
 from dataclasses import dataclass, replace
 from math import inf
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
@@ -25,6 +23,8 @@ from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server import logs
 from scanline.server.engine.model_copy import copy_weights
 from scanline.server.engine.worker.watchdog import exit_with_parent
+from scanline.server.process_name import show_process_name
+from scanline.server.signals import STOPPING, start_with_signals_blocked
 
 if TYPE_CHECKING:
     from scanline.model.sampling.engine import Engine
@@ -83,12 +83,7 @@ def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, 
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_main, args=(options, theirs), name="scanline-engine", daemon=True)
-    resource_tracker.ensure_running()  # now, because starting it later would unblock them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    start_with_signals_blocked(process, STOPPING)
     theirs.close()
     return process, ours
 
@@ -109,6 +104,7 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_sta
 def _main(options: EngineOptions, connection: Connection) -> None:
     logs.configure(options.log_format, options.log_level)
     exit_with_parent(connection)
+    show_process_name()
     from scanline.model.sampling.engine import Engine
     from scanline.model.sampling.errors import unrecoverable
 

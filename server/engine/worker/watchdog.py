@@ -1,4 +1,4 @@
-"""An engine never outlives its server, whatever the engine is doing when the server dies: loading, painting, hanging.
+"""A process of a server never outlives it, whatever it is doing when the server dies: loading, painting, hanging.
 
 So no process is left behind, and no GPU memory.
 """
@@ -25,12 +25,12 @@ def exit_with_parent(connection: Connection) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    threading.Thread(target=_wait, args=(connection.fileno(),), name="engine-parent", daemon=True).start()
+    threading.Thread(target=_wait, args=(connection.fileno(),), name="watch-parent", daemon=True).start()
 
 
 def _wait(pipe: int) -> None:
     closing = select.poll()
     closing.register(pipe, 0)  # no event but the closing, which is always reported
     closing.poll()
-    log.info("the server process is gone: the engine exits")
+    log.info("the server process is gone: this process exits")
     os._exit(0)

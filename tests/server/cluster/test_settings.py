@@ -33,6 +33,7 @@ def test_several_models_may_be_given(models: Any) -> None:
         ({"target_share": 2}, "target_share: Input should be less than or equal to 1"),
         ({"port": 80}, "port: set port under http_options in Serve's configuration"),
         ({"tls_key": "k.pem"}, "tls_key: set ssl_keyfile under http_options"),
+        ({"api_processes": 2}, "api_processes: set ingress_replicas instead"),
         ({"max_head_bytes": 9}, "max_head_bytes: Serve's proxies have no such setting; set it in the proxy in front"),
         ({"replicas": 2, "max_replicas": 3}, "replicas excludes min_replicas and max_replicas"),
         ({"min_replicas": 3}, "min_replicas must be at most max_replicas"),

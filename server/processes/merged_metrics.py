@@ -1,0 +1,45 @@
+"""The metrics of a server with several API processes: what each counts is added up; what all say of one engine is said
+once.
+"""
+
+from collections.abc import Iterable
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from scanline.server.api.routes.metrics import OF_ENGINE, PREFIX
+
+LARGEST = {
+    *(PREFIX + name for name in OF_ENGINE),
+    PREFIX + "build_info",
+    PREFIX + "event_loop_lag_max_seconds",
+    "process_max_fds",
+    "process_start_time_seconds",
+}  # every other metric is a sum
+
+
+class MergedMetrics(Collector):
+    """The metrics of several processes as those of one."""
+
+    def __init__(self, processes: Iterable[list[Metric]]) -> None:
+        self.processes = processes
+
+    def collect(self) -> list[Metric]:
+        """Return each metric once, in the order in which they were found."""
+        merged: dict[str, Metric] = {}
+        values: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Sample]] = {}
+        for family in (family for families in self.processes for family in families):
+            if family.name not in merged:
+                merged[family.name] = Metric(family.name, family.documentation, family.type)
+            samples = values.setdefault(family.name, {})
+            for sample in family.samples:
+                key = sample.name, frozenset(sample.labels.items())
+                if key in samples:
+                    before = samples[key].value
+                    value = max(before, sample.value) if family.name in LARGEST else before + sample.value
+                    sample = sample._replace(value=value)
+                samples[key] = sample
+        for name, samples in values.items():
+            merged[name].samples = list(samples.values())
+        return list(merged.values())

@@ -1,0 +1,259 @@
+"""The main process: has the engines, starts the API processes, and starts each again that ends before the server does.
+
+It relays their requests, tells them of the engines' state, answers their calls, and passes signals on. What an API
+process had in progress when it ended is cancelled; the other processes, and the engines, notice nothing of it.
+"""
+
+import asyncio
+import atexit
+import logging
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+
+from scanline.server.api.errors import ApiError
+from scanline.server.engine.client.admission import QueueLimits
+from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.client.handle import EngineHandle
+from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
+from scanline.server.listening import Listening
+from scanline.server.processes import api_process
+from scanline.server.processes.messages import Answer, CollectMetrics, Drained, EngineStatus, Refusal, Reload, Statuses
+from scanline.server.processes.relay import Relay
+from scanline.server.registry import ModelRegistry
+from scanline.server.reload import ModelReloader
+from scanline.server.running import CLOSING_SECONDS
+from scanline.server.settings import Settings
+from scanline.server.signals import HANDLED, handle_signals, start_with_signals_blocked
+
+REPORT_SECONDS = 0.25  # between two reports of the engines' state
+METRICS_SECONDS = 2.0  # that an API process has to send its metrics
+RESTART_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds, by API processes in a row that ended early
+STEADY_SECONDS = 30.0  # an API process that lived for so long did not end early
+EXIT_SECONDS = 2 * (ERROR_RESPONSE_SECONDS + CLOSING_SECONDS)  # after the drain's limit; then it is killed
+
+log = logging.getLogger("scanline.server")
+
+
+class ApiProcess:
+    """A started API process."""
+
+    def __init__(self, settings: Settings, listening: Listening, supervisor: "Supervisor") -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        arguments = settings, listening, supervisor.statuses(), theirs
+        self.process = context.Process(target=api_process.main, args=arguments, name="scanline-api", daemon=True)
+        start_with_signals_blocked(self.process, HANDLED)
+        theirs.close()
+        atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
+        self.began = monotonic()
+        self.relay = Relay(ours, supervisor.find_engine, partial(supervisor.answer, self))
+        self.metrics: dict[int, asyncio.Future[list[Metric]]] = {}  # by call
+        self.has_drained = False
+        log.info("an API process has started, process %s", self.process.pid)
+
+    async def ended(self) -> int:
+        """Return its exit status once it is gone; its requests are cancelled."""
+        await self.relay.pipe.closed.wait()
+        self.relay.leave_all()
+        for call in self.metrics.values():
+            call.cancel()
+        await asyncio.to_thread(self.process.join)
+        await asyncio.to_thread(self.relay.pipe.close)
+        atexit.unregister(self.process.kill)
+        assert self.process.exitcode is not None
+        return self.process.exitcode
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is still there."""
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    async def collect(self, call: int) -> list[Metric]:
+        """Return its metrics; none where it does not answer in time."""
+        answered = self.metrics[call] = asyncio.get_running_loop().create_future()
+        self.relay.pipe.send(CollectMetrics(call))
+        try:
+            return await asyncio.wait_for(answered, METRICS_SECONDS)
+        except (TimeoutError, asyncio.CancelledError):
+            return []
+        finally:
+            del self.metrics[call]
+
+
+class Supervisor:
+    """All API processes of a server."""
+
+    def __init__(self, settings: Settings, models: ModelRegistry, listening: Listening) -> None:
+        self.settings, self.models, self.listening = settings, models, listening
+        self.reloader = ModelReloader(models)
+        self.stopping = asyncio.Event()
+        self.running: set[ApiProcess] = set()
+        self.collections = 0
+        self.tasks: set[asyncio.Task[None]] = set()  # that answer calls
+
+    async def run(self) -> list[int]:
+        """Keep all API processes alive until `stop`; return the statuses they exited with then."""
+        reporting = asyncio.create_task(self._report())
+        try:
+            return await asyncio.gather(*(self._keep() for _ in range(self.settings.api_processes)))
+        finally:
+            reporting.cancel()
+            for task in self.tasks:
+                task.cancel()
+            await self.reloader.close()
+
+    def stop(self) -> None:
+        """Let all API processes drain and exit; those that take too long are killed."""
+        self.stopping.set()
+        self.signal(signal.SIGTERM)
+        late = self.settings.drain_seconds + EXIT_SECONDS
+        asyncio.get_running_loop().call_later(late, self.signal, signal.SIGKILL)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send all API processes a signal."""
+        for process in self.running:
+            process.signal(number)
+
+    def statuses(self, process: ApiProcess | None = None) -> Statuses:
+        """The state of all engines, as one API process sees it; None: as a new one."""
+        others = [one for one in self.running if one is not process]
+        return {
+            name: _status(model.engine, sum(one.relay.images(name) for one in others))
+            for name, model in self.models.all.items()
+        }
+
+    def report(self) -> None:
+        """Tell all API processes the state of the engines."""
+        for process in self.running:
+            process.relay.pipe.send(self.statuses(process))
+
+    def find_engine(self, model: str, digest: str) -> EngineClient | None:
+        """The engine that paints with the weights of that digest: the model's, or one before its last reload."""
+        engines = [self.models.all[model].engine, *self.reloader.retiring.values()]
+        for engine in engines:
+            if isinstance(engine, EngineClient) and engine.ready is not None and engine.ready.digest == digest:
+                return engine
+        return None
+
+    def answer(self, process: ApiProcess, message: Any) -> None:
+        """Answer a call of an API process, or take in its answer."""
+        match message:
+            case Answer():
+                if (call := process.metrics.get(message.call)) and not call.done():
+                    call.set_result(message.value)
+            case Drained():
+                process.has_drained = True
+                self._let_exit()
+            case CollectMetrics():
+                self._begin(self._collect(process, message.call))
+            case Reload():
+                self._begin(self._reload(process, message))
+
+    def _let_exit(self) -> None:
+        """Let all API processes exit once each of them has drained."""
+        if all(process.has_drained for process in self.running):
+            for process in self.running:
+                process.relay.pipe.send(Drained())
+
+    def _begin(self, answering: Any) -> None:
+        task = asyncio.create_task(answering)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _collect(self, process: ApiProcess, call: int) -> None:
+        self.collections += 1
+        self.report()  # they are asked after that
+        found: Iterable[list[Metric]] = await asyncio.gather(*(one.collect(self.collections) for one in self.running))
+        process.relay.pipe.send(Answer(call, [families for families in found if families]))
+
+    async def _reload(self, process: ApiProcess, message: Reload) -> None:
+        try:
+            await self.reloader.reload(message.model)
+        except ApiError as error:
+            refusal = Refusal(error.status, error.message, error.code, error.headers or {})
+            process.relay.pipe.send(Answer(message.call, refusal))
+            return
+        self.report()
+        process.relay.pipe.send(Answer(message.call, None))
+
+    async def _report(self) -> None:
+        while True:
+            self.report()
+            await asyncio.sleep(REPORT_SECONDS)
+
+    async def _keep(self) -> int:
+        """Start an API process whenever the one before has ended; return the last one's exit status."""
+        early = 0
+        while True:
+            process = ApiProcess(self.settings, self.listening, self)
+            self.running.add(process)
+            status = await process.ended()
+            self.running.discard(process)
+            self._let_exit()
+            if self.stopping.is_set():
+                return status
+            early = 0 if monotonic() - process.began > STEADY_SECONDS else early + 1
+            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            log.error("an API process ended (%s); its requests are lost, and another one starts", how)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), RESTART_DELAYS[min(early, len(RESTART_DELAYS) - 1)])
+                return 0
+
+
+def engine_for_all(options: EngineOptions, limits: QueueLimits) -> EngineClient:
+    """An engine of the main process, which accepts everything: the API processes have the limits."""
+    return EngineClient(options)
+
+
+async def run(settings: Settings, models: ModelRegistry, listening: Listening) -> int:
+    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
+
+    As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
+    """
+    lifecycle = Lifecycle()
+    for model in models.all.values():
+        model.engine.start()
+    supervisor = Supervisor(settings, models, listening)
+
+    def reload() -> None:
+        supervisor.reloader.request_all()
+        supervisor.signal(signal.SIGHUP)  # for the keys and the certificate
+
+    handle_signals(lifecycle, reload)
+    serving = asyncio.create_task(supervisor.run())
+    signalled = asyncio.create_task(lifecycle.draining.wait())
+    engines_gone = asyncio.create_task(models.gone())
+    await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
+    supervisor.stop()
+    statuses = await serving
+    await asyncio.gather(*(model.engine.close() for model in models.all.values()))
+    if engines_gone.done():
+        models.raise_load_errors()
+    return 0 if signalled.done() and not any(statuses) else 1
+
+
+def _status(engine: EngineHandle, others: int) -> EngineStatus:
+    return EngineStatus(
+        options=engine.options,
+        directory=engine.directory,
+        ready=engine.ready,
+        load_error=engine.load_error,
+        death=engine.death,
+        has_failed=engine.failed.is_set(),
+        is_ready=engine.is_ready,
+        heartbeat_age=engine.heartbeat_age,
+        restarts=engine.restarts,
+        load_seconds=engine.load_seconds,
+        stats=engine.stats,
+        others=others,
+    )
