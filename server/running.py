@@ -7,6 +7,7 @@ SIGHUP loads the models, the keys and the certificate again.
 
 import asyncio
 import logging
+import socket
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -21,6 +22,7 @@ from scanline.server.api.uploads import max_message_bytes
 from scanline.server.app import build
 from scanline.server.lifecycle import Lifecycle
 from scanline.server.listening import Listening
+from scanline.server.memory import collect_rarely
 from scanline.server.processes.main_process import MainProcess
 from scanline.server.registry import ModelRegistry
 from scanline.server.settings import Settings
@@ -34,7 +36,11 @@ log = logging.getLogger("scanline.server")
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its signal handlers."""
+    """uvicorn without its signal handlers; what it starts with is left out of garbage collections."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        collect_rarely()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()

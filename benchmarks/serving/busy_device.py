@@ -197,7 +197,7 @@ def measure_api(server: Server, size: int, images: int, accept: str) -> ApiResul
 
     asyncio.run(clients())
     loop, api, main, engine = np.subtract(_seconds(server), before) * 1000 / images
-    return ApiResult(len(server.api_processes), loop, api - loop, main, engine)
+    return ApiResult(len(server.api_processes), loop, max(0.0, api - loop), main, engine)
 
 
 def _seconds(server: Server) -> tuple[float, float, float, float]:
@@ -234,8 +234,8 @@ def main() -> None:
             table.add_row(f"{size} images", *(f"{number:.3g}" for number in numbers))
         console.print(table)
         table = Table(
-            "request", "answer", "API processes", "loops ms/image", "other threads", "main process", "engine",
-            f"cores at {TARGET}/s", "loops for it", title="API", title_justify="left",
+            "request", "answer", "processes", "loops ms/image", "threads", "main", "engine", f"cores at {TARGET}/s",
+            "loops for it", title="API", title_justify="left",
         )  # fmt: skip
         for processes in map(int, arguments.api_processes.split(",")):
             with served(directory, processes) as server:
@@ -244,9 +244,9 @@ def main() -> None:
                     rows.append({"part": "api", "size": size, "accept": accept, **vars(api), "cores": api.cores})
                     numbers = (api.loop, api.others, api.main, api.engine, api.cores)
                     cells = (*(f"{number:.3g}" for number in numbers), str(api.processes_needed))
-                    table.add_row(f"{size} images", accept, str(processes), *cells)
+                    table.add_row(f"{size} images", accept.partition("/")[2], str(processes), *cells)
         console.print(table)
-    print_json({"benchmark": "busy_device", "rows": rows})
+    print_json("busy_device", vars(arguments), rows=rows)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.listening import Listening
+from scanline.server.memory import collect_rarely
 from scanline.server.processes import api_process
 from scanline.server.processes.messages import Answer, CollectMetrics, Drained, EngineStatus, Refusal, Reload, Statuses
 from scanline.server.processes.relay import Relay
@@ -230,6 +231,7 @@ async def run(settings: Settings, models: ModelRegistry, listening: Listening) -
         supervisor.signal(signal.SIGHUP)  # for the keys and the certificate
 
     handle_signals(lifecycle, reload)
+    collect_rarely()
     serving = asyncio.create_task(supervisor.run())
     signalled = asyncio.create_task(lifecycle.draining.wait())
     engines_gone = asyncio.create_task(models.gone())

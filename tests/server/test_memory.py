@@ -51,6 +51,27 @@ give_back_freed_memory()
 asyncio.run(main())
 """
 
+GARBAGE = """
+import gc, weakref
+from scanline.server.memory import COLLECT_AFTER, collect_rarely
+
+class Node:
+    def __init__(self):
+        self.me = self
+
+imported = [Node() for _ in range(100_000)]
+collect_rarely()
+assert gc.get_freeze_count() > len(imported)
+before = sum(generation["collections"] for generation in gc.get_stats())
+garbage = weakref.ref(Node())
+kept = [[] for _ in range(COLLECT_AFTER[0] // 2)]
+assert sum(generation["collections"] for generation in gc.get_stats()) == before
+assert garbage() is not None
+kept += [[] for _ in range(COLLECT_AFTER[0])]
+assert garbage() is None
+print(gc.collect())
+"""
+
 needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
 
 
@@ -68,3 +89,7 @@ def test_small_blocks_that_were_freed_between_others_are_given_back_after_a_whil
 @needs_glibc
 def test_large_blocks_are_given_back_although_small_ones_between_them_are_in_use() -> None:
     assert growth(PROGRAM, "fixed") < 10e6 < growth(PROGRAM, "as it was")
+
+
+def test_garbage_is_collected_rarely_and_not_among_what_a_process_starts_with() -> None:
+    assert growth(GARBAGE) < 1000

@@ -37,7 +37,8 @@ class EngineProcess:
         self.is_loaded = False  # set by the receiver
         self.is_killed = False
         self.ended = asyncio.Event()
-        self.outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self.unsent: list[Command] = []
+        self.outbox: queue.SimpleQueue[list[Command] | None] = queue.SimpleQueue()
         self.started = self.last_heartbeat = time.monotonic()
         self.process, self.connection = start(options)
         atexit.register(self.kill)  # multiprocessing would otherwise wait for a process that ignores SIGTERM
@@ -67,8 +68,13 @@ class EngineProcess:
         return time.monotonic() - self.last_heartbeat
 
     def send(self, command: Command) -> None:
-        """Queue a command without waiting; what is sent to a dead engine is lost."""
-        self.outbox.put(command)
+        """Send a command after this turn of the loop, without waiting; what is sent to a dead engine is lost.
+
+        All commands of a turn wake the writer once: each time it runs, the loop waits for the interpreter.
+        """
+        if not self.unsent:
+            self.loop.call_soon(self._flush)
+        self.unsent.append(command)
 
     def kill(self) -> None:
         """Kill it; it is not ready from now on."""
@@ -134,11 +140,16 @@ class EngineProcess:
         message = f"process {self.process.pid} is still there {KILL_SECONDS:g} seconds after it was killed"
         return UnkillableEngineError(message)
 
+    def _flush(self) -> None:
+        commands, self.unsent = self.unsent, []
+        self.outbox.put(commands)
+
     def _write(self) -> None:
         """The writer thread: a full pipe blocks this thread, not the loop."""
         with suppress(OSError):  # the engine is gone; the reader reports it
-            while (command := self.outbox.get()) is not None:
-                self.connection.send(command)
+            while (commands := self.outbox.get()) is not None:
+                for command in commands:
+                    self.connection.send(command)
 
     def _read(self) -> None:
         """The reader thread: hands each list of events to the loop until the engine is gone."""
