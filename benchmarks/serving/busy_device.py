@@ -38,7 +38,7 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Stop
 from scanline.server import logs, running
 from scanline.server.api.answers import JSON, NPY
-from scanline.server.engine.client.admission import UNLIMITED, QueueLimits
+from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions, run
 from scanline.server.listening import listen
@@ -162,7 +162,6 @@ def _server_process(directory: Path, port: int, processes: int) -> None:
     )  # fmt: skip
 
     def handle(options: EngineOptions, limits: QueueLimits) -> EngineClient:
-        limits = limits if processes == 1 else UNLIMITED
         return EngineClient(SimulatedOptions(options.directory, slots=SLOTS, log_level="warning"), limits)
 
     logs.configure("console", "warning")

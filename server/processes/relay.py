@@ -75,7 +75,7 @@ class Relay:
         job = RelayedJob(replace(request, id=next(engine.request_ids)), model, self, request.id)
         with ExitStack() as stack:
             try:
-                stack.enter_context(engine.reserve(job.slots_left, request.client))
+                stack.enter_context(engine.held())
             except EngineUnavailableError:
                 self.pipe.send(Failed(request.id, STOPPED))
                 return

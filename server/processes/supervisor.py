@@ -19,10 +19,8 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 
 from scanline.server.api.errors import ApiError
-from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.client.handle import EngineHandle
-from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.listening import Listening
 from scanline.server.memory import collect_rarely
@@ -209,11 +207,6 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), RESTART_DELAYS[min(early, len(RESTART_DELAYS) - 1)])
                 return 0
-
-
-def engine_for_all(options: EngineOptions, limits: QueueLimits) -> EngineClient:
-    """An engine of the main process, which accepts everything: the API processes have the limits."""
-    return EngineClient(options)
 
 
 async def run(settings: Settings, models: ModelRegistry, listening: Listening) -> int:

@@ -167,14 +167,12 @@ async def _serve(given: dict[str, Any]) -> int:
     give_back_freed_memory()
     settings = _settings(given)
     logs.configure(settings.log_format, settings.log_level)
-    keys, certificate = api_keys(settings), tls_certificate(settings)
-    is_shared = settings.api_processes > 1
-    models = served_models(settings, supervisor.engine_for_all) if is_shared else served_models(settings)
+    models, keys, certificate = served_models(settings), api_keys(settings), tls_certificate(settings)
     with listen(settings) as listening:
         place = f"{listening.url} (API documentation at {listening.url}/docs)" if listening.url else listening.name
         _announce(settings, f"Serving {', '.join(models.all)} at {place}")
         _announce(settings, _access(0 if keys is None else len(keys)))
-        if is_shared:
+        if settings.api_processes > 1:
             return await supervisor.run(settings, models, listening)
         return await run(settings, models, listening, keys, certificate)
 

@@ -137,32 +137,38 @@ class EngineHandle(ABC):
         return self.admission.limits.max_waiting_images
 
     @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep this engine until the context is left: a reload stops it no earlier. EngineUnavailableError where it is
+        not loaded, or has failed for good."""
+        if self.ready is None or self.failed.is_set():
+            self.counters.refused["not_ready"] += 1
+            raise EngineUnavailableError
+        self.users += 1
+        self.unused.clear()
+        try:
+            yield
+        finally:
+            self.users -= 1
+            if not self.users:
+                self.unused.set()
+
+    @contextmanager
     def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
         """Room for a request's images, taken before its upload is decoded; `run` gives it back image by image.
 
         What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
         latter also in the context, where `Reservation.extend` finds none.
         """
-        if self.ready is None or self.failed.is_set():
-            self.counters.refused["not_ready"] += 1
-            raise EngineUnavailableError
-        try:
-            reservation = self.admission.reserve(images, client, self.admitted_slots)
-        except QueueFullError as error:
-            self.counters.refused[error.code] += 1
-            raise
-        self.users += 1
-        self.unused.clear()
-        try:
-            yield reservation
-        except QueueFullError as error:
-            self.counters.refused[error.code] += 1
-            raise
-        finally:
-            reservation.release()
-            self.users -= 1
-            if not self.users:
-                self.unused.set()
+        with self.held():
+            try:
+                reservation = self.admission.reserve(images, client, self.admitted_slots)
+                try:
+                    yield reservation
+                finally:
+                    reservation.release()
+            except QueueFullError as error:
+                self.counters.refused[error.code] += 1
+                raise
 
     @contextmanager
     def run(self, job: AnyJob, reservation: Reservation | None = None) -> Iterator[AnyJob]:
