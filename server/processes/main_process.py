@@ -13,7 +13,17 @@ from prometheus_client.metrics_core import Metric
 from scanline.model.sampling.messages import Event
 from scanline.server.api.errors import ApiError
 from scanline.server.engine.client.job import PendingJob
-from scanline.server.processes.messages import Answer, Begin, CollectMetrics, Drained, Leave, Refusal, Reload, Statuses
+from scanline.server.processes.messages import (
+    Alive,
+    Answer,
+    Begin,
+    CollectMetrics,
+    Drained,
+    Leave,
+    Refusal,
+    Reload,
+    Statuses,
+)
 from scanline.server.processes.pipe import Pipe
 from scanline.server.processes.shared_engine import SharedEngine
 from scanline.server.registry import ModelRegistry, ServedModel, queue_limits, served_model
@@ -91,6 +101,7 @@ class MainProcess:
             match message:
                 case dict():
                     self._take(message)
+                    self.pipe.send(Alive())
                 case Answer():
                     if (call := self.calls.get(message.call)) and not call.done():
                         call.set_result(message.value)

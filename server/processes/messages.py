@@ -59,6 +59,11 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Alive:
+    """The answer to a report: this API process is not stuck."""
+
+
+@dataclass(frozen=True)
 class Drained:
     """This API process has nothing left to answer; from the main process: all have drained, exit."""
 

@@ -1,18 +1,33 @@
-"""The main process's side of one API process: relays its requests to the engines and their events back."""
+"""The main process's side of one API process: starts it, relays its requests to the engines and their events back."""
 
+import asyncio
+import atexit
 import logging
+import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
+from time import monotonic
 from typing import Any
+
+from prometheus_client.metrics_core import Metric
 
 from scanline.model.sampling.messages import Event, Failed, Request
 from scanline.server.engine.client.engine_client import MODEL_CHANGED, STOPPED, EngineClient
 from scanline.server.engine.client.handle import EngineUnavailableError
 from scanline.server.engine.client.job import PendingJob
-from scanline.server.processes.messages import Begin, Leave
+from scanline.server.listening import Listening
+from scanline.server.processes import api_process
+from scanline.server.processes.messages import Begin, CollectMetrics, Leave, Statuses
 from scanline.server.processes.pipe import Pipe
+from scanline.server.settings import Settings
+from scanline.server.signals import HANDLED, start_with_signals_blocked
+
+METRICS_SECONDS = 2.0  # that an API process has to send its metrics
 
 log = logging.getLogger("scanline.server")
 
@@ -82,3 +97,68 @@ class Relay:
             self.jobs[request.id] = job, stack
             stack.enter_context(engine.run(job))
             self.jobs[request.id] = job, stack.pop_all()
+
+
+class ApiProcess:
+    """A started API process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        listening: Listening,
+        statuses: Statuses,
+        find_engine: FindEngine,
+        answer: Callable[["ApiProcess", Any], None],
+    ) -> None:
+        """`answer` gets this process and each message of it that is about no request."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        arguments = settings, listening, statuses, theirs
+        self.process = context.Process(target=api_process.main, args=arguments, name="scanline-api", daemon=True)
+        start_with_signals_blocked(self.process, HANDLED)
+        theirs.close()
+        atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
+        self.began = monotonic()
+        self.relay = Relay(ours, find_engine, partial(answer, self))
+        self.metrics: dict[int, asyncio.Future[list[Metric]]] = {}  # by call
+        self.has_drained = False
+        self.heard = self.began  # when it answered a report
+        self.was_silent = False  # at the last check
+        log.info("an API process has started, process %s", self.process.pid)
+
+    async def ended(self) -> int:
+        """Return its exit status once it is gone; its requests are cancelled."""
+        await self.relay.pipe.closed.wait()
+        self.relay.leave_all()
+        for call in self.metrics.values():
+            call.cancel()
+        await asyncio.to_thread(self.process.join)
+        await asyncio.to_thread(self.relay.pipe.close)
+        atexit.unregister(self.process.kill)
+        assert self.process.exitcode is not None
+        return self.process.exitcode
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is still there."""
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    def check(self, seconds: float) -> None:
+        """Kill it where it was silent for so long at two checks in a row: one alone may be a stall of this process."""
+        is_silent = monotonic() - self.heard > seconds
+        if is_silent and self.was_silent:
+            log.error("an API process is silent for %g seconds and is killed, process %s", seconds, self.process.pid)
+            self.signal(signal.SIGKILL)
+        self.was_silent = is_silent
+
+    async def collect(self, call: int) -> list[Metric]:
+        """Return its metrics; none where it does not answer in time."""
+        answered = self.metrics[call] = asyncio.get_running_loop().create_future()
+        self.relay.pipe.send(CollectMetrics(call))
+        try:
+            return await asyncio.wait_for(answered, METRICS_SECONDS)
+        except (TimeoutError, asyncio.CancelledError):
+            return []
+        finally:
+            del self.metrics[call]

@@ -5,14 +5,10 @@ process had in progress when it ended is cancelled; the other processes, and the
 """
 
 import asyncio
-import atexit
 import logging
-import multiprocessing
-import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
-from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -24,69 +20,29 @@ from scanline.server.engine.client.handle import EngineHandle
 from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.listening import Listening
 from scanline.server.memory import collect_rarely
-from scanline.server.processes import api_process
-from scanline.server.processes.messages import Answer, CollectMetrics, Drained, EngineStatus, Refusal, Reload, Statuses
-from scanline.server.processes.relay import Relay
+from scanline.server.processes.messages import (
+    Alive,
+    Answer,
+    CollectMetrics,
+    Drained,
+    EngineStatus,
+    Refusal,
+    Reload,
+    Statuses,
+)
+from scanline.server.processes.relay import ApiProcess
 from scanline.server.registry import ModelRegistry
 from scanline.server.reload import ModelReloader
 from scanline.server.running import CLOSING_SECONDS
 from scanline.server.settings import Settings
-from scanline.server.signals import HANDLED, handle_signals, start_with_signals_blocked
+from scanline.server.signals import handle_signals
 
 REPORT_SECONDS = 0.25  # between two reports of the engines' state
-METRICS_SECONDS = 2.0  # that an API process has to send its metrics
 RESTART_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds, by API processes in a row that ended early
 STEADY_SECONDS = 30.0  # an API process that lived for so long did not end early
 EXIT_SECONDS = 2 * (ERROR_RESPONSE_SECONDS + CLOSING_SECONDS)  # after the drain's limit; then it is killed
 
 log = logging.getLogger("scanline.server")
-
-
-class ApiProcess:
-    """A started API process."""
-
-    def __init__(self, settings: Settings, listening: Listening, supervisor: "Supervisor") -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        arguments = settings, listening, supervisor.statuses(), theirs
-        self.process = context.Process(target=api_process.main, args=arguments, name="scanline-api", daemon=True)
-        start_with_signals_blocked(self.process, HANDLED)
-        theirs.close()
-        atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
-        self.began = monotonic()
-        self.relay = Relay(ours, supervisor.find_engine, partial(supervisor.answer, self))
-        self.metrics: dict[int, asyncio.Future[list[Metric]]] = {}  # by call
-        self.has_drained = False
-        log.info("an API process has started, process %s", self.process.pid)
-
-    async def ended(self) -> int:
-        """Return its exit status once it is gone; its requests are cancelled."""
-        await self.relay.pipe.closed.wait()
-        self.relay.leave_all()
-        for call in self.metrics.values():
-            call.cancel()
-        await asyncio.to_thread(self.process.join)
-        await asyncio.to_thread(self.relay.pipe.close)
-        atexit.unregister(self.process.kill)
-        assert self.process.exitcode is not None
-        return self.process.exitcode
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it is still there."""
-        assert self.process.pid is not None
-        with suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
-
-    async def collect(self, call: int) -> list[Metric]:
-        """Return its metrics; none where it does not answer in time."""
-        answered = self.metrics[call] = asyncio.get_running_loop().create_future()
-        self.relay.pipe.send(CollectMetrics(call))
-        try:
-            return await asyncio.wait_for(answered, METRICS_SECONDS)
-        except (TimeoutError, asyncio.CancelledError):
-            return []
-        finally:
-            del self.metrics[call]
 
 
 class Supervisor:
@@ -150,6 +106,8 @@ class Supervisor:
             case Answer():
                 if (call := process.metrics.get(message.call)) and not call.done():
                     call.set_result(message.value)
+            case Alive():
+                process.heard = monotonic()
             case Drained():
                 process.has_drained = True
                 self._let_exit()
@@ -164,7 +122,7 @@ class Supervisor:
             for process in self.running:
                 process.relay.pipe.send(Drained())
 
-    def _begin(self, answering: Any) -> None:
+    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(answering)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -189,24 +147,34 @@ class Supervisor:
         while True:
             self.report()
             await asyncio.sleep(REPORT_SECONDS)
+            for process in self.running:
+                process.check(self.settings.engine_timeout)
 
     async def _keep(self) -> int:
         """Start an API process whenever the one before has ended; return the last one's exit status."""
         early = 0
         while True:
-            process = ApiProcess(self.settings, self.listening, self)
-            self.running.add(process)
-            status = await process.ended()
-            self.running.discard(process)
-            self._let_exit()
-            if self.stopping.is_set():
-                return status
-            early = 0 if monotonic() - process.began > STEADY_SECONDS else early + 1
-            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            began = monotonic()
+            try:
+                how = _cause(status := await self._run_one())
+                if self.stopping.is_set():
+                    return status
+            except OSError as error:  # no room for a process
+                how = f"it cannot be started: {error}"
+            early = 0 if monotonic() - began > STEADY_SECONDS else early + 1
             log.error("an API process ended (%s); its requests are lost, and another one starts", how)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), RESTART_DELAYS[min(early, len(RESTART_DELAYS) - 1)])
                 return 0
+
+    async def _run_one(self) -> int:
+        """Start an API process and return its exit status once it has ended."""
+        process = ApiProcess(self.settings, self.listening, self.statuses(), self.find_engine, self.answer)
+        self.running.add(process)
+        status = await process.ended()
+        self.running.discard(process)
+        self._let_exit()
+        return status
 
 
 async def run(settings: Settings, models: ModelRegistry, listening: Listening) -> int:
@@ -235,6 +203,10 @@ async def run(settings: Settings, models: ModelRegistry, listening: Listening) -
     if engines_gone.done():
         models.raise_load_errors()
     return 0 if signalled.done() and not any(statuses) else 1
+
+
+def _cause(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
 def _status(engine: EngineHandle, others: int) -> EngineStatus:

@@ -50,7 +50,8 @@ def serve(
     precision: Annotated[str | None, _option("precision", PRECISION_HELP)] = None,
     backend: Annotated[str | None, _option("backend", BACKEND_HELP)] = None,
     engine_timeout: Annotated[
-        float | None, _option("engine_timeout", "Seconds of silence after which an engine is restarted.")
+        float | None,
+        _option("engine_timeout", "Seconds of silence after which an engine or an API process is restarted."),
     ] = None,
     load_timeout: Annotated[float | None, _option("load_timeout", "The same while an engine loads its model.")] = None,
     max_images_per_request: Annotated[

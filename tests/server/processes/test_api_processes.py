@@ -118,6 +118,17 @@ def test_a_process_that_is_killed_loses_its_own_requests_only_and_is_started_aga
     assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
 
 
+def test_a_process_that_hangs_is_killed_and_started_again(grey_directory: Path, grey: Transformer) -> None:
+    with serve(grey_directory, *OPTIONS, "--engine-timeout", "10") as server:
+        hanging, other = wait_for_processes(server)
+        os.kill(hanging, signal.SIGSTOP)
+        wait_for(lambda: hanging not in server.api_processes(), "the end of the process that hangs")
+        assert "an API process is silent for 10 seconds and is killed" in "".join(server.log)
+        assert other in wait_for_processes(server)
+        with closing(server.client(headers=bearer(KEY))) as client:
+            assert_paints(client, grey)
+
+
 def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Path, grey: Transformer) -> None:
     directory = tmp_path / "changing"
     save_model(grey, directory)
