@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from scanline.model.sampling.messages import Event
 from scanline.server.api.errors import ApiError
 from scanline.server.engine.client.job import PendingJob
+from scanline.server.pipe import Pipe
 from scanline.server.processes.messages import (
     Alive,
     Answer,
@@ -24,7 +25,6 @@ from scanline.server.processes.messages import (
     Reload,
     Statuses,
 )
-from scanline.server.processes.pipe import Pipe
 from scanline.server.processes.shared_engine import SharedEngine
 from scanline.server.registry import ModelRegistry, ServedModel, queue_limits, served_model
 from scanline.server.settings import Settings
@@ -49,7 +49,7 @@ class MainProcess:
         self.models = ModelRegistry(
             [served_model(handle) for handle in handles], settings.max_images_per_request, settings.request_timeout
         )
-        self.pipe = Pipe(connection, self._receive)
+        self.pipe = Pipe(connection, self._receive, "main-process")
 
     def begin(self, model: str, job: PendingJob) -> None:
         """Have a job done; its events come to it until it has ended or is left."""

@@ -21,9 +21,9 @@ from scanline.server.engine.client.engine_client import MODEL_CHANGED, STOPPED, 
 from scanline.server.engine.client.handle import EngineUnavailableError
 from scanline.server.engine.client.job import PendingJob
 from scanline.server.listening import Listening
+from scanline.server.pipe import Pipe
 from scanline.server.processes import api_process
 from scanline.server.processes.messages import Begin, CollectMetrics, Leave, Statuses
-from scanline.server.processes.pipe import Pipe
 from scanline.server.settings import Settings
 from scanline.server.signals import HANDLED, start_with_signals_blocked
 
@@ -56,7 +56,7 @@ class Relay:
     def __init__(self, connection: Connection, find_engine: FindEngine, receive: Callable[[Any], None]) -> None:
         self.find_engine, self.receive = find_engine, receive
         self.jobs: dict[int, tuple[RelayedJob, ExitStack]] = {}  # by the id that the request has there
-        self.pipe = Pipe(connection, self._receive)
+        self.pipe = Pipe(connection, self._receive, "api-process")
 
     def images(self, model: str) -> int:
         """Its images of a model that are not painted, each counted as many times as it takes slots."""

@@ -1,22 +1,20 @@
-"""One engine process, the pipe to it, and the two threads at the pipe. Nothing of it outlives `wait_for_death`.
+"""One engine process and the pipe to it. Nothing of it outlives `wait_for_death`.
 
 The exception is a process that SIGKILL does not end, because it waits for a device or a file system that hangs: it is
-abandoned, so that this process can exit without it. One thread reads the pipe and one writes it; everything else
-happens on the event loop, whose thread starts the process.
+abandoned, so that this process can exit without it. It is started by the thread of the event loop.
 """
 
 import asyncio
 import atexit
 import multiprocessing.process
-import queue
 import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from scanline.model.sampling.messages import Command, Event
 from scanline.server.engine.worker.process import EngineOptions, start
+from scanline.server.pipe import Pipe
 
 CHECK_SECONDS = 1.0  # between two checks of the engine's heartbeat
 EXIT_SECONDS = 5.0  # that an engine may take to exit by itself
@@ -32,25 +30,18 @@ class EngineProcess:
     """A started engine; `receive` gets each list of events, on the running loop."""
 
     def __init__(self, options: EngineOptions, receive: Callable[[list[Event]], None]) -> None:
-        self.options, self.receive = options, receive
-        self.loop = asyncio.get_running_loop()
+        self.options = options
         self.is_loaded = False  # set by the receiver
         self.is_killed = False
-        self.ended = asyncio.Event()
-        self.unsent: list[Command] = []
-        self.outbox: queue.SimpleQueue[list[Command] | None] = queue.SimpleQueue()
-        self.started = self.last_heartbeat = time.monotonic()
-        self.process, self.connection = start(options)
+        self.started = time.monotonic()
+        self.process, connection = start(options)
         atexit.register(self.kill)  # multiprocessing would otherwise wait for a process that ignores SIGTERM
-        targets = {"engine-events": self._read, "engine-commands": self._write}
-        self.threads = [threading.Thread(target=targets[name], name=name, daemon=True) for name in targets]
-        for thread in self.threads:
-            thread.start()
+        self.pipe = Pipe(connection, receive, "engine")
 
     @property
     def accepts_requests(self) -> bool:
         """Whether it can be sent requests, which it gets even if it is silent for a while."""
-        return self.is_loaded and not self.is_killed and not self.ended.is_set()
+        return self.is_loaded and not self.is_killed and not self.pipe.closed.is_set()
 
     @property
     def is_ready(self) -> bool:
@@ -65,16 +56,11 @@ class EngineProcess:
     @property
     def silence(self) -> float:
         """Seconds since its last message. It sends one at least once a second, idle or between its ticks."""
-        return time.monotonic() - self.last_heartbeat
+        return time.monotonic() - self.pipe.last_received
 
     def send(self, command: Command) -> None:
-        """Send a command after this turn of the loop, without waiting; what is sent to a dead engine is lost.
-
-        All commands of a turn wake the writer once: each time it runs, the loop waits for the interpreter.
-        """
-        if not self.unsent:
-            self.loop.call_soon(self._flush)
-        self.unsent.append(command)
+        """Send a command, without waiting; what is sent to a dead engine is lost."""
+        self.pipe.send(command)
 
     def kill(self) -> None:
         """Kill it; it is not ready from now on."""
@@ -91,10 +77,9 @@ class EngineProcess:
         if limit is not None:
             self.kill()
         try:
-            await asyncio.wait_for(self.ended.wait(), KILL_SECONDS)
+            await asyncio.wait_for(self.pipe.closed.wait(), KILL_SECONDS)
         except TimeoutError:
             raise self._abandoned() from None
-        self.outbox.put(None)
         status = await asyncio.to_thread(self._clean_up)
         atexit.unregister(self.kill)
         if status is None:
@@ -112,7 +97,7 @@ class EngineProcess:
         while not self.is_killed:
             limit = self.options.timeout if self.is_loaded else self.options.load_timeout
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.ended.wait(), min(CHECK_SECONDS, limit / 4))
+                await asyncio.wait_for(self.pipe.closed.wait(), min(CHECK_SECONDS, limit / 4))
                 return None
             was_late, late = late, self.silence > limit
             if was_late and late:
@@ -128,9 +113,7 @@ class EngineProcess:
             if time.monotonic() > until:
                 return None
             self.process.join(1)
-        for thread in self.threads:
-            thread.join(KILL_SECONDS)
-        self.connection.close()
+        self.pipe.close()
         self.process.close()
         return status
 
@@ -139,25 +122,3 @@ class EngineProcess:
         multiprocessing.process._children.discard(self.process)  # type: ignore[attr-defined]
         message = f"process {self.process.pid} is still there {KILL_SECONDS:g} seconds after it was killed"
         return UnkillableEngineError(message)
-
-    def _flush(self) -> None:
-        commands, self.unsent = self.unsent, []
-        self.outbox.put(commands)
-
-    def _write(self) -> None:
-        """The writer thread: a full pipe blocks this thread, not the loop."""
-        with suppress(OSError):  # the engine is gone; the reader reports it
-            while (commands := self.outbox.get()) is not None:
-                for command in commands:
-                    self.connection.send(command)
-
-    def _read(self) -> None:
-        """The reader thread: hands each list of events to the loop until the engine is gone."""
-        with suppress(RuntimeError):  # the loop is closed
-            try:
-                while True:
-                    events = self.connection.recv()
-                    self.last_heartbeat = time.monotonic()
-                    self.loop.call_soon_threadsafe(self.receive, events)
-            except (EOFError, OSError):
-                self.loop.call_soon_threadsafe(self.ended.set)

@@ -8,6 +8,7 @@ import gc
 import logging
 import multiprocessing
 import os
+from collections import deque
 from dataclasses import dataclass, replace
 from math import inf
 from multiprocessing.connection import Connection
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from scanline.model.device import AUTO
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.resources import free_memory, limit_torch_threads
-from scanline.model.sampling.messages import CannotLoad, Event, Ready, Scheduled, Stop
+from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
 from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server import logs
 from scanline.server.engine.model_copy import copy_weights
@@ -146,13 +147,16 @@ def run(engine: "Engine", connection: Connection) -> None:
     for it while it shares the engine's processors.
     """
     gc.freeze()  # a collection then looks at requests, not at all that torch has imported
+    commands: deque[Command] = deque()
     events: list[Event] = []
     while True:
-        while engine.idle and not connection.poll(HEARTBEAT_SECONDS):
+        while engine.idle and not commands and not connection.poll(HEARTBEAT_SECONDS):
             connection.send([])
         until = monotonic() + ACCEPT_SECONDS
-        while connection.poll() and monotonic() < until:
-            command = connection.recv()
+        while (commands or connection.poll()) and monotonic() < until:
+            if not commands:
+                commands.extend(connection.recv())
+            command = commands.popleft()
             if isinstance(command, Stop):
                 return
             engine.accept(command)

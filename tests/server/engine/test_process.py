@@ -70,12 +70,12 @@ def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_somebody
     ours, theirs = multiprocessing.Pipe()
     thread = threading.Thread(target=run, args=(engine, theirs))
     thread.start()
-    ours.send(GenerateRequest(0, 1, seed=0))
+    ours.send([GenerateRequest(0, 1, seed=0)])
     messages: list[list[Event]] = []
     while not any(isinstance(event, Finished) for message in messages for event in message):
         assert ours.poll(PATIENCE)
         messages.append(ours.recv())
-    ours.send(Stop())
+    ours.send([Stop()])
     thread.join(PATIENCE)
     assert not thread.is_alive()
     gc.unfreeze()  # which the engine's process does not do

@@ -1,0 +1,70 @@
+"""One end of the pipe to another process of this server, on an event loop: nothing that is sent waits for the other
+side.
+
+One thread reads the pipe and one writes it; what arrives is handled on the loop. Messages cross it in lists.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+JOIN_SECONDS = 10.0  # that a thread may take to notice that the other end is closed
+
+
+class Pipe:
+    """`receive` gets each list of messages, on the loop that runs now; `closed` is set when the other end is closed.
+    name: of the threads."""
+
+    def __init__(self, connection: Connection, receive: Callable[[list[Any]], None], name: str) -> None:
+        self.connection, self.receive = connection, receive
+        self.loop = asyncio.get_running_loop()
+        self.closed = asyncio.Event()
+        self.last_received = time.monotonic()  # or its start; the reader keeps it, even while the loop is held up
+        self.unsent: list[Any] = []
+        self.outbox: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+        targets = {f"{name}-reader": self._read, f"{name}-writer": self._write}
+        self.threads = [threading.Thread(target=targets[name], name=name, daemon=True) for name in targets]
+        for thread in self.threads:
+            thread.start()
+
+    def send(self, message: Any) -> None:
+        """Send a message after this turn of the loop; what is sent to a process that is gone is lost.
+
+        All messages of a turn wake the writer once: each time it runs, the loop waits for the interpreter.
+        """
+        if not self.unsent:
+            self.loop.call_soon(self._flush)
+        self.unsent.append(message)
+
+    def close(self) -> None:
+        """Close this end, once the other one is closed. It waits for the threads: not to be called on the loop."""
+        self.outbox.put(None)
+        for thread in self.threads:
+            thread.join(JOIN_SECONDS)
+        self.connection.close()
+
+    def _flush(self) -> None:
+        messages, self.unsent = self.unsent, []
+        self.outbox.put(messages)
+
+    def _write(self) -> None:
+        """The writer thread: a full pipe blocks this thread, not the loop."""
+        with suppress(OSError):  # the other process is gone; the reader reports it
+            while (messages := self.outbox.get()) is not None:
+                self.connection.send(messages)
+
+    def _read(self) -> None:
+        """The reader thread: hands each list of messages to the loop until the other process is gone."""
+        with suppress(RuntimeError):  # the loop is closed
+            try:
+                while True:
+                    messages = self.connection.recv()
+                    self.last_received = time.monotonic()
+                    self.loop.call_soon_threadsafe(self.receive, messages)
+            except (EOFError, OSError):
+                self.loop.call_soon_threadsafe(self.closed.set)
