@@ -1,6 +1,7 @@
 """The rate of training, as a share of what the machine's float32 matrix products alone reach.
 
     python -m benchmarks.training [--presets mnist-small cifar10-small] [--precision float32] [--threads 1]
+        [--processes 1 2]
 
 An update costs 6 operations for each weight and position (2 forwards, 4 backwards); positions are steps: bytes of a
 byte model, pixels of a pixel model. The training rate is that count by the median time of whole updates: loss,
@@ -13,7 +14,9 @@ MKL_ENABLE_INSTRUCTIONS=AVX2.
 """
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,11 +26,13 @@ from rich.table import Table
 
 from scanline.model.bench.machine import print_json
 from scanline.model.bench.measure import durations, product_shapes, products_seconds
+from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import TrainingConfig
 from scanline.model.training.loss import CompiledLoss, loss_of
 from scanline.model.training.precision import PRECISIONS, product_dtype
-from scanline.model.training.presets import PRESETS, Preset
-from scanline.model.training.processes import Group
+from scanline.model.training.presets import PRESETS
+from scanline.model.training.processes import Group, processes
 from scanline.model.training.update import Updater
 
 ROUNDS = 3  # turns of products and updates
@@ -39,39 +44,59 @@ def main() -> None:
     parser.add_argument("--precision", choices=list(PRECISIONS), help="by default bfloat16 where the processor has it")
     parser.add_argument("--no-compile", action="store_true", help="run the loss as it is written")
     parser.add_argument("--batch", type=int, help="images of an update; by default the preset's")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each process")
+    parser.add_argument("--processes", nargs="+", type=int, default=[1], help="numbers of processes, one after another")
     parser.add_argument("--seconds", type=float, default=9.0, help="measuring time of updates, for each preset")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     dtype = product_dtype(torch.device("cpu"), options.precision)
 
     table = Table(title=f"training, products in {dtype}, GFLOP/s".replace("torch.", ""), title_style="")
-    for column in ("preset", "ms/update", "positions/s", "training", "float32 products", "bfloat16 products", "ratio"):
+    for column in ("preset", "processes", "ms/update", "positions/s", "training", *CEILINGS, "ratio"):
         table.add_column(column, justify="right")
     results = []
-    for name in options.presets:
-        result = measure(PRESETS[name], dtype, not options.no_compile, options.batch, options.seconds)
-        results.append({"preset": name, **result})
+    for name, size in product(options.presets, options.processes):
+        preset = PRESETS[name]
+        recipe = preset.training if options.batch is None else replace(preset.training, batch=options.batch)
+        torch.set_num_threads(options.threads * size)  # which the processes share
+        job = preset.model, recipe, dtype, not options.no_compile
+        with processes(size, _follow, *job) as group:
+            result = measure(group, *job, options.seconds)
+        results.append({"preset": name, "processes": size, **result})
         rates = [f"{result[key]:.1f}" if result[key] else "-" for key in RATES]
         seconds, positions = result["seconds_of_update"], result["positions_per_second"]
-        table.add_row(name, f"{1e3 * seconds:.0f}", f"{positions:,.0f}", *rates, f"{result['ratio']:.2f}")
+        table.add_row(name, str(size), f"{1e3 * seconds:.0f}", f"{positions:,.0f}", *rates, f"{result['ratio']:.2f}")
     Console(width=110).print(table)
     print_json("training", vars(options), precision=str(dtype).removeprefix("torch."), results=results)
 
 
+CEILINGS = ("float32 products", "bfloat16 products")
 RATES = ("training_gflops", "float32_product_gflops", "bfloat16_product_gflops")
 
 
-def measure(preset: Preset, dtype: torch.dtype, compiled: bool, batch: int | None, seconds: float) -> dict[str, Any]:
-    """Return rates in GFLOP/s; ratio is training by float32 products."""
-    config = preset.model
-    recipe = preset.training if batch is None else replace(preset.training, batch=batch)
-    positions = recipe.batch * config.steps
+def _updates(
+    group: Group, config: ModelConfig, recipe: TrainingConfig, dtype: torch.dtype, compiled: bool
+) -> tuple[Updater, Callable[[], object]]:
+    """Return the updater of one process, and what makes an update of a batch of noise, the same in all processes."""
     torch.manual_seed(0)
-    model = Transformer(config)
+    updater = Updater(Transformer(config), recipe, group, dtype, compiled)
     images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8)
-    updater = Updater(model, recipe, Group(), dtype, compiled)
-    updater.update(images, 1000, recipe.learning_rate)  # compiles
+    return updater, lambda: updater.update(images, 1000, recipe.learning_rate)
+
+
+def _follow(group: Group, *job: Any) -> None:
+    """Make updates with the first process until it ends this one."""
+    _, update = _updates(group, *job)
+    while True:
+        update()
+
+
+def measure(
+    group: Group, config: ModelConfig, recipe: TrainingConfig, dtype: torch.dtype, compiled: bool, seconds: float
+) -> dict[str, Any]:
+    """Return rates in GFLOP/s, of all processes together; ratio is training by float32 products of this process."""
+    updater, update = _updates(group, config, recipe, dtype, compiled)
+    update()  # compiles
+    positions = recipe.batch * config.steps
     if isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is loss_of:
         print("the compiled loss could not be used")
 
@@ -83,12 +108,12 @@ def measure(preset: Preset, dtype: torch.dtype, compiled: bool, batch: int | Non
     for _ in range(ROUNDS):
         for kind in (torch.float32, torch.bfloat16) if wide else (torch.float32,):
             products[kind].append(products_seconds(shapes, positions, seconds=0.5, dtype=kind))
-        times += durations(lambda: updater.update(images, 1000, recipe.learning_rate), seconds / ROUNDS)
+        times += durations(update, seconds / ROUNDS)
     median = float(np.median(times))
-    training = 6e-9 * model.parameter_count * positions / median
+    training = 6e-9 * updater.model.parameter_count * positions / median
     ceiling = 1e-9 * operations / min(products[torch.float32])
     return {
-        "weights": model.parameter_count,
+        "weights": updater.model.parameter_count,
         "positions": positions,
         "seconds_of_update": median,
         "updates": len(times),
