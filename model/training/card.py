@@ -48,7 +48,8 @@ def write_card(
     if positions < model.steps:
         rows["positions"] = f"{positions} of {model.steps} of each image an update: of the background a sample, weighed"
     if run.start:
-        rows["first weights"] = f"those of `{run.start}`"
+        added = f", with layers added up to {run.layers}" if run.layers else ""
+        rows["first weights"] = f"those of `{run.start}`{added}"
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
     at = shlex.quote(str(directory))
     heads = f"{model.heads} heads" if model.heads > 1 else "one head"

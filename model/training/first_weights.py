@@ -1,5 +1,5 @@
 """The first weights of a run that continues from another model's: a run may learn classes that the model does not know,
-or none at all. What the network computes without a class is the same at first."""
+or none at all, and add layers to it. What the network computes without a class is the same at first."""
 
 import dataclasses
 from pathlib import Path
@@ -8,18 +8,25 @@ import torch
 
 from scanline.model.config import ModelConfig
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
 
 Weights = dict[str, torch.Tensor]
 
 
-def first_weights(directory: Path, classes: tuple[tuple[str, ...], ...]) -> tuple[ModelConfig, Weights]:
-    """Return the configuration of the model in `directory` with these classes, and its weights.
+def first_weights(
+    directory: Path, classes: tuple[tuple[str, ...], ...], layers: int | None = None, seed: int = 0
+) -> tuple[ModelConfig, Weights]:
+    """Return the configuration of the model in `directory` with these classes and so many layers, and its weights.
 
     The vector of a class that the model knows by the same name is kept; that of any other class starts as the one of no
-    class, which is zero where the model knows none. ValueError where the model cannot do without its classes.
+    class, which is zero where the model knows none. Layers that the model does not have are drawn from the seed and
+    stand on top of its own; they start by adding nothing. ValueError where the model cannot do without its classes, or
+    cannot have so many layers.
     """
     model = load_model(directory)
     config, weights = model.config, model.state_dict()
+    if layers is not None and layers != config.layers:
+        config = _grow(weights, config, layers, seed, directory)
     changed = dataclasses.replace(config, classes=classes)
     if config.classes == classes:
         return changed, weights
@@ -31,6 +38,22 @@ def first_weights(directory: Path, classes: tuple[tuple[str, ...], ...]) -> tupl
     else:
         _add_to_input(weights, config, table[0], directory)
     return changed, weights
+
+
+def _grow(weights: Weights, config: ModelConfig, layers: int, seed: int, directory: Path) -> ModelConfig:
+    """Add the weights of layers on top of those of `config`, IN PLACE, and return the configuration with them."""
+    if layers < config.layers:
+        raise ValueError(f"{directory} has {config.layers} layers, and --layers can only add to them")
+    if config.norm == "post":
+        raise ValueError(f"{directory} has its norms after the layers, so that a new layer would change what it paints")
+    grown = dataclasses.replace(config, layers=layers)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        drawn = Transformer(grown).state_dict()
+    for name in drawn.keys() - weights.keys():
+        ends_in_residual = name.startswith("layers") and "_out." in name
+        weights[name] = torch.zeros_like(drawn[name]) if ends_in_residual else drawn[name]
+    return grown
 
 
 def _add_to_input(weights: Weights, config: ModelConfig, vector: torch.Tensor, directory: Path) -> None:

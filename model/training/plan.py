@@ -36,15 +36,17 @@ def plan(
     *,
     preset: str | None = None,
     start: str | None = None,
+    layers: int | None = None,
     predicts: str | None = None,
     resumed: Path | None = None,
 ) -> Plan:
     """Return what to train on the images.
 
     changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
-    continue from. resumed: the directory of a run to resume, whose model and recipe are used where no preset is
-    named. The model learns the classes of the images, where they have labels. ValueError in one sentence for a model
-    that does not exist or is of another size than the images, or a run that cannot be resumed so.
+    continue from, layers: how many layers it gets, if not its own number. resumed: the directory of a run to resume,
+    whose model and recipe are used where no preset is named. The model learns the classes of the images, where they
+    have labels. ValueError in one sentence for a model that does not exist or is of another size than the images, or a
+    run that cannot be resumed so.
     """
     updates, minutes = changes.get("updates"), changes.get("minutes")
     classes = images.labels.classes if images.labels else ()
@@ -63,7 +65,7 @@ def plan(
         if start is not None:
             directory = zoo.find(start)
             _check_size(start, load_config(directory), images)
-            model, weights = first_weights(directory, classes)
+            model, weights = first_weights(directory, classes, layers, changes.get("seed", training.seed))
         else:
             sized = network(images, dataclasses.replace(training, **changes), predicts)
             model = dataclasses.replace(sized, classes=classes)

@@ -29,6 +29,7 @@ class Run:
     duplicates: int
     refused: int
     classes: bool = False  # whether it learns the classes of the images
+    layers: int | None = None  # to which layers were added to that model
 
     def save(self, directory: Path) -> None:
         """Write run.json, atomically."""
@@ -37,7 +38,13 @@ class Run:
 
 
 def describe(
-    images: ImageSet, data: Path, size: tuple[int, int] | None, grey: bool, preset: str | None, start: str | None
+    images: ImageSet,
+    data: Path,
+    size: tuple[int, int] | None,
+    grey: bool,
+    preset: str | None,
+    start: str | None,
+    layers: int | None,
 ) -> Run:
     """Return the run of these images."""
     return Run(
@@ -53,6 +60,7 @@ def describe(
         images.duplicates,
         len(images.refused),
         images.labels is not None,
+        layers,
     )
 
 

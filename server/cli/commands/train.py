@@ -66,6 +66,10 @@ def train(
     start: Annotated[
         str | None, typer.Option("--from", help="Continue from the weights of a shipped model or a model directory.")
     ] = None,
+    layers: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --from: add layers on top, up to this number.", show_default="the model's"),
+    ] = None,
     predicts: Annotated[
         str | None,
         typer.Option(
@@ -112,7 +116,9 @@ def train(
     from scanline.model.training.sizing import UNBOUNDED, count_weights
     from scanline.model.training.state import saved_configs
 
-    _check_options(out, resume, **{"preset": preset, "from": start, "predicts": predicts, "fetch": fetch})
+    _check_options(
+        out, resume, **{"preset": preset, "from": start, "predicts": predicts, "layers": layers, "fetch": fetch}
+    )
     saved = load_run(out) if resume else None
     if resume and saved is None:
         saved_configs(out)  # raises where there is no run
@@ -150,10 +156,11 @@ def train(
         raise ValueError(f"{out} is inside {path}, whose pictures would then include the sheets of the run")
     if saved:
         check_same_images(saved, images)
-    run = saved or describe(images, path, wanted, grey, preset, start)
+    run = saved or describe(images, path, wanted, grey, preset, start, layers)
 
     # The model and the recipe.
-    chosen = plan(images, changes, preset=preset, start=start, predicts=predicts, resumed=out if resume else None)
+    resumed = out if resume else None
+    chosen = plan(images, changes, preset=preset, start=start, layers=layers, predicts=predicts, resumed=resumed)
     if not as_json:
         print_images(path, images, to_stderr=False)
         print_network(count_weights(chosen.model), chosen.model, chosen.training)
@@ -214,6 +221,8 @@ def _check_options(out: Path, resume: bool, **given: object) -> None:
         raise ValueError(f"{sources[0]} and {sources[1]} exclude each other: each decides which model is trained")
     if resume and (others := [source for source in sources if source != "--preset"]):
         raise ValueError(f"{others[0]} is for a new run; --resume continues the model in {out}")
+    if given["layers"] is not None and given["from"] is None:
+        raise ValueError("--layers needs --from, the model that it adds layers to")
     if given["fetch"] and preset is None:
         raise ValueError("--fetch needs --preset, whose data set it downloads")
     if find_spec("matplotlib") is None:

@@ -15,7 +15,7 @@ IMAGES = ImageSet(np.zeros((5, 6), np.uint8), np.ones((2, 6), np.uint8), 2, 3, 1
 
 
 def run(size: tuple[int, int] | None = (3, 2)) -> Run:
-    return describe(IMAGES, Path("pictures"), size, True, None, "mnist-small")
+    return describe(IMAGES, Path("pictures"), size, True, None, "mnist-small", 5)
 
 
 @pytest.mark.parametrize("size", [(3, 2), None])

@@ -118,6 +118,7 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "grey paints 5x7 grey and the pictures are 28x28 grey",
     ),
     "continuing no model": ("train --from white --data data --out new", "there is no model 'white'"),
+    "layers of no model": ("train --data data --layers 9 --out new", "--layers needs --from, the model that it adds"),
     "no minutes": ("train --data data --minutes 0 --out new", "minutes must be above 0, not 0.0"),
     "a prediction that does not exist": (
         "train --data data --predicts words --updates 1 --out new",

@@ -188,6 +188,20 @@ def test_from_continues_with_the_weights_of_a_model(trained: tuple[Path, str], p
     assert f"| first weights | those of `{trained[0]}` |" in (tmp_path / "new" / "README.md").read_text()
 
 
+def test_layers_are_added_to_the_model_that_a_run_begins_with(
+    trained: tuple[Path, str], pictures: Path, tmp_path: Path
+) -> None:
+    layers = load_model(trained[0]).config.layers
+    out = tmp_path / "deeper"
+    train(pictures, out, "--from", trained[0], "--layers", layers + 1, "--updates", 1)
+    assert load_model(out).config.layers == layers + 1
+    card = (out / "README.md").read_text()
+    assert f"| first weights | those of `{trained[0]}`, with layers added up to {layers + 1} |" in card
+    done("train", "--resume", "--out", out, "--updates", 2)
+    said = refused("train", "--data", pictures, "--from", out, "--layers", layers, "--out", tmp_path / "new")
+    assert said == f"{out} has {layers + 1} layers, and --layers can only add to them"
+
+
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_pictures_are_mirrored_only_when_asked(pictures: Path, tmp_path: Path, mirrored: bool) -> None:
     train(pictures, tmp_path, "--updates", 1, *(("--mirror",) if mirrored else ()))
