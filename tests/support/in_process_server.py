@@ -51,5 +51,5 @@ def fail_all_jobs(engine: EngineClient) -> None:
     """Delivers a failure of every running job, as if the engine had reported it."""
     assert engine.process is not None
     for request in list(engine.jobs):
-        engine.process.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.process.pipe.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
         engine.process.send(Cancel(request))  # the engine itself still works on it
