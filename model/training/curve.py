@@ -39,6 +39,7 @@ class Curve:
 
     def _write_png(self, path: Path) -> None:
         from matplotlib.figure import Figure  # the `train` extra; nothing else needs it
+        from matplotlib.ticker import FormatStrFormatter
 
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.add_subplot()
@@ -46,6 +47,8 @@ class Curve:
         tested = [(row.update, row.test_bits_per_dim) for row in self.rows if row.test_bits_per_dim is not None]
         axes.plot([update for update, _ in tested], [bits for _, bits in tested], "o-", ms=3, label="test")
         axes.set(xlabel="updates", ylabel="bits/dim", yscale="log")
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.yaxis.set_minor_formatter(FormatStrFormatter("%g"))  # 3.4, not 3.4 x 10^0
         axes.grid(alpha=0.3, which="both")
         axes.legend()
         figure.savefig(path, format="png", dpi=120)
