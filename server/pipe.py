@@ -32,6 +32,11 @@ class Pipe:
         for thread in self.threads:
             thread.start()
 
+    @property
+    def silence(self) -> float:
+        """Seconds since the last message."""
+        return time.monotonic() - self.last_received
+
     def send(self, message: Any) -> None:
         """Send a message after this turn of the loop; what is sent to a process that is gone is lost.
 

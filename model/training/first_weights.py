@@ -25,7 +25,7 @@ def first_weights(
     """
     model = load_model(directory)
     config, weights = model.config, model.state_dict()
-    if layers is not None and layers != config.layers:
+    if layers is not None:
         config = _grow(weights, config, layers, seed, directory)
     changed = dataclasses.replace(config, classes=classes)
     if config.classes == classes:
@@ -42,7 +42,7 @@ def first_weights(
 
 def _grow(weights: Weights, config: ModelConfig, layers: int, seed: int, directory: Path) -> ModelConfig:
     """Add the weights of layers on top of those of `config`, IN PLACE, and return the configuration with them."""
-    if layers < config.layers:
+    if layers <= config.layers:
         raise ValueError(f"{directory} has {config.layers} layers, and --layers can only add to them")
     if config.norm == "post":
         raise ValueError(f"{directory} has its norms after the layers, so that a new layer would change what it paints")

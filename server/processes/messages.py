@@ -60,7 +60,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Alive:
-    """The answer to a report: this API process is not stuck."""
+    """The answer to a report: this API process is not silent."""
 
 
 @dataclass(frozen=True)

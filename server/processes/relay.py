@@ -11,7 +11,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
-from time import monotonic
 from typing import Any
 
 from prometheus_client.metrics_core import Metric
@@ -118,11 +117,9 @@ class ApiProcess:
         start_with_signals_blocked(self.process, HANDLED)
         theirs.close()
         atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
-        self.began = monotonic()
         self.relay = Relay(ours, find_engine, partial(answer, self))
         self.metrics: dict[int, asyncio.Future[list[Metric]]] = {}  # by call
         self.has_drained = False
-        self.heard = self.began  # when it answered a report
         self.was_silent = False  # at the last check
         log.info("an API process has started, process %s", self.process.pid)
 
@@ -146,7 +143,7 @@ class ApiProcess:
 
     def check(self, seconds: float) -> None:
         """Kill it where it was silent for so long at two checks in a row: one alone may be a stall of this process."""
-        is_silent = monotonic() - self.heard > seconds
+        is_silent = self.relay.pipe.silence > seconds
         if is_silent and self.was_silent:
             log.error("an API process is silent for %g seconds and is killed, process %s", seconds, self.process.pid)
             self.signal(signal.SIGKILL)

@@ -21,7 +21,6 @@ from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.listening import Listening
 from scanline.server.memory import collect_rarely
 from scanline.server.processes.messages import (
-    Alive,
     Answer,
     CollectMetrics,
     Drained,
@@ -106,8 +105,6 @@ class Supervisor:
             case Answer():
                 if (call := process.metrics.get(message.call)) and not call.done():
                     call.set_result(message.value)
-            case Alive():
-                process.heard = monotonic()
             case Drained():
                 process.has_drained = True
                 self._let_exit()

@@ -56,7 +56,7 @@ class EngineProcess:
     @property
     def silence(self) -> float:
         """Seconds since its last message. It sends one at least once a second, idle or between its ticks."""
-        return time.monotonic() - self.pipe.last_received
+        return self.pipe.silence
 
     def send(self, command: Command) -> None:
         """Send a command, without waiting; what is sent to a dead engine is lost."""

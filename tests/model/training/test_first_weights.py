@@ -96,9 +96,8 @@ def test_added_layers_are_drawn_from_the_seed_alone(tmp_path: Path) -> None:
 def test_layers_that_cannot_be_had_are_refused_in_a_sentence(tmp_path: Path) -> None:
     old = small_models.model(small_models.config())
     save_model(old, tmp_path / "pre", torch.float32)
-    assert first_weights(tmp_path / "pre", (), old.config.layers)[0] == old.config
     with pytest.raises(ValueError, match=f"has {old.config.layers} layers, and --layers can only add to them"):
-        first_weights(tmp_path / "pre", (), old.config.layers - 1)
+        first_weights(tmp_path / "pre", (), old.config.layers)
     with pytest.raises(ValueError, match="layers must be"):
         first_weights(tmp_path / "pre", (), 10**6)
     save_model(small_models.model(small_models.config(**small_models.VARIANTS["authors"])), tmp_path / "post")

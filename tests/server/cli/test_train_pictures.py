@@ -198,7 +198,7 @@ def test_layers_are_added_to_the_model_that_a_run_begins_with(
     card = (out / "README.md").read_text()
     assert f"| first weights | those of `{trained[0]}`, with layers added up to {layers + 1} |" in card
     done("train", "--resume", "--out", out, "--updates", 2)
-    said = refused("train", "--data", pictures, "--from", out, "--layers", layers, "--out", tmp_path / "new")
+    said = refused("train", "--data", pictures, "--from", out, "--layers", layers + 1, "--out", tmp_path / "new")
     assert said == f"{out} has {layers + 1} layers, and --layers can only add to them"
 
 
