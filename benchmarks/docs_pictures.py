@@ -1,0 +1,105 @@
+"""Paint the pictures of the README and of the page's documentation anew, after the weights of the default model have
+changed.
+
+    python -m benchmarks.docs_pictures [--into docs] [--chromium PROGRAM]
+
+All are of seed 7 and unpicked. particles.png: the first five digits of the README's sheet, occluded by a band and by a
+square, with one completion each by 1, 16 and 64 particles. page-paint.png and page-complete.png: the page in a headless
+Chromium, after it has painted, and after it has completed the second digit of its gallery.
+"""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
+
+from benchmarks.serving.page import BROWSER_OPTIONS, TIMEOUT, WINDOW
+from benchmarks.serving.server import ROOT, serve
+from scanline.model import contact_sheet, zoo
+from scanline.model.contact_sheet import UNPAINTED
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint_request
+
+SEED, GUIDANCE, DIGITS, PARTICLES = 7, 2.0, 5, (1, 16, 64)
+BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
+SCALE, GAP, WHITE = 2, 2, 255  # of particles.png: pixels of the picture to one of a digit; of a digit; grey
+BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in parts of the page's canvas
+
+
+def paint_particles(model: Transformer, into: Path) -> None:
+    """Write particles.png: a row for each digit, its band on the left, its square on the right."""
+    label = -len(model.config.classes)
+    painted = paint_request(model, GenerateRequest(0, DIGITS, SEED, label=label, guidance=GUIDANCE)).images
+    digits = painted.reshape(DIGITS, *model.config.image_shape)
+    band, square = (_completions(model, digits, hidden) for hidden in (BAND, SQUARE))
+    between = np.full((len(band), 4 * GAP), WHITE, np.uint8)
+    sheet = Image.fromarray(np.hstack((band, between, square)))
+    sheet.resize((sheet.width * SCALE, sheet.height * SCALE), Image.Resampling.NEAREST).save(into / "particles.png")
+
+
+def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndarray:
+    """Return a sheet with a row for each of the digits [n, H, W]: as it is, occluded, and completed by more and more
+    particles."""
+    images = []
+    for digit in digits:
+        known = np.ones_like(digit)
+        known[hidden] = 0
+        given = {"known": (digit.tobytes(),), "masks": (known.tobytes(),)}
+        requests = [GenerateRequest(0, 1, SEED, **given, particles=count) for count in PARTICLES]
+        images += [digit, np.where(known, digit, np.uint8(UNPAINTED))]
+        images += [paint_request(model, one).images.reshape(digit.shape) for one in requests]
+    framed = np.pad(images, ((0, 0), (GAP, GAP), (GAP, GAP)), constant_values=WHITE)
+    return np.asarray(contact_sheet.sheet(framed, columns=2 + len(PARTICLES)))
+
+
+def photograph_page(page: Page, url: str, into: Path) -> None:
+    """Write page-paint.png and page-complete.png."""
+    page.goto(f"{url}/?class=any&guidance={GUIDANCE}&seed={SEED}")
+    page.locator("#after").wait_for()
+    page.screenshot(path=into / "page-paint.png", full_page=True)
+    page.locator("#tab-complete").click()
+    page.locator("#thumbnails button").nth(1).click()
+    rows = page.locator("#rows")
+    rows.fill(rows.get_attribute("max") or "")
+    page.get_by_text("Hide", exact=True).click()
+    _draw(page, BRUSH)
+    page.locator("#particles-compare").check()
+    page.locator("#complete-seed").fill(str(SEED))
+    page.locator("#complete-form .primary").click()
+    expect(page.locator("#complete-meter")).to_contain_text("bits/dim", timeout=1000 * TIMEOUT)
+    page.screenshot(path=into / "page-complete.png", full_page=True)
+
+
+def _draw(page: Page, points: Sequence[tuple[float, float]]) -> None:
+    """Move the mouse over the drawing from point to point, pressed."""
+    box = page.locator("#drawing").bounding_box()
+    assert box is not None
+    for number, (x, y) in enumerate(points):
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=40)
+        if number == 0:
+            page.mouse.down()
+    page.mouse.up()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of the pictures")
+    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    options = parser.parse_args()
+    options.into.mkdir(parents=True, exist_ok=True)
+    paint_particles(load_model(zoo.find(zoo.DEFAULT)), options.into)
+    with serve(zoo.DEFAULT) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=BROWSER_OPTIONS)
+        photograph_page(browser.new_page(viewport=WINDOW), server.url, options.into)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
