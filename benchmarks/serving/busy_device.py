@@ -99,17 +99,22 @@ def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
     results, results_end = context.Pipe()
     process = context.Process(target=_engine_process, args=(directory, theirs, results_end))
     process.start()
+    theirs.close()  # so that an engine that dies ends the measurement
+    results_end.close()
     ours.recv()
     requests = iter(range(images // size))
     left: dict[int, int] = {}
     room = 2 * SLOTS
-    outbox: queue.SimpleQueue[GenerateRequest | Stop] = queue.SimpleQueue()
+    outbox: queue.SimpleQueue[list[GenerateRequest | Stop]] = queue.SimpleQueue()
     writer = threading.Thread(target=_write, args=(ours, outbox))
     writer.start()
     while True:
+        commands: list[GenerateRequest | Stop] = []
         while room >= size and (number := next(requests, None)) is not None:
-            outbox.put(GenerateRequest(number, size, seed=number))
+            commands.append(GenerateRequest(number, size, seed=number))
             left[number], room = size, room - size
+        if commands:
+            outbox.put(commands)
         if not left:
             break
         for event in ours.recv():
@@ -118,18 +123,19 @@ def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
                 left[event.request] -= 1
                 if not left[event.request]:
                     del left[event.request]
-    outbox.put(Stop())
+    outbox.put([Stop()])
     result: EngineResult = results.recv()
     process.join()
     writer.join()
     return result
 
 
-def _write(connection: Connection, outbox: "queue.SimpleQueue[GenerateRequest | Stop]") -> None:
+def _write(connection: Connection, outbox: "queue.SimpleQueue[list[GenerateRequest | Stop]]") -> None:
     """The writer's thread: an engine that waits for us to read must not wait for what we write."""
-    while not isinstance(command := outbox.get(), Stop):
-        connection.send(command)
-    connection.send(command)
+    commands: list[GenerateRequest | Stop] = []
+    while not any(isinstance(command, Stop) for command in commands):
+        commands = outbox.get()
+        connection.send(commands)
 
 
 @dataclass(frozen=True)
