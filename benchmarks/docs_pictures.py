@@ -9,7 +9,6 @@ Chromium, after it has painted, and after it has completed the second digit of i
 """
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
-from benchmarks.serving.page import BROWSER_OPTIONS, TIMEOUT, WINDOW
+from benchmarks.card_pictures import GUIDANCE, SEED
+from benchmarks.serving.page import BROWSER_OPTIONS, CHROMIUM, TIMEOUT, WINDOW
 from benchmarks.serving.server import ROOT, serve
 from scanline.model import contact_sheet, zoo
 from scanline.model.contact_sheet import UNPAINTED
@@ -27,7 +27,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
 
-SEED, GUIDANCE, DIGITS, PARTICLES = 7, 2.0, 5, (1, 16, 64)
+DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
 SCALE, GAP, WHITE = 2, 2, 255  # of particles.png: pixels of the picture to one of a digit; of a digit; grey
 BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in parts of the page's canvas
@@ -91,7 +91,7 @@ def _draw(page: Page, points: Sequence[tuple[float, float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of the pictures")
-    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    parser.add_argument("--chromium", default=CHROMIUM)
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
     paint_particles(load_model(zoo.find(zoo.DEFAULT)), options.into)

@@ -13,10 +13,8 @@ process for all. Clients are not counted. Wall time says nothing here: the machi
 import argparse
 import asyncio
 import multiprocessing
-import queue
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +40,7 @@ from scanline.server.engine.client.admission import QueueLimits
 from scanline.server.engine.client.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions, run
 from scanline.server.listening import listen
+from scanline.server.pipe import Pipe
 from scanline.server.processes import supervisor
 from scanline.server.registry import served_models
 from scanline.server.settings import Settings
@@ -102,40 +101,40 @@ def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
     theirs.close()  # so that an engine that dies ends the measurement
     results_end.close()
     ours.recv()
+    asyncio.run(_keep_busy(ours, size, images))
+    result: EngineResult = results.recv()
+    process.join()
+    return result
+
+
+async def _keep_busy(connection: Connection, size: int, images: int) -> None:
+    """Send the engine requests as the API does, until all are painted or the engine is gone."""
     requests = iter(range(images // size))
     left: dict[int, int] = {}
     room = 2 * SLOTS
-    outbox: queue.SimpleQueue[list[GenerateRequest | Stop]] = queue.SimpleQueue()
-    writer = threading.Thread(target=_write, args=(ours, outbox))
-    writer.start()
-    while True:
-        commands: list[GenerateRequest | Stop] = []
+
+    def send() -> None:
+        nonlocal room
         while room >= size and (number := next(requests, None)) is not None:
-            commands.append(GenerateRequest(number, size, seed=number))
+            pipe.send(GenerateRequest(number, size, seed=number))
             left[number], room = size, room - size
-        if commands:
-            outbox.put(commands)
         if not left:
-            break
-        for event in ours.recv():
+            pipe.send(Stop())
+
+    def receive(events: list[Event]) -> None:
+        nonlocal room
+        for event in events:
             if isinstance(event, Finished):
                 room += 1
                 left[event.request] -= 1
                 if not left[event.request]:
                     del left[event.request]
-    outbox.put([Stop()])
-    result: EngineResult = results.recv()
-    process.join()
-    writer.join()
-    return result
+                send()
 
-
-def _write(connection: Connection, outbox: "queue.SimpleQueue[list[GenerateRequest | Stop]]") -> None:
-    """The writer's thread: an engine that waits for us to read must not wait for what we write."""
-    commands: list[GenerateRequest | Stop] = []
-    while not any(isinstance(command, Stop) for command in commands):
-        commands = outbox.get()
-        connection.send(commands)
+    pipe = Pipe(connection, receive, "busy-device")
+    send()
+    await pipe.closed.wait()
+    await asyncio.to_thread(pipe.close)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from benchmarks.serving.server import Server, children, processor_seconds, serve
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
 
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # as root in a container there is no sandbox, and shared memory may be too small
 BROWSER_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 WINDOW = {"width": 1280, "height": 800}
@@ -141,7 +142,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, help="threads of the engine; as the server chooses by default")
-    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    parser.add_argument("--chromium", default=CHROMIUM)
     options = parser.parse_args()
     threads = [] if options.threads is None else ["--threads", str(options.threads)]
     with serve(options.model, *threads) as server, sync_playwright() as playwright:

@@ -8,7 +8,7 @@ from benchmarks.serving.busy_device import NPY, SLOTS, measure_api, measure_engi
 
 def test_an_engine_in_its_own_process_is_measured(tmp_path: Path) -> None:
     result = measure_engine(simulated_device.model(tmp_path / "model"), 1024, 4 * SLOTS)
-    assert 0.5 < result.busy <= 1
+    assert 0.5 < result.busy < 1.1  # work counts when the device is given it, so that a short run may have more than 1
     assert result.images_per_second > 1000
     assert result.engine_seconds > 0
 
