@@ -1,4 +1,4 @@
-"""The measurement of an engine speaks the protocol that the engine speaks today."""
+"""The measurement of an engine: it speaks the protocol that the engine speaks, which keeps its device busy."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from benchmarks.serving import simulated_device
 from benchmarks.serving.busy_device import NPY, SLOTS, measure_api, measure_engine, served
 
 
-def test_an_engine_in_its_own_process_is_measured(tmp_path: Path) -> None:
+def test_the_device_has_work_nearly_all_the_time_while_images_wait_for_slots(tmp_path: Path) -> None:
     result = measure_engine(simulated_device.model(tmp_path / "model"), 1024, 4 * SLOTS)
-    assert 0.5 < result.busy < 1.1  # work counts when the device is given it, so that a short run may have more than 1
+    assert 0.9 < result.busy < 1.1  # work counts when the device is given it, so that a short run may have more than 1
     assert result.images_per_second > 1000
     assert result.engine_seconds > 0
 

