@@ -14,10 +14,14 @@ FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
-    """phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C]."""
-    from torch.nn.functional import elu
+    """phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
 
-    return elu(x) + 1
+    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
+    few keys before it depends: 6e-8 of error in float32, 4e-3 in bfloat16.
+    """
+    from torch.nn.functional import relu
+
+    return relu(x) + x.clamp(max=0).exp().to(x.dtype)  # autocast computes exp in float32 on a GPU
 
 
 FEATURE_MAPS: dict[str, FeatureMap] = {"elu": elu_plus_one}

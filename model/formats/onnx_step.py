@@ -25,10 +25,16 @@ if TYPE_CHECKING:
     import onnx
 
 CONFIG_KEY = "scanline.config"
-FEATURE_MAPS: dict[str, Callable[[Graph, str], str]] = {
-    "elu": lambda graph, x: graph.node("Add", graph.node("Elu", x), graph.constant(1, "float32"))
-}
 ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}
+
+
+def _elu_plus_one(graph: Graph, x: str) -> str:
+    """As feature_maps.elu_plus_one: runtimes compute Elu as e^x - 1, which loses the digits of small features."""
+    below = graph.node("Exp", graph.node("Min", x, graph.constant(0, "float32")))
+    return graph.node("Add", graph.node("Relu", x), below)
+
+
+FEATURE_MAPS: dict[str, Callable[[Graph, str], str]] = {"elu": _elu_plus_one}
 
 
 def stored_weights(model: Transformer) -> str:

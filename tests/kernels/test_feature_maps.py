@@ -1,4 +1,4 @@
-"""Feature maps: positive everywhere, found by name."""
+"""Feature maps: positive everywhere, found by name, and exact where they are small."""
 
 import pytest
 import torch
@@ -20,3 +20,12 @@ def test_elu_plus_one_is_exponential_below_zero_and_linear_above() -> None:
     x = torch.tensor([-2.0, -0.5, 0.0, 3.0], dtype=torch.float64)
     expected = torch.tensor([-2.0, -0.5, 0.0, 0.0], dtype=torch.float64).exp() + torch.tensor([0.0, 0.0, 0.0, 3.0])
     torch.testing.assert_close(feature_map("elu")(x), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_small_features_keep_their_digits(dtype: torch.dtype) -> None:
+    x = torch.linspace(-80, 0, 1001).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        phi = feature_map("elu")(x)
+    assert phi.dtype == dtype
+    torch.testing.assert_close(phi.double(), x.double().exp(), rtol=torch.finfo(dtype).eps, atol=0)

@@ -73,6 +73,17 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view(isa: str) -> 
         assert state.position.tolist() == [config.bytes] * 3
 
 
+@pytest.mark.parametrize("isa", ISAS)
+def test_small_features_keep_their_digits(isa: str) -> None:
+    config = small_models.config()
+    model = small_models.with_small_features(small_models.model(config))
+    images = torch.from_numpy(small_models.images(config, 3))
+    backend = CpuBackend(model, 2, PRECISIONS["exact"], isa)
+    _, parameters = backend.read_parameters(images, State.zeros(config, 3), config.bytes)
+    backend.close()
+    assert_close("parameters", model.parallel(images), parameters)
+
+
 @pytest.mark.parametrize("precision", CPU_PRECISIONS)
 @pytest.mark.parametrize("variant", ["plain", "strokes", "waves of pixels"])
 def test_number_of_threads_and_of_images_changes_no_bit(variant: str, precision: str) -> None:

@@ -64,6 +64,14 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str, batc
     assert_close("z", law.z, state.z)
 
 
+def test_small_features_keep_their_digits() -> None:
+    model = small_models.with_small_features(model_of("plain"))
+    step, images = Step(model), torch.from_numpy(small_models.images(model.config, 3))
+    law, state = State.zeros(model.config, 3), State.zeros(model.config, 3)
+    for _ in range(model.config.steps):
+        assert_close("parameters", model.step(images, law), step(images, state))
+
+
 @pytest.mark.parametrize("variant", CLASSIFIED)
 def test_each_image_has_the_class_of_its_label(variant: str) -> None:
     model = model_of(variant)

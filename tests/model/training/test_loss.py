@@ -74,6 +74,16 @@ def test_compiled_it_has_the_same_value_and_gradients(caplog: pytest.LogCaptureF
     assert said(caplog) == ["the loss is compiled"]
 
 
+def test_small_features_leave_gradients_right_in_bfloat16() -> None:
+    model, batch = small("pixels")
+    small_models.with_small_features(model)
+    gradients = []
+    for dtype in (torch.float32, torch.bfloat16):
+        found = torch.autograd.grad(loss_of(model, batch, dtype), list(model.parameters()))
+        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
+    assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
+
+
 def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     model, batch = small("plain")
     nowhere = {"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}
