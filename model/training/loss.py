@@ -10,7 +10,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training.positions import Drawn
 
 SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
-SAME_GRADIENTS = 0.05  # of their norm, for the same reason
+SAME_GRADIENTS = 0.05  # of their norm: how much further than those of the loss as it is written from float32's
 
 Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Drawn | None], torch.Tensor]
 
@@ -77,20 +77,22 @@ class CompiledLoss:
         labels: torch.Tensor | None,
         drawn: Drawn | None,
     ) -> None:
-        """Use the compiled loss from now on if it has the value and gradients of the loss as it is written."""
+        """Use the compiled loss from now on if it has the value of the loss as it is written, and gradients as near to
+        those in float32: in bfloat16 both are rounded, each in its own way."""
         # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
         # traced.
-        expected, expected_gradients = _with_gradients(loss_of, model, batch, dtype, labels, drawn)
+        _, exact = _with_gradients(loss_of, model, batch, torch.float32, labels, drawn)
+        expected, as_written = _with_gradients(loss_of, model, batch, dtype, labels, drawn)
         try:
             compiled = compile_loss(batch.device)
             found, gradients = _with_gradients(compiled, model, batch, dtype, labels, drawn)
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
             self._refuse(str(error).strip().splitlines()[0])
             return
-        off = ((gradients - expected_gradients).norm() / expected_gradients.norm()).item()
+        off, rounding = (((rounded - exact).norm() / exact.norm()).item() for rounded in (gradients, as_written))
         if not abs(found - expected) <= SAME_LOSS:
             self._refuse(f"compiled it is {found}, as it is written {expected}")
-        elif not off <= SAME_GRADIENTS:
+        elif not off <= rounding + SAME_GRADIENTS:
             self._refuse(f"compiled, its gradients are off by {off:.3g} of their norm")
         else:
             self.compiled = compiled

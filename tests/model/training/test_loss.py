@@ -11,7 +11,7 @@ import torch
 import torch._inductor.config as inductor
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.loss import CompiledLoss, Loss, loss_of
+from scanline.model.training.loss import SAME_GRADIENTS, CompiledLoss, Loss, loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -118,6 +118,31 @@ def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
         assert torch.equal(loss(model, batch), loss_of(model, batch))
     (sentence,) = said(caplog)
     assert sentence.startswith("the loss is not compiled, so that training is slower: " + reason)
+
+
+def _in_float32(model: Transformer, batch: torch.Tensor, _: torch.dtype, *rest: None) -> torch.Tensor:
+    return loss_of(model, batch, torch.float32, *rest)
+
+
+def _half_as_large(model: Transformer, batch: torch.Tensor, _: torch.dtype, *rest: None) -> torch.Tensor:
+    value = loss_of(model, batch, torch.float32, *rest)
+    return (value + value.detach()) / 2
+
+
+@pytest.mark.parametrize(("compiled", "used"), [(_in_float32, True), (_half_as_large, False)])
+def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_written(
+    compiled: Loss, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small("plain")
+    gradients = [
+        torch.cat([g.flatten() for g in torch.autograd.grad(loss_of(model, batch, dtype), list(model.parameters()))])
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    assert (gradients[1] - gradients[0]).norm() > 2 * SAME_GRADIENTS * gradients[0].norm()
+    monkeypatch.setattr("scanline.model.training.loss.compile_loss", lambda device: compiled)
+    loss = CompiledLoss()
+    loss(model, batch, torch.bfloat16)
+    assert loss.compiled is (compiled if used else loss_of)
 
 
 def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
