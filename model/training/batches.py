@@ -1,5 +1,5 @@
-"""Which images an update sees, mirrored or not, and with which labels: pure functions of (seed, update), as resuming
-needs."""
+"""Which images an update sees, mirrored or drawn again or as they are, and with which labels: pure functions of (seed,
+update), as resuming needs."""
 
 import numpy as np
 import torch
@@ -7,17 +7,22 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
+from scanline.model.training.redrawing import redrawn
 
-MIRRORED, UNLABELLED, DRAWN = 1, 2, 3  # what a stream of random numbers decides
+MIRRORED, UNLABELLED, DRAWN, REDRAWN = 1, 2, 3, 4  # what a stream of random numbers decides
 
 
 def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
-    """Return the images [batch, N] uint8 of an update, about half of them mirrored where the recipe says so."""
+    """Return the images [batch, N] uint8 of an update, mirrored or drawn again where the recipe says so."""
     batch = images[_chosen(len(images), update, config)]
     if config.flip:
         mirrored = np.random.default_rng([config.seed, MIRRORED, update]).random(config.batch) < 0.5
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
+    if config.redrawn:
+        random = np.random.default_rng([config.seed, REDRAWN, update])
+        for chosen in np.flatnonzero(random.random(config.batch) < config.redrawn):
+            batch[chosen] = redrawn(batch[chosen].reshape(model.height, model.width), random).ravel()
     return torch.from_numpy(batch)
 
 

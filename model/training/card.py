@@ -105,9 +105,10 @@ def _data(run: Run, model: ModelConfig) -> str:
 
 def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     passes = updates * training.batch / run.train
-    length = (
-        f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{', mirrored' if training.flip else ''})"
-    )
+    changed = ", mirrored" if training.flip else ""
+    if training.redrawn:
+        changed += f", {training.redrawn:.0%} of the images drawn again"
+    length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
     falls = "falling with the clock to zero" if training.minutes else f"on a {training.schedule} schedule"
     if training.schedule == "trapezoid" and training.decay == 1:
         falls = "falling linearly to zero"

@@ -21,6 +21,7 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
+    redrawn: float = 0.0  # share of the images that are drawn again, of MNIST only (redrawing.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
     seed: int = 0
@@ -43,6 +44,8 @@ class TrainingConfig:
             raise ValueError("average, decay and second_moment must be shares of 1")
         if not 0 < self.background <= 1:
             raise ValueError(f"background must be above 0 and at most 1, not {self.background}")
+        if not 0 <= self.redrawn <= 1:
+            raise ValueError(f"redrawn must be a share from 0 to 1, not {self.redrawn}")
         if not 0 < self.unlabelled < 1:
             raise ValueError(f"unlabelled must be above 0 and below 1, not {self.unlabelled}")
         if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:

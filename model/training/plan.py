@@ -51,6 +51,8 @@ def plan(
     updates, minutes = changes.get("updates"), changes.get("minutes")
     classes = images.labels.classes if images.labels else ()
     weights = None
+    if changes.get("redrawn") and images.published != "mnist":
+        raise ValueError("only digits of MNIST can be drawn again (redrawn), from its published files")
     if preset is not None:
         model, training = dataclasses.replace(PRESETS[preset].model, classes=classes), PRESETS[preset].training
         if minutes is not None and updates is None:

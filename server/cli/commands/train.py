@@ -40,6 +40,14 @@ def train(
     ] = None,
     grey: Annotated[bool, typer.Option("--grey", help="Convert the pictures to grey.")] = False,
     mirror: Annotated[bool, typer.Option("--mirror", help="Mirror half of the training images, at random.")] = False,
+    redrawn: Annotated[
+        float | None,
+        typer.Option(
+            help="For MNIST: share of the digits that are drawn again, for each update anew, so that a long run does"
+            " not learn their greys by heart.",
+            show_default="0",
+        ),
+    ] = None,
     classes: Annotated[
         bool,
         typer.Option(
@@ -139,6 +147,7 @@ def train(
         "learning_rate": learning_rate,
         "schedule": schedule,
         "flip": mirror or None,
+        "redrawn": redrawn,
         "unlabelled": unlabelled,
         "checkpoint_every": checkpoint_every,
         "seed": training_seed,

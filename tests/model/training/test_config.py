@@ -24,6 +24,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
     "no label left out": ({"unlabelled": 0.0}, "unlabelled must be above 0 and below 1, not 0.0"),
     "every label left out": ({"unlabelled": 1.0}, "unlabelled must be above 0 and below 1, not 1.0"),
+    "more than all drawn again": ({"redrawn": 1.5}, "redrawn must be a share from 0 to 1, not 1.5"),
     "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
     "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),
 }

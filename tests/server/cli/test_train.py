@@ -12,6 +12,7 @@ from PIL import Image
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
+from scanline.model.training.state import saved_configs
 from tests.support import blobs, small_models
 from tests.support.commands import done, refused, scanline
 
@@ -56,6 +57,14 @@ def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
     options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
     result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
     assert json.loads(result)["update"] == 2
+
+
+def test_digits_are_drawn_again_when_asked(tmp_path: Path, data: Path) -> None:
+    options = ("--updates", 2, "--redrawn", 0.75)
+    done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert " passes, 75% of the images drawn again)" in (tmp_path / "README.md").read_text()
+    assert saved_configs(tmp_path)[1].redrawn == 0.75
+    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
 
 
 def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:

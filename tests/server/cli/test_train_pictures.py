@@ -209,6 +209,12 @@ def test_pictures_are_mirrored_only_when_asked(pictures: Path, tmp_path: Path, m
     assert (" passes, mirrored)" in (tmp_path / "README.md").read_text()) is mirrored
 
 
+def test_only_digits_of_mnist_are_drawn_again(pictures: Path, tmp_path: Path) -> None:
+    said = refused("train", "--data", pictures, "--out", tmp_path / "new", "--redrawn", 0.5)
+    assert said == "only digits of MNIST can be drawn again (redrawn), from its published files"
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_card_says_that_a_sample_of_the_background_was_computed(pictures: Path, tmp_path: Path) -> None:
     dots = np.zeros((60, 16, 16), np.uint8)
     for image, (row, column) in zip(dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True):
