@@ -2,8 +2,8 @@
 
 Nearly all bits of a digit are in the greys of its edges. They come from one reduction (Yadav and Bottou, "Cold Case:
 The Lost MNIST Digits", 2019): a bilevel scan, whose larger side has m pixels, becomes 20 x 20. Here a digit is enlarged
-to a random m, roughened a little, thresholded, and reduced in the same way. A network that was trained on MNIST alone
-needs as many bits for such digits as for real ones that it has not seen.
+to a random m, roughened a little, thresholded, and reduced in the same way. The roughness is such that a network that
+was trained on MNIST alone needs as many bits for these digits as for real ones that it has not seen.
 """
 
 from functools import cache
@@ -21,8 +21,7 @@ LEAST_LARGEST = 0.5  # share of ink: a fainter digit is not made black
 
 
 def redrawn(image: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return a digit [28, 28] uint8 drawn again; a picture that no digit of MNIST has, empty or larger than its box, as
-    it is."""
+    """Return a digit [28, 28] uint8 drawn again; an empty picture, or one with ink beyond a box, as it is."""
     rows, columns = (np.flatnonzero(image.any(axis=axis)) for axis in (1, 0))
     if not len(rows) or max(np.ptp(rows), np.ptp(columns)) >= BOX:
         return image
