@@ -73,7 +73,7 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     page.locator("#particles-compare").check()
     page.locator("#complete-seed").fill(str(SEED))
     page.locator("#complete-form .primary").click()
-    expect(page.locator("#complete-meter")).to_contain_text("bits/dim", timeout=1000 * TIMEOUT)
+    expect(page.locator("#complete-meter")).to_contain_text("16 of 16 images", timeout=1000 * TIMEOUT)
     page.screenshot(path=into / "page-complete.png", full_page=True)
 
 

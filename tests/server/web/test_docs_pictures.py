@@ -16,7 +16,8 @@ def test_the_pictures_show_a_gallery_and_completions(browser: Browser, tmp_path:
         page = browser.new_page(viewport=WINDOW)
         photograph_page(page, server.url, tmp_path)
         expect(page.locator("#results .stack")).to_have_count(2 + 8 + 8)
-        expect(page.locator("#results")).to_contain_text("16 particles · mean evidence")
+        assert "16 of 16 images" in page.locator("#complete-meter").inner_text()
+        assert "16 particles · mean evidence" in page.locator("#results").inner_text()
         page.close()
     for name in ("page-paint.png", "page-complete.png"):
         with Image.open(tmp_path / name) as picture:
