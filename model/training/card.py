@@ -104,11 +104,13 @@ def _data(run: Run, model: ModelConfig) -> str:
 
 
 def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
-    passes = updates * training.batch / run.train
+    passes = updates * training.batch * training.branches / run.train
     changed = ", mirrored" if training.flip else ""
     if training.redrawn:
         changed += f", {training.redrawn:.0%} of the images drawn again"
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
+    if training.branches > 1:
+        length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
     falls = "falling with the clock to zero" if training.minutes else f"on a {training.schedule} schedule"
     if training.schedule == "trapezoid" and training.decay == 1:
         falls = "falling linearly to zero"

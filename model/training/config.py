@@ -24,6 +24,8 @@ class TrainingConfig:
     redrawn: float = 0.0  # share of the images that are drawn again, of MNIST only (redrawing.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
+    branches: int = 1  # processes that each train weights of their own (branches.py)
+    branch_updates: int = 1000  # of each branch, from one mean of the branches to the next
     seed: int = 0
     checkpoint_every: int = 1000  # updates
     evaluate_images: int = 200  # of the test set, at each checkpoint
@@ -33,7 +35,15 @@ class TrainingConfig:
         for name, words in get_type_hints(TrainingConfig).items():
             if get_origin(words) is Literal and getattr(self, name) not in get_args(words):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}")
-        for name in ("updates", "batch", "checkpoint_every", "evaluate_images", "sample_images"):
+        for name in (
+            "updates",
+            "batch",
+            "branches",
+            "branch_updates",
+            "checkpoint_every",
+            "evaluate_images",
+            "sample_images",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.minutes is not None and not 0 < self.minutes < float("inf"):

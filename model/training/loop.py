@@ -23,6 +23,7 @@ from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from scanline.model.training.batches import batch_at, labels_at
+from scanline.model.training.branches import Branches
 from scanline.model.training.budget import Budget
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Curve, Row
@@ -60,11 +61,11 @@ def train(
     resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
     there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
     precision: of products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: the loss by
-    torch.compile, where that works. workers: processes that share every batch, on a CPU; they are spawned, so that a
-    script that calls this needs `if __name__ == "__main__"`.
-    ValueError for images that do not have the model's size, labels of other images or classes, or a batch that the
-    workers cannot share; FloatingPointError where the loss or its gradients are not finite; WorkerError where a worker
-    ends.
+    torch.compile, where that works. workers: processes that share every batch, on a CPU; these, and the branches of the
+    recipe, are spawned, so that a script that calls this needs `if __name__ == "__main__"`.
+    ValueError for images that do not have the model's size, labels of other images or classes, a batch that the
+    workers cannot share, or workers beside branches; FloatingPointError where the loss, its gradients or the weights
+    are not finite; WorkerError where a process ends.
     """
     device = torch.device(device)
     dtype = product_dtype(device, precision)
@@ -76,16 +77,19 @@ def train(
         raise ValueError(f"each of the {len(images)} images needs a label from 0 to {known}")
     if workers < 1 or config.batch % workers:
         raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
-    if workers > 1 and device.type != "cpu":
+    if workers > 1 and config.branches > 1:
+        raise ValueError("a run has several branches, or several processes that share every batch, but not both")
+    size = max(workers, config.branches)
+    if size > 1 and device.type != "cpu":
         raise ValueError("several processes train on a CPU only")
     directory.mkdir(parents=True, exist_ok=True)
     if not os.access(directory, os.W_OK):
         raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
     state = load_state(directory, model_config, config, device) if resume else {}
     job = (model_config, config, images, labels, directory, start, resume, dtype, compiled)
-    with processes(workers, _follow, *job) as group:
-        updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
-        model = updater.average.model
+    with processes(size, _follow, *job) as group:
+        branches = _branches(group, model_config, config, device, start, state, dtype, compiled)
+        model, updater = branches.model, branches.updater
         first, seconds = state.get("update", 0), state.get("seconds", 0.0)
         curve = Curve(directory, first)
         budget = Budget(config, seconds)
@@ -94,14 +98,16 @@ def train(
 
         done, ended, stopped = first, budget.ended(first), False
         while not ended and not stopped:
-            rate = budget.rate(done)
-            batch, batch_labels, drawn = _batch(images, labels, done, sampler, device)
+            rate = branches.rate(budget.rate(done))
+            batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(done), sampler, device)
             recent.append(updater.update(batch, done, rate, batch_labels, drawn))
 
             done += 1
+            branches.average(done)
             ended = budget.ended(done)
             stopped = not ended and interrupted()
             at_checkpoint = ended or stopped or budget.checkpoint_due(done)
+            updater_state = branches.state_dict() if at_checkpoint else {}
             # The losses leave the device only for a row: reading each would wait for every update on a GPU.
             if budget.row_due(done) or at_checkpoint:
                 bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
@@ -110,7 +116,8 @@ def train(
                 if at_checkpoint and not stopped:
                     tested = float(bits_per_dim(model, test_images[: config.evaluate_images]).mean())
                 row = Row(done, bits, rate, norms, budget.seconds, tested)
-                for what, value in (("loss", bits), ("norm of the gradients", norms)):
+                weights = torch.stack([parameter.norm() for parameter in model.parameters()]).norm().item()
+                for what, value in (("loss", bits), ("norm of the gradients", norms), ("norm of the weights", weights)):
                     if not np.isfinite(value):
                         last = f"the last checkpoint in {directory} is unharmed"
                         raise FloatingPointError(f"the {what} is {value} after {done} updates; {last}")
@@ -122,7 +129,7 @@ def train(
                 # ones.
                 curve.save()
                 about = {"model_config": model_config.to_dict(), "config": asdict(config)}
-                save_state(directory, {**about, **updater.state_dict(), "update": done, "seconds": budget.seconds})
+                save_state(directory, {**about, **updater_state, "update": done, "seconds": budget.seconds})
                 if not stopped:
                     samples = paint(model, config.sample_images, seed=config.seed).images
                     contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
@@ -130,7 +137,7 @@ def train(
     return model
 
 
-def _updater(
+def _branches(
     group: Group,
     model_config: ModelConfig,
     config: TrainingConfig,
@@ -139,16 +146,18 @@ def _updater(
     state: dict[str, Any],
     dtype: torch.dtype,
     compiled: bool,
-) -> Updater:
-    """Return the updater of a run at its beginning or at a state: the same in all processes."""
+) -> Branches:
+    """Return a run at its beginning or at a state: the same in all processes, but that each is a branch of its own
+    where the recipe has several."""
     torch.manual_seed(config.seed)
     model = Transformer(model_config).to(device)
     if start is not None:
         model.load_state_dict(start)
-    updater = Updater(model, config, group, dtype, compiled)
+    batch_group, branch_group = (Group(), group) if config.branches > 1 else (group, Group())
+    branches = Branches(branch_group, config, Updater(model, config, batch_group, dtype, compiled))
     if state:
-        updater.load_state_dict(state)
-    return updater
+        branches.load_state_dict(state)
+    return branches
 
 
 def _follow(
@@ -163,14 +172,16 @@ def _follow(
     dtype: torch.dtype,
     compiled: bool,
 ) -> None:
-    """Compute a worker's share of every update, until the first process ends it."""
+    """Compute a worker's share of every update, or the updates of its branch, until the first process ends it."""
     device = torch.device("cpu")
     state = load_state(directory, model_config, config, device) if resume else {}
-    updater = _updater(group, model_config, config, device, start, state, dtype, compiled)
+    branches = _branches(group, model_config, config, device, start, state, dtype, compiled)
     sampler = Sampler(images, config, model_config)
     for number in count(state.get("update", 0)):
-        batch, batch_labels, drawn = _batch(images, labels, number, sampler, device)
-        updater.update(batch, number, 0.0, batch_labels, drawn)  # the first process has the rate
+        rate = branches.rate()  # the first process has it
+        batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(number), sampler, device)
+        branches.updater.update(batch, number, rate, batch_labels, drawn)
+        branches.average(number + 1)
 
 
 def _batch(

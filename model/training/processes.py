@@ -1,8 +1,8 @@
-"""Training in several processes of one machine: each computes the gradients of its share of every batch, and all move
-the same weights by their average (torch.distributed, gloo).
+"""Training in several processes of one machine (torch.distributed, gloo): each computes the gradients of its share of
+every batch, and all move the same weights by their average; or each has a branch of its own (branches.py).
 
 The caller's process has rank 0: it alone reads the clock, tests, reports and writes. The others follow it until it
-ends them; where one ends by itself, the next average fails in all others.
+ends them; where one ends by itself, whatever is next exchanged fails in all others.
 """
 
 import os
@@ -39,21 +39,48 @@ class Group:
         """Return this process's images of a batch [B, N], or their labels of [B], where `size` divides B."""
         return batch[self.rank :: self.size]
 
-    def average(self, model: nn.Module, loss: torch.Tensor, rate: float) -> tuple[torch.Tensor, float]:
+    def average_gradients(self, model: nn.Module, loss: torch.Tensor, rate: float) -> tuple[torch.Tensor, float]:
         """Average gradients over processes, in place, and return the average loss and the rate of rank 0."""
         if self.size == 1:
             return loss, rate
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-        of_first = torch.tensor([rate * self.size if self.rank == 0 else 0.0])
-        flat = torch.cat((*(gradient.flatten() for gradient in gradients), loss.view(1), of_first))
-        try:
+        average = loss.detach().clone()
+        of_first = torch.tensor(rate * self.size if self.rank == 0 else 0.0)
+        self.average([*gradients, average, of_first])
+        return average, of_first.item()
+
+    def average(self, tensors: list[torch.Tensor]) -> None:
+        """Average tensors over processes, in place. WorkerError where another process has ended."""
+        flat = torch.cat([tensor.flatten() for tensor in tensors])
+        with _ended():
             dist.all_reduce(flat)
-        except RuntimeError as error:  # gloo's: the connection is closed
-            raise WorkerError("a training process has ended") from error
-        parts = (flat / self.size).split([*(gradient.numel() for gradient in gradients), 1, 1])
-        for gradient, averaged in zip(gradients, parts, strict=False):
-            gradient.copy_(averaged.view_as(gradient))
-        return parts[-2].view(()), parts[-1].item()
+        parts = (flat / self.size).split([tensor.numel() for tensor in tensors])
+        for tensor, averaged in zip(tensors, parts, strict=True):
+            tensor.copy_(averaged.view_as(tensor))
+
+    def tell(self, value: float) -> float:
+        """Return the value of rank 0, which does not wait for the others. WorkerError where one of them has ended."""
+        told = torch.tensor([value], dtype=torch.float64)
+        with _ended():
+            dist.broadcast(told, src=0)
+        return told.item()
+
+    def gather(self, state: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the states of all processes to rank 0, an empty list to the others. WorkerError where one of them has
+        ended."""
+        states: list[Any] = [None] * self.size if self.rank == 0 else []
+        with _ended():
+            dist.gather_object(state, states or None, dst=0)
+        return states
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    """Turn gloo's error, a closed connection, into a WorkerError."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise WorkerError("a training process has ended") from error
 
 
 @contextmanager

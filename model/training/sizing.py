@@ -59,7 +59,7 @@ def network(data: ImageSet, config: TrainingConfig, predicts: str | None = None)
     """
     predicts = predicts or ("categorical" if data.channels == 1 else "pixel_logistics")
     if config.minutes is None:
-        afforded = config.updates * config.batch * data.height * data.width / STEPS_PER_WEIGHT
+        afforded = config.updates * config.batch * config.branches * data.height * data.width / STEPS_PER_WEIGHT
     else:
         rate = _operations_per_second(_of_width(MEASURED_WIDTH, data, predicts), data, config)
         afforded = sqrt(rate * 60 * config.minutes * TRAINING_SHARE / (6 * STEPS_PER_WEIGHT))

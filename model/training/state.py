@@ -1,5 +1,5 @@
-"""The state of a run in training.pt: weights, average, optimiser, position. Reading it runs no code of the file, and
-writing it is atomic."""
+"""The state of a run in training.pt: weights, average, optimiser, those of its other branches, position. Reading it
+runs no code of the file, and writing it is atomic."""
 
 import pickle
 from dataclasses import MISSING, asdict, fields
@@ -15,6 +15,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
+OF_BRANCH = ("model", "average", "optimiser")  # parts of a branch's state
 # fields that a resumed run may change: its length, and whatever does not change an update
 FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images"}
 
@@ -52,6 +53,8 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
         found = saved_config.get(name)
         if name not in FREE and found != value:
             raise ResumeError(f"{path} is of another recipe: {name} is {found} there, {value} here")
+    if len(state["others"]) != config.branches - 1:
+        raise ResumeError(f"{path} has {len(state['others']) + 1} of {config.branches} branches")
     return state
 
 
@@ -72,7 +75,8 @@ def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:
     except (RuntimeError, pickle.UnpicklingError, OSError) as error:
         raise ResumeError(f"{path} is not a training state: {str(error).splitlines()[0]}") from None
     try:
-        parts = {part: state[part] for part in ("model", "average", "optimiser", "update", "seconds")}
+        parts = {part: state[part] for part in (*OF_BRANCH, "update", "seconds")}
+        parts["others"] = [{part: other[part] for part in OF_BRANCH} for other in state.get("others", [])]
         return path, parts | {part: dict(state[part]) for part in ("model_config", "config")}
     except (TypeError, KeyError, ValueError):
         raise ResumeError(f"{path} is not a training state of this program") from None

@@ -45,7 +45,7 @@ class Updater:
         loss = self.loss(self.model, share(batch), self.dtype, of_images, positions)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        loss, rate = self.group.average(self.model, loss.detach(), rate)
+        loss, rate = self.group.average_gradients(self.model, loss.detach(), rate)
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = parameters["scale"] * rate
         norm = clip_gradients(self.model, self.config.clip)

@@ -52,9 +52,10 @@ def _listed(names: tuple[str, ...]) -> str:
 def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig") -> None:
     """Print what is trained, and for how long."""
     length = f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
+    branches = f" in each of {config.branches} branches" if config.branches > 1 else ""
     print(
         f"network: {model.layers} layers of width {model.model_width}, {weights:,} weights, predicts"
-        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update"
+        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update{branches}"
     )
 
 
@@ -77,12 +78,10 @@ def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Ite
             mean = sum(each.bits_per_dim for each in rows) / len(rows)
             since = rows[0] if len(rows) > 1 else None
             updates, seconds = (row.update, row.seconds) if since is None else _passed(since, row)
+            images = updates * config.batch * config.branches
             done = row.update if config.minutes is None else min(row.seconds, total)
             left = (total - done) * (seconds / max(updates, 1)) if config.minutes is None else total - done
-            note = (
-                f"{mean:.3f} bits/dim{tested}, {updates * config.batch / max(seconds, 1e-9):.3g} images/s,"
-                f" {_duration(left)} left"
-            )
+            note = f"{mean:.3f} bits/dim{tested}, {images / max(seconds, 1e-9):.3g} images/s, {_duration(left)} left"
             bar.update(task, completed=done, note=note)
             due = row.test_bits_per_dim is not None or row.seconds - printed >= LINE_SECONDS
             if bar.disable and not as_json and due:

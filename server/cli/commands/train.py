@@ -101,6 +101,18 @@ def train(
         bool, typer.Option("--compile/--no-compile", help="Use torch.compile; on a CPU it needs a C++ compiler.")
     ] = True,
     processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, on a CPU.")] = 1,
+    branches: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes that each train weights of their own on a CPU, which are averaged from time to time.",
+            show_default="1",
+        ),
+    ] = None,
+    branch_updates: Annotated[
+        int | None,
+        typer.Option(min=1, help="Updates of each branch from one average to the next.", show_default="1000"),
+    ] = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, help="Updates between checkpoints; a run of minutes saves ten times.")
     ] = None,
@@ -149,6 +161,8 @@ def train(
         "flip": mirror or None,
         "redrawn": redrawn,
         "unlabelled": unlabelled,
+        "branches": branches,
+        "branch_updates": branch_updates,
         "checkpoint_every": checkpoint_every,
         "seed": training_seed,
     }

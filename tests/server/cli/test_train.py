@@ -67,6 +67,18 @@ def test_digits_are_drawn_again_when_asked(tmp_path: Path, data: Path) -> None:
     done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
 
 
+def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    options = ("--updates", 2, "--branches", 2, "--branch-updates", 1)
+    assert "2 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
+    assert " passes) by each of 2 branches, averaged every 1 updates; " in (tmp_path / "README.md").read_text()
+    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
+    assert (saved_configs(tmp_path)[1].branches, saved_configs(tmp_path)[1].branch_updates) == (2, 1)
+    ran = scanline("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 4, "--processes", 2)
+    sentence = "scanline: a run has several branches, or several processes that share every batch, but not both\n"
+    assert (ran.status, ran.err) == (2, sentence)
+
+
 def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
     train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
     done(*train, "--updates", 2)
