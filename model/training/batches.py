@@ -1,5 +1,5 @@
 """Which images an update sees, mirrored or drawn again or as they are, and with which labels: pure functions of (seed,
-update), as resuming needs."""
+update, rate), as resuming needs."""
 
 import numpy as np
 import torch
@@ -7,19 +7,24 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.redrawing import redrawn
+from scanline.model.training.redrawing import LEAST_RATE, redrawn
 
 MIRRORED, UNLABELLED, DRAWN, REDRAWN = 1, 2, 3, 4  # what a stream of random numbers decides
 
 
-def batch_at(images: Images, update: int, config: TrainingConfig, model: ModelConfig) -> torch.Tensor:
-    """Return the images [batch, N] uint8 of an update, mirrored or drawn again where the recipe says so."""
+def batch_at(
+    images: Images, update: int, config: TrainingConfig, model: ModelConfig, rate: float | None = None
+) -> torch.Tensor:
+    """Return the images [batch, N] uint8 of an update, mirrored or drawn again where the recipe says so.
+
+    rate: of learning, by default the recipe's highest; digits are drawn again while it is above a share of that.
+    """
     batch = images[_chosen(len(images), update, config)]
     if config.flip:
         mirrored = np.random.default_rng([config.seed, MIRRORED, update]).random(config.batch) < 0.5
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
-    if config.redrawn:
+    if config.redrawn and (rate is None or rate >= LEAST_RATE * config.learning_rate):
         random = np.random.default_rng([config.seed, REDRAWN, update])
         for chosen in np.flatnonzero(random.random(config.batch) < config.redrawn):
             batch[chosen] = redrawn(batch[chosen].reshape(model.height, model.width), random).ravel()

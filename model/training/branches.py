@@ -20,38 +20,37 @@ GATHER = -1.0  # told instead of a rate: the others hand over their states
 
 
 class Branches:
-    """One branch among those of a run; a group of one is a run without branches."""
+    """This process among those of a run, which has a branch in each; or one branch, whose batches they share."""
 
     def __init__(self, group: Group, config: TrainingConfig, updater: Updater) -> None:
         self.group, self.config, self.updater = group, config, updater
+        self.several = config.branches > 1
         average = updater.average.model
-        self.model = average if group.size == 1 else copy.deepcopy(average)  # the mean, as of the last state_dict()
+        self.model = copy.deepcopy(average) if self.several else average  # the mean, as of the last state_dict()
 
     def batch_number(self, update: int) -> int:
         """Return the number of this branch's batch among the batches of all updates and branches."""
-        return update * self.group.size + self.group.rank
+        return update * self.group.size + self.group.rank if self.several else update
 
     def rate(self, of_first: float = 0.0) -> float:
-        """Return the first branch's rate of the next update. The others wait for it, and hand over their states when
+        """Return the first process's rate of the next update. The others wait for it, and hand over their states when
         they are asked for them instead. WorkerError where another process has ended."""
-        if self.group.size == 1:
-            return of_first
         while (told := self.group.tell(of_first)) == GATHER:
             self.group.gather(self.updater.state_dict())
         return told
 
     def average(self, done: int) -> None:
         """Go on from the mean of all branches, in place, where one is due after so many updates."""
-        if self.group.size == 1 or done % self.config.branch_updates:
+        if not self.several or done % self.config.branch_updates:
             return
         state = self.updater.state_dict()
         self.group.average(list(_floats([state["average"], state["optimiser"]])))
         self.updater.model.load_state_dict(state["average"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of all branches to the first one, which alone may ask, and make `model` their mean."""
+        """Return the state of all branches to the first process, which alone may ask, and make `model` their mean."""
         own = self.updater.state_dict()
-        if self.group.size == 1:
+        if not self.several:
             return own
         self.group.tell(GATHER)
         states = self.group.gather(own)
@@ -60,10 +59,12 @@ class Branches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue this branch from the state of all, which may have further entries."""
-        states = [state, *state.get("others", [])]
+        if not self.several:
+            self.updater.load_state_dict(state)
+            return
+        states = [state, *state["others"]]
         self.updater.load_state_dict(states[self.group.rank])
-        if self.group.size > 1:
-            self._move_model(states)
+        self._move_model(states)
 
     def _move_model(self, states: list[dict[str, Any]]) -> None:
         averages = [state["average"] for state in states]

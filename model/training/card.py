@@ -10,6 +10,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.curve import Row
+from scanline.model.training.redrawing import LEAST_RATE
 from scanline.model.training.run import Run
 
 CARD = "README.md"
@@ -107,7 +108,7 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     passes = updates * training.batch * training.branches / run.train
     changed = ", mirrored" if training.flip else ""
     if training.redrawn:
-        changed += f", {training.redrawn:.0%} of the images drawn again"
+        changed += f", {training.redrawn:.0%} of the images drawn again until the rate is {LEAST_RATE:g} of its peak"
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
     if training.branches > 1:
         length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"

@@ -99,7 +99,7 @@ def train(
         done, ended, stopped = first, budget.ended(first), False
         while not ended and not stopped:
             rate = branches.rate(budget.rate(done))
-            batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(done), sampler, device)
+            batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(done), rate, sampler, device)
             recent.append(updater.update(batch, done, rate, batch_labels, drawn))
 
             done += 1
@@ -153,8 +153,8 @@ def _branches(
     model = Transformer(model_config).to(device)
     if start is not None:
         model.load_state_dict(start)
-    batch_group, branch_group = (Group(), group) if config.branches > 1 else (group, Group())
-    branches = Branches(branch_group, config, Updater(model, config, batch_group, dtype, compiled))
+    shared = group if config.branches == 1 else Group()
+    branches = Branches(group, config, Updater(model, config, shared, dtype, compiled))
     if state:
         branches.load_state_dict(state)
     return branches
@@ -178,8 +178,8 @@ def _follow(
     branches = _branches(group, model_config, config, device, start, state, dtype, compiled)
     sampler = Sampler(images, config, model_config)
     for number in count(state.get("update", 0)):
-        rate = branches.rate()  # the first process has it
-        batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(number), sampler, device)
+        rate = branches.rate()
+        batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(number), rate, sampler, device)
         branches.updater.update(batch, number, rate, batch_labels, drawn)
         branches.average(number + 1)
 
@@ -187,13 +187,14 @@ def _follow(
 def _batch(
     images: Images,
     labels: np.ndarray | None,
-    update: int,
+    number: int,
+    rate: float,
     sampler: Sampler,
     device: torch.device,
 ) -> tuple[torch.Tensor, torch.Tensor | None, Drawn | None]:
-    """Return the images [B, N] of an update, their labels [B], None of images without, and the positions to compute,
-    None for all."""
-    batch = batch_at(images, update, sampler.config, sampler.model)
-    drawn = sampler.at(batch, update)
-    of_images = None if labels is None else labels_at(labels, update, sampler.config).to(device)
+    """Return the images [B, N] of a batch of this number and learning rate, their labels [B], None of images without,
+    and the positions to compute, None for all."""
+    batch = batch_at(images, number, sampler.config, sampler.model, rate)
+    drawn = sampler.at(batch, number)
+    of_images = None if labels is None else labels_at(labels, number, sampler.config).to(device)
     return batch.to(device), of_images, None if drawn is None else drawn.to(device)

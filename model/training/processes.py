@@ -39,15 +39,15 @@ class Group:
         """Return this process's images of a batch [B, N], or their labels of [B], where `size` divides B."""
         return batch[self.rank :: self.size]
 
-    def average_gradients(self, model: nn.Module, loss: torch.Tensor, rate: float) -> tuple[torch.Tensor, float]:
-        """Average gradients over processes, in place, and return the average loss and the rate of rank 0."""
+    def average_gradients(self, model: nn.Module, loss: torch.Tensor) -> torch.Tensor:
+        """Average gradients over processes, in place, and return the average loss. WorkerError where another process
+        has ended."""
         if self.size == 1:
-            return loss, rate
+            return loss
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         average = loss.detach().clone()
-        of_first = torch.tensor(rate * self.size if self.rank == 0 else 0.0)
-        self.average([*gradients, average, of_first])
-        return average, of_first.item()
+        self.average([*gradients, average])
+        return average
 
     def average(self, tensors: list[torch.Tensor]) -> None:
         """Average tensors over processes, in place. WorkerError where another process has ended."""
@@ -60,6 +60,8 @@ class Group:
 
     def tell(self, value: float) -> float:
         """Return the value of rank 0, which does not wait for the others. WorkerError where one of them has ended."""
+        if self.size == 1:
+            return value
         told = torch.tensor([value], dtype=torch.float64)
         with _ended():
             dist.broadcast(told, src=0)

@@ -3,7 +3,8 @@
 Nearly all bits of a digit are in the greys of its edges. They come from one reduction (Yadav and Bottou, "Cold Case:
 The Lost MNIST Digits", 2019): a bilevel scan, whose larger side has m pixels, becomes 20 x 20. Here a digit is enlarged
 to a random m, roughened a little, thresholded, and reduced in the same way. The roughness is such that a network that
-was trained on MNIST alone needs as many bits for these digits as for real ones that it has not seen.
+was trained on MNIST alone needs as many bits for these digits as for real ones that it has not seen. They are near to
+real ones and not the same, so the last updates of a run, at low rates, learn real ones alone.
 """
 
 from functools import cache
@@ -17,6 +18,7 @@ SIDES = 47.2, 10.0, 22, 80  # mean, standard deviation, least and largest of the
 KEPT = 0.99  # of the width of a pixel of the scan, where the border of two reduced pixels divides it
 ROUGHNESS = 0.065  # standard deviation of what is added to shares of ink, which are 0 to 1, before the threshold
 GRAIN = 1.5  # pixels of the scan on which the roughness changes
+LEAST_RATE = 0.2  # of a run's highest learning rate: below it, digits are learned as they are
 LEAST_LARGEST = 0.5  # share of ink: a fainter digit is not made black
 
 

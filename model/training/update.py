@@ -35,7 +35,7 @@ class Updater:
         """Move the weights by one update of this number (from 0) at this rate, in place.
 
         batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions to compute; each
-        process takes its share.
+        process takes its share, at the same rate.
         Returns the loss in bits over all of them and the norm of its gradient. WorkerError where another process has
         ended.
         """
@@ -45,7 +45,7 @@ class Updater:
         loss = self.loss(self.model, share(batch), self.dtype, of_images, positions)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        loss, rate = self.group.average_gradients(self.model, loss.detach(), rate)
+        loss = self.group.average_gradients(self.model, loss.detach())
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = parameters["scale"] * rate
         norm = clip_gradients(self.model, self.config.clip)

@@ -43,8 +43,8 @@ def train(
     redrawn: Annotated[
         float | None,
         typer.Option(
-            help="For MNIST: share of the digits that are drawn again, for each update anew, so that a long run does"
-            " not learn their greys by heart.",
+            help="For MNIST: share of the digits that are drawn again, for each update anew, until the rate is a fifth"
+            " of its peak, so that a long run does not learn their greys by heart.",
             show_default="0",
         ),
     ] = None,

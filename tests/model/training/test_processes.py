@@ -82,7 +82,7 @@ def test_a_worker_that_ends_by_itself_is_named() -> None:
 
 def average_beside(follow: Callable[..., None], size: int, model: torch.nn.Module) -> None:
     with processes(size, follow) as group:
-        group.average_gradients(model, torch.tensor(1.0), 0.1)
+        group.average_gradients(model, torch.tensor(1.0))
 
 
 def test_whatever_ends_the_block_ends_the_workers() -> None:

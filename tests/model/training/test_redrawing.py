@@ -1,10 +1,15 @@
 """Digits drawn again: reduced as MNIST's were, of the same shape, in the same place."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 from scanline.model.training import TrainingConfig, redrawing
 from scanline.model.training.batches import batch_at
+from scanline.model.training.loop import train
 from scanline.model.training.redrawing import redrawn, reduction, to_bytes
 from tests.support import small_models
 
@@ -74,3 +79,25 @@ def test_a_share_of_a_batch_is_drawn_again_as_the_seed_and_the_update_say() -> N
     assert (batches[0] == plain).all(1).sum() < 40
     np.testing.assert_array_equal(batches[7], batch_at(images, 7, recipe, DIGITS))
     assert (batch_at(images, 0, TrainingConfig(9, batch=40, redrawn=0.25, seed=1), DIGITS) != batches[0]).any()
+
+
+def test_digits_are_as_they_are_at_low_rates() -> None:
+    images = np.stack([ring(side).ravel() for side in range(30, 70)])
+    recipe = TrainingConfig(9, batch=40, redrawn=1.0)
+    plain = batch_at(images, 0, TrainingConfig(9, batch=40), DIGITS)
+    assert torch.equal(batch_at(images, 0, recipe, DIGITS, 0.19 * recipe.learning_rate), plain)
+    assert not torch.equal(batch_at(images, 0, recipe, DIGITS, 0.2 * recipe.learning_rate), plain)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_draws_digits_again_at_high_rates_alone(tmp_path: Path, workers: int) -> None:
+    """Updates that all lie within a long warm-up have low rates."""
+    images = np.stack([ring(side).ravel() for side in range(30, 46)])
+
+    def weights(**recipe: Any) -> torch.Tensor:
+        config = TrainingConfig(2, batch=2, evaluate_images=1, sample_images=1, **recipe)
+        trained = train(DIGITS, config, images, images[:1], tmp_path, compiled=False, workers=workers)
+        return torch.cat([weight.flatten() for weight in trained.parameters()])
+
+    assert torch.equal(weights(redrawn=1.0), weights())
+    assert not torch.equal(weights(redrawn=1.0, warm_up=0), weights(warm_up=0))

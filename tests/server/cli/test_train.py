@@ -62,7 +62,10 @@ def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
 def test_digits_are_drawn_again_when_asked(tmp_path: Path, data: Path) -> None:
     options = ("--updates", 2, "--redrawn", 0.75)
     done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
-    assert " passes, 75% of the images drawn again)" in (tmp_path / "README.md").read_text()
+    assert (
+        " passes, 75% of the images drawn again until the rate is 0.2 of its peak)"
+        in (tmp_path / "README.md").read_text()
+    )
     assert saved_configs(tmp_path)[1].redrawn == 0.75
     done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
 
