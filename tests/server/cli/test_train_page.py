@@ -21,7 +21,7 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) fo
 
 
 def test_its_options_exist() -> None:
-    options = set(re.findall(r"`--([a-z]+)", PAGE))
+    options = {option.replace("-", "_") for option in re.findall(r"`--([a-z-]+)", PAGE)}
     assert len(options) > 7
     assert options - {"from"} <= train.__annotations__.keys()
 
