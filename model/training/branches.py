@@ -1,7 +1,7 @@
 """Branches of a run (local SGD; Stich, "Local SGD Converges Fast and Communicates Little", 2019): each process trains
 weights of its own, on batches of its own, and every so many updates all go on from the mean.
 
-The mean is that of their averaged weights and of their optimisers' states. The first branch has the clock: it tells the
+The mean is that of their averaged weights and of their optimisers' states. The first branch has the clock: it sends the
 others the rate of each update, or asks for their states, which it saves with its own. So a checkpoint changes no
 branch, and a run that is resumed from one goes on as if it had never stopped.
 """
@@ -16,7 +16,7 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.processes import Group
 from scanline.model.training.update import Updater
 
-GATHER = -1.0  # told instead of a rate: the others hand over their states
+GATHER = -1.0  # sent instead of a rate: the others hand over their states
 
 
 class Branches:
@@ -35,9 +35,9 @@ class Branches:
     def rate(self, of_first: float = 0.0) -> float:
         """Return the first process's rate of the next update. The others wait for it, and hand over their states when
         they are asked for them instead. WorkerError where another process has ended."""
-        while (told := self.group.tell(of_first)) == GATHER:
+        while (sent := self.group.broadcast(of_first)) == GATHER:
             self.group.gather(self.updater.state_dict())
-        return told
+        return sent
 
     def average(self, done: int) -> None:
         """Go on from the mean of all branches, in place, where one is due after so many updates."""
@@ -52,7 +52,7 @@ class Branches:
         own = self.updater.state_dict()
         if not self.several:
             return own
-        self.group.tell(GATHER)
+        self.group.broadcast(GATHER)
         states = self.group.gather(own)
         self._move_model(states)
         return own | {"others": states[1:]}

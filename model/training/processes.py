@@ -58,14 +58,14 @@ class Group:
         for tensor, averaged in zip(tensors, parts, strict=True):
             tensor.copy_(averaged.view_as(tensor))
 
-    def tell(self, value: float) -> float:
+    def broadcast(self, value: float) -> float:
         """Return the value of rank 0, which does not wait for the others. WorkerError where one of them has ended."""
         if self.size == 1:
             return value
-        told = torch.tensor([value], dtype=torch.float64)
+        sent = torch.tensor([value], dtype=torch.float64)
         with _ended():
-            dist.broadcast(told, src=0)
-        return told.item()
+            dist.broadcast(sent, src=0)
+        return sent.item()
 
     def gather(self, state: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the states of all processes to rank 0, an empty list to the others. WorkerError where one of them has
