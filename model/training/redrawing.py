@@ -59,11 +59,11 @@ def reduction(side: int) -> np.ndarray:
 
 
 def to_bytes(shares: np.ndarray) -> np.ndarray:
-    """Return the bytes uint8 of shares of ink, 0 to 1: v = 127.5 (2 share - 1), rounded away from zero, is added to 128
-    below and to 127 above. As in MNIST, black whose shares sum to a little less than 1 is 254."""
-    distance = 127.5 * (2 * shares - 1)
-    below, above = 128 - np.floor(0.5 - distance), 127 + np.floor(distance + 0.5)
-    return np.where(distance <= 1e-9, below, above).clip(0, 255).astype(np.uint8)
+    """Return the bytes uint8 of shares of ink, 0 to 1: v = 127.5 (2 share - 1), rounded, halves up, is added to 128
+    below and to 127 above, and no ink is 0. As in MNIST, black whose shares sum to a little less than 1 is 254."""
+    distance = np.round(127.5 * (2 * shares - 1), 9)  # a third is exactly a half, in whatever order it was summed
+    inked = np.where(distance <= 0, 128, 127) + np.floor(distance + 0.5)
+    return np.where(distance > -127.5, inked, 0).astype(np.uint8)
 
 
 def _resized(values: np.ndarray, side: int) -> np.ndarray:
