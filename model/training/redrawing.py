@@ -61,7 +61,7 @@ def reduction(side: int) -> np.ndarray:
 def to_bytes(shares: np.ndarray) -> np.ndarray:
     """Return the bytes uint8 of shares of ink, 0 to 1: v = 127.5 (2 share - 1), rounded, halves up, is added to 128
     below and to 127 above, and no ink is 0. As in MNIST, black whose shares sum to a little less than 1 is 254."""
-    distance = np.round(127.5 * (2 * shares - 1), 9)  # a third is exactly a half, in whatever order it was summed
+    distance = np.round(127.5 * (2 * shares - 1), 9)  # a third of ink is exactly halfway, in whatever order summed
     inked = np.where(distance <= 0, 128, 127) + np.floor(distance + 0.5)
     return np.where(distance > -127.5, inked, 0).astype(np.uint8)
 
