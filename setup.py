@@ -22,7 +22,17 @@ BINDINGS = Path("kernels/cpu/bindings.py").read_text()
 ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
 LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-pthread", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-g0"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-pthread",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fvisibility=hidden",
+    "-g0",
+    "-Ikernels/cpu",
+]
 FLAGS += os.environ.get("SCANLINE_CXXFLAGS", "").split()  # of a sanitizer, for one
 FLAGS += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]  # of gcc 12's own intrinsics
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
@@ -96,7 +106,7 @@ setup(
         Extension(
             "scanline.kernels.cpu._step",
             ["kernels/cpu/runner.cpp", "kernels/cpu/dispatch.cpp"],
-            depends=sorted(glob("kernels/cpu/*.h")),
+            depends=sorted(glob("kernels/cpu/**/*.h", recursive=True)),
             optional=True,
         )
     ],

@@ -29,11 +29,11 @@ from scanline.model.bench.measure import durations, product_shapes, products_sec
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.loss import CompiledLoss, loss_of
-from scanline.model.training.precision import PRECISIONS, product_dtype
+from scanline.model.training.optimise.loss import CompiledLoss, loss_of
+from scanline.model.training.optimise.precision import PRECISIONS, product_dtype
+from scanline.model.training.optimise.processes import Group, processes
+from scanline.model.training.optimise.update import Updater
 from scanline.model.training.presets import PRESETS
-from scanline.model.training.processes import Group, processes
-from scanline.model.training.update import Updater
 
 ROUNDS = 3  # turns of products and updates
 

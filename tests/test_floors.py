@@ -80,8 +80,9 @@ def is_imported(module: str, work: str) -> bool:
 
 
 def test_the_http_process_does_not_import_torch() -> None:
-    assert is_imported("scanline.server.running", "import scanline.server.running, scanline.server.registry")
-    assert not is_imported("torch", "import scanline.server.running, scanline.server.registry")
+    work = "import scanline.server.process.running, scanline.server.process.registry"
+    assert is_imported("scanline.server.process.running", work)
+    assert not is_imported("torch", work)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what runs on a GPU is kept from the compiler")

@@ -18,7 +18,7 @@ from benchmarks.gpu.sizes import Sizes
 from scanline.model.resources import cores
 
 ROOT = Path(__file__).parents[2]
-MARK = "from tests.support.gpu import "  # of test files that run on a GPU where there is one, and of no others
+MARK = "from tests.support.kernels.gpu import "  # of test files that run on a GPU where there is one, and of no others
 DRY = ("tests/kernels/triton/test_layer_norm.py",)
 AT_ONCE = 8
 LIMIT = 150  # seconds of one file; most of them are Triton's compiler's

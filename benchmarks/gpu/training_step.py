@@ -12,11 +12,11 @@ from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config
 from benchmarks.gpu.timing import survived
 from scanline.model.bench.measure import durations
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.loss import loss_of
-from scanline.model.training.precision import product_dtype
+from scanline.model.training.optimise.loss import loss_of
+from scanline.model.training.optimise.precision import product_dtype
+from scanline.model.training.optimise.processes import Group
+from scanline.model.training.optimise.update import Updater
 from scanline.model.training.presets import PRESETS
-from scanline.model.training.processes import Group
-from scanline.model.training.update import Updater
 
 
 def training_step(sizes: Sizes) -> Iterator[Finding]:

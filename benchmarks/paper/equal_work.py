@@ -19,11 +19,11 @@ from benchmarks.paper.results import Point, Results
 from scanline.model import datasets
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.batches import batch_at
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.optimiser import learning_rate
-from scanline.model.training.processes import Group
-from scanline.model.training.update import Updater
+from scanline.model.training.data.batches import batch_at
+from scanline.model.training.optimise.optimiser import learning_rate
+from scanline.model.training.optimise.processes import Group
+from scanline.model.training.optimise.update import Updater
 
 ATTENTIONS = ("softmax", "lsh-1", "lsh-4", "linear")
 PAPER_BITS = {"softmax": 0.621, "lsh-1": 0.745, "lsh-4": 0.676, "linear": 0.644}  # Table 1, after 250 epochs

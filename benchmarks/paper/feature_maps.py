@@ -20,10 +20,10 @@ from benchmarks.paper.maps import MAPS, features
 from benchmarks.paper.markdown import number, plot, table
 from benchmarks.paper.results import Results
 from scanline.model import datasets
-from scanline.model.training.batches import batch_at
-from scanline.model.training.optimiser import learning_rate
-from scanline.model.training.processes import Group
-from scanline.model.training.update import Updater
+from scanline.model.training.data.batches import batch_at
+from scanline.model.training.optimise.optimiser import learning_rate
+from scanline.model.training.optimise.processes import Group
+from scanline.model.training.optimise.update import Updater
 
 NAME = "feature-maps"
 COPY = replace(copy_task.FULL, updates=1800, drop=1500)

@@ -34,15 +34,14 @@ from benchmarks.serving.simulated_device import SimulatedBackend, SimulatedOptio
 from scanline.model.bench.machine import print_json
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Stop
-from scanline.server import logs, running
-from scanline.server.api.answers import JSON, NPY
-from scanline.server.engine.client.admission import QueueLimits
-from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.api.payload.answers import JSON, NPY
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.pipe import Pipe
+from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions, run
-from scanline.server.listening import listen
-from scanline.server.pipe import Pipe
-from scanline.server.processes import supervisor
-from scanline.server.registry import served_models
+from scanline.server.process import logs, running, supervisor
+from scanline.server.process.listening import listen
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 
 SLOTS = 4096

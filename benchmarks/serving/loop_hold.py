@@ -28,13 +28,13 @@ from websockets.sync.client import connect
 from scanline.model.config import ModelConfig
 from scanline.model.pictures import encode_image
 from scanline.model.sampling.messages import Scored, ScoreRequest
-from scanline.server.api.answers import NPY, painted_pieces, scored_pieces
-from scanline.server.api.schemas import ImagesAnswer, LikelihoodsAnswer, Usage
+from scanline.server.api.payload.answers import NPY, painted_pieces, scored_pieces
+from scanline.server.api.payload.schemas import ImagesAnswer, LikelihoodsAnswer, Usage
+from scanline.server.api.payload.uploads import max_message_bytes
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
-from scanline.server.api.uploads import max_message_bytes
-from scanline.server.app import build
-from scanline.server.engine.client.job import Job
-from scanline.server.registry import served_models
+from scanline.server.engine.job import Job
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 
 PROBE_SECONDS = 0.002

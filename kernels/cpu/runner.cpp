@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "group_size.h"
-#include "layers.h"
+#include "arithmetic/group_size.h"
+#include "layers/layers.h"
 
 namespace ISA {
 

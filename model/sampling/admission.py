@@ -17,7 +17,7 @@ from scanline.model.sampling.particles import checks
 from scanline.model.sampling.prefixes import Prefixes
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
-from scanline.model.sampling.stats import StatsRecorder
+from scanline.model.sampling.stats.engine_stats import StatsRecorder
 
 log = logging.getLogger("scanline.engine")
 

@@ -31,10 +31,10 @@ from scanline.model.sampling.messages import (
 )
 from scanline.model.sampling.particles import at_check, groups, steps_to_check
 from scanline.model.sampling.reads import Read, Reads
-from scanline.model.sampling.stats import StatsRecorder
+from scanline.model.sampling.stats.engine_stats import StatsRecorder
+from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength
+from scanline.model.sampling.stats.time_shares import TimeShares
 from scanline.model.sampling.streams import Streams
-from scanline.model.sampling.tick_length import TICK_SECONDS, TickLength
-from scanline.model.sampling.time_shares import TimeShares
 
 log = logging.getLogger("scanline.engine")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from scanline.model.class_names import label_of_image
-from scanline.model.sampling.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
 
 @dataclass(frozen=True)

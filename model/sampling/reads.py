@@ -16,7 +16,7 @@ import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, Reading
-from scanline.model.sampling.time_shares import TimeShares
+from scanline.model.sampling.stats.time_shares import TimeShares
 from scanline.model.sampling.turns import Turns
 
 log = logging.getLogger("scanline.engine")

@@ -22,16 +22,16 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from scanline.model.training.batches import batch_at, labels_at
-from scanline.model.training.branches import Branches
-from scanline.model.training.budget import Budget
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.curve import Curve, Row
-from scanline.model.training.positions import Drawn, Sampler
-from scanline.model.training.precision import product_dtype
-from scanline.model.training.processes import Group, processes
-from scanline.model.training.state import load_state, save_state
-from scanline.model.training.update import Updater
+from scanline.model.training.data.batches import batch_at, labels_at
+from scanline.model.training.data.positions import Drawn, Sampler
+from scanline.model.training.optimise.branches import Branches
+from scanline.model.training.optimise.precision import product_dtype
+from scanline.model.training.optimise.processes import Group, processes
+from scanline.model.training.optimise.update import Updater
+from scanline.model.training.run.budget import Budget
+from scanline.model.training.run.curve import Curve, Row
+from scanline.model.training.run.state import load_state, save_state
 
 Weights = dict[str, torch.Tensor]
 

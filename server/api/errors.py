@@ -20,10 +20,10 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.inputs import InvalidInput
-from scanline.server.engine.client.admission import QueueFullError
-from scanline.server.engine.client.handle import EngineUnavailableError
-from scanline.server.engine.client.job import EngineFailedError
-from scanline.server.lifecycle import DrainTimeoutError
+from scanline.server.engine.handle import EngineUnavailableError
+from scanline.server.engine.job import EngineFailedError
+from scanline.server.engine.queue_limits import QueueFullError
+from scanline.server.process.lifecycle import DrainTimeoutError
 
 log = logging.getLogger("scanline.server")
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from scanline.model.inputs import checked_seed
 from scanline.model.marginal_likelihood import check_known, estimate
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api import offload
 from scanline.server.api.jobs import finite_or_null, known_pictures
-from scanline.server.api.response_schemas import Evidence
-from scanline.server.api.schemas import LikelihoodRequest
-from scanline.server.api.uploads import uploads
-from scanline.server.engine.client.job import Job
-from scanline.server.registry import ServedModel
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.response_schemas import Evidence
+from scanline.server.api.payload.schemas import LikelihoodRequest
+from scanline.server.api.payload.uploads import uploads
+from scanline.server.engine.job import Job
+from scanline.server.process.registry import ServedModel
 
 
 async def evidence_request(fields: LikelihoodRequest, label: int, model: ServedModel, client: str) -> GenerateRequest:

@@ -21,13 +21,13 @@ from scanline.model.inputs import (
 )
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api import offload
-from scanline.server.api.schemas import EditRequest, MaskFields, PaintFields
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.schemas import EditRequest, MaskFields, PaintFields
+from scanline.server.api.payload.uploads import uploads
 from scanline.server.api.tracing import traced
-from scanline.server.api.uploads import uploads
-from scanline.server.engine.client.admission import Reservation
-from scanline.server.engine.client.job import Job
-from scanline.server.registry import ModelRegistry, ServedModel
+from scanline.server.engine.job import Job
+from scanline.server.engine.queue_limits import Reservation
+from scanline.server.process.registry import ModelRegistry, ServedModel
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from scanline.model.pictures import MEDIA_TYPES
 from scanline.server.api.middleware.auth import OPEN_PATHS
-from scanline.server.api.response_schemas import ErrorAnswer
-from scanline.server.api.schemas import IGNORED_VALUES, NULL_IS_DEFAULT, ModelField
+from scanline.server.api.payload.response_schemas import ErrorAnswer
+from scanline.server.api.payload.schemas import IGNORED_VALUES, NULL_IS_DEFAULT, ModelField
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from scanline.model.sampling.messages import ScoreRequest
-from scanline.server.engine.client.job import PendingJob
+from scanline.server.engine.job import PendingJob
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

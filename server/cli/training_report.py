@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
     from scanline.model.datasets.source import ImageSet
     from scanline.model.training import TrainingConfig
-    from scanline.model.training.curve import Row
+    from scanline.model.training.run.curve import Row
 
 NAMED = 20  # refused files; a folder may hold thousands
 RUNNING_MEAN = 5  # rows of the curve

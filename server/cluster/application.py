@@ -8,16 +8,16 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.handle import DeploymentHandle
 
-from scanline.server import logs
-from scanline.server.app import build
 from scanline.server.cluster.arrivals import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.router import FewestImagesRouter
 from scanline.server.cluster.settings import ClusterSettings, cluster_settings
-from scanline.server.engine.client.admission import QueueLimits
+from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
-from scanline.server.registry import served_models
+from scanline.server.process import logs
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
 
 INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing

@@ -25,8 +25,8 @@ from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
 from scanline.server.cluster.replica_pool import ReplicaPool
-from scanline.server.engine.client.admission import QueueLimits
-from scanline.server.engine.client.job import EngineFailedError, PendingJob
+from scanline.server.engine.job import EngineFailedError, PendingJob
+from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
 
 RECIPE = "recipe.json"

@@ -7,7 +7,7 @@ Names and values are those of GET /metrics. Ray prefixes the names with `ray_` a
 from ray.serve import metrics
 
 from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, PREFIX
-from scanline.server.engine.client.handle import EngineHandle
+from scanline.server.engine.handle import EngineHandle
 
 EXPORTED = (
     *("num_images_running", "num_images_waiting", "batch_slots", "generation_tokens"),

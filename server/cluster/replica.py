@@ -10,14 +10,14 @@ from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config
 from scanline.model.sampling.messages import Event, Failed, Ready, Request, Stats
-from scanline.server import logs
 from scanline.server.cluster.metrics import ReplicaGauges
 from scanline.server.cluster.router import DIGEST
 from scanline.server.cluster.settings import ClusterSettings
-from scanline.server.engine.client.engine_client import EngineClient
-from scanline.server.engine.client.handle import EngineUnavailableError
-from scanline.server.engine.client.job import PendingJob
-from scanline.server.registry import engine_options
+from scanline.server.engine.handle import EngineUnavailableError
+from scanline.server.engine.job import PendingJob
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.process import logs
+from scanline.server.process.registry import engine_options
 
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress is gone, and its images in flight with it
 LOAD_POLL_SECONDS = 0.05

@@ -27,9 +27,9 @@ from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.cluster.replica import OtherModelError, ReplicaStatus
 from scanline.server.cluster.turns import Distribution, Turns
-from scanline.server.engine.client.admission import UNLIMITED, QueueLimits
-from scanline.server.engine.client.handle import EngineHandle, EngineUnavailableError
-from scanline.server.engine.client.job import PendingJob, slots_of
+from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
+from scanline.server.engine.job import PendingJob, slots_of
+from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.cluster")

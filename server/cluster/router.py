@@ -18,7 +18,7 @@ from typing import Any
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
-from scanline.server.engine.client.job import slots_of
+from scanline.server.engine.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports
 

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scanline.server.engine.client.job import PendingJob
+from scanline.server.engine.job import PendingJob
 
 
 @dataclass(eq=False)

@@ -1,5 +1,5 @@
-"""The engine: one process for each model, next to the API process.
+"""Engines: one process for each model, next to the API process.
 
-`worker/` runs in the engine's process, `client/` in the API's; only the dataclasses of `model/sampling/messages` cross
-between them.
+A handle (`handle.py`) is what the API calls. `local/` starts and watches an engine's process, `worker/` runs in it, and
+`remote/` reaches an engine that another process or machine has.
 """

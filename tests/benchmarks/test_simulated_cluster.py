@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from benchmarks.simulation.autoscaler import Scaling
 from benchmarks.simulation.cluster import Cluster
 from benchmarks.simulation.routing import ROUTERS
-from tests.support.queues import arrivals, machine
+from tests.support.engine.queues import arrivals, machine
 
 BATCHING = machine(16, fixed=1e-3, each=5e-4, steps=100)  # 18 images/s at 16, one alone in 0.15 s
 

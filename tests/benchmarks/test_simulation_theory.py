@@ -5,7 +5,7 @@ from math import factorial, inf
 import numpy as np
 import pytest
 
-from tests.support.queues import ANY, Cluster, ExponentialCluster, arrivals, machine, mean_time, ran
+from tests.support.engine.queues import ANY, Cluster, ExponentialCluster, arrivals, machine, mean_time, ran
 
 MANY = 40_000
 

@@ -82,7 +82,7 @@ def test_a_server_finds_every_kernel_that_the_image_was_built_with(capability: s
     built = shell(command("RUN"), tmp_path, **variables)
     assert built.returncode == 0, built.stderr
     assert not cache.exists()
-    replace_scanline(tmp_path, f'exec {sys.executable} -m tests.support.kernel_lookups {capability} "$@"')
+    replace_scanline(tmp_path, f'exec {sys.executable} -m tests.support.kernels.kernel_lookups {capability} "$@"')
     for model in ("mnist-small", "cifar10-small"):
         served = entry_point(tmp_path, model, TRITON_CACHE_DIR=str(cache))
         assert served.returncode == 0, served.stdout + served.stderr

@@ -12,13 +12,13 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from scanline.server.app import build
 from scanline.server.environment import check
-from scanline.server.lifecycle import ERROR_RESPONSE_SECONDS
-from scanline.server.registry import served_models
-from scanline.server.running import CLOSING_SECONDS
+from scanline.server.process.app import build
+from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS
+from scanline.server.process.registry import served_models
+from scanline.server.process.running import CLOSING_SECONDS
 from scanline.server.settings import Settings
-from tests.support.kustomize import render
+from tests.support.cluster.kustomize import render
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

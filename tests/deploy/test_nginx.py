@@ -16,13 +16,13 @@ from websockets.exceptions import InvalidStatus
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from tests.support.nginx_proxy import BINARY, CONF, NginxProxy, configured, nginx_before, runs_here
 from tests.support.pictures import encode, painted, text
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.sockets import open_connection, parse_response, post_request, read_until_closed
-from tests.support.sse_reader import images, post_for_events
+from tests.support.server.nginx_proxy import BINARY, CONF, NginxProxy, configured, nginx_before, runs_here
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 pytestmark = pytest.mark.skipif(not runs_here(), reason="nginx with its stream module is not installed")
 SECRET_HEADERS = ["x-request-timeout-seconds", "x-request-disconnect-disabled", "serve-multiplexed-model-id"]

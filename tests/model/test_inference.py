@@ -121,7 +121,7 @@ def test_steps_of_pixels_have_bits_for_every_byte_and_keep_what_is_known(pixel_m
 def test_a_stream_ends_with_what_is_painted_at_once(
     grey_model: "scanline.Model", picture: np.ndarray, completes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     if completes:
         steps = list(grey_model.stream(3, seed=4, image=picture, keep_rows=2))

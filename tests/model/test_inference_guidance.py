@@ -81,7 +81,7 @@ def test_an_image_is_the_same_whatever_is_painted_with_it(model: "scanline.Model
 def test_a_guided_completion_keeps_what_is_known_and_streams_end_with_it(
     model: "scanline.Model", picture: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     for kept in ({"mask": HOLE}, {"keep_rows": 3}):
         found = model.complete(picture, **kept, n=2, class_name="star", guidance=2.5, seed=2)  # type: ignore[arg-type]

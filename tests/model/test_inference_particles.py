@@ -63,7 +63,7 @@ def test_where_nothing_known_follows_one_particle_is_run_and_the_evidence_is_exa
 def test_a_stream_of_completions_ends_with_what_is_painted_at_once(
     model: "scanline.Model", picture: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     steps = list(model.stream(2, image=picture, mask=HOLE, particles=8, seed=4))
     law = model.complete(picture, mask=HOLE, n=2, particles=8, seed=4).array

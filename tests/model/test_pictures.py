@@ -12,9 +12,9 @@ from PIL import Image
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import known_by_picture, open_picture, pixels, readable
-from tests.support.hostile_pictures import END, SIGNATURE, chunk, header
-from tests.support.hostile_pictures import pixels as pixel_chunk
 from tests.support.pictures import encode, noise
+from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header
+from tests.support.server.hostile_pictures import pixels as pixel_chunk
 from tests.support.tiny import COLOUR, GREY
 
 IMAGE = noise(7, 5)

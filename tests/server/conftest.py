@@ -11,10 +11,10 @@ from scanline.model.inference import Model, load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support import shapes
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
-from tests.support.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
-from tests.support.websocket_client import WebsocketClient, connected
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
+from tests.support.server.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
+from tests.support.server.websocket_client import WebsocketClient, connected
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from scanline.server.cli import main
-from tests.support.running_server import SCANLINE
+from tests.support.server.running_server import SCANLINE
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Pure ASGI middleware, one concern per file; `server/app.py` lists them in order."""
+"""Pure ASGI middleware, one concern per file; `server/process/app.py` lists them in order."""

@@ -9,8 +9,8 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.errors import ApiError, from_exception, refuse
 from scanline.server.api.middleware.limits import discard_body
-from scanline.server.api.sse import sse_event
-from scanline.server.lifecycle import DrainTimeoutError, Lifecycle
+from scanline.server.api.payload.sse import sse_event
+from scanline.server.process.lifecycle import DrainTimeoutError, Lifecycle
 
 READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONNECTION_CLOSE = (b"connection", b"close")

@@ -17,7 +17,7 @@ from scanline.server.api.rate_limit import (
     units_of,
 )
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.lifecycle import Lifecycle
+from scanline.server.process.lifecycle import Lifecycle
 
 PROBE_SECONDS = 0.1  # a probe waits no longer: behind a network's address translation it shares a stranger's address
 WORK_PREFIX = "/v1/images/"

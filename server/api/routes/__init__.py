@@ -1,1 +1,1 @@
-"""The routes, one file each; `server/app.py` includes them."""
+"""The routes, one file each; `server/process/app.py` includes them."""

@@ -6,9 +6,9 @@ from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
-from scanline.server.api.response_schemas import Readiness
-from scanline.server.lifecycle import Lifecycle
-from scanline.server.registry import ModelRegistry
+from scanline.server.api.payload.response_schemas import Readiness
+from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.process.registry import ModelRegistry
 
 
 def router(models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool) -> APIRouter:

@@ -15,17 +15,17 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.pictures import to_base64
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api import offload
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
 from scanline.server.api.jobs import facts, painting
-from scanline.server.api.partial_images import PartialImages
-from scanline.server.api.response_schemas import Usage
-from scanline.server.api.schemas import EditRequest, PaintFields
-from scanline.server.api.sse import send_with_pings, sse_event
-from scanline.server.engine.client.job import Job
-from scanline.server.registry import ModelRegistry, ServedModel
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.partial_images import PartialImages
+from scanline.server.api.payload.response_schemas import Usage
+from scanline.server.api.payload.schemas import EditRequest, PaintFields
+from scanline.server.api.payload.sse import send_with_pings, sse_event
+from scanline.server.engine.job import Job
+from scanline.server.process.registry import ModelRegistry, ServedModel
 
 ERROR_EVENT_SECONDS = 5.0  # for a client to take an error event
 PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more

@@ -7,17 +7,17 @@ from starlette.types import Send
 
 from scanline.model import pictures
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.answers import JSON, NPY, WorkingResponse, painted_pieces, send_answer
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.jobs import facts, painting
 from scanline.server.api.openapi import json_body, painted, upload_body
-from scanline.server.api.response_schemas import ImagesAnswer, Usage
+from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_pieces, send_answer
+from scanline.server.api.payload.response_schemas import ImagesAnswer, Usage
+from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
+from scanline.server.api.payload.uploads import read_fields, read_json
 from scanline.server.api.routes.image_events import EventStream
-from scanline.server.api.schemas import EditRequest, GenerationRequest, PaintFields
-from scanline.server.api.uploads import read_fields, read_json
-from scanline.server.registry import ModelRegistry
+from scanline.server.process.registry import ModelRegistry
 
 
 def router(models: ModelRegistry) -> APIRouter:

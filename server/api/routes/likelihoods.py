@@ -13,8 +13,13 @@ from scanline.model.class_names import label_asked_for
 from scanline.model.classification import check_classes, posterior
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import ScoreRequest
-from scanline.server.api import offload
-from scanline.server.api.answers import (
+from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.client import client_of
+from scanline.server.api.evidence import evidence_of, evidence_request
+from scanline.server.api.jobs import finite_or_null, with_room
+from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.answers import (
     JSON,
     WorkingResponse,
     check_per_pixel,
@@ -22,22 +27,17 @@ from scanline.server.api.answers import (
     scored_pieces,
     send_answer,
 )
-from scanline.server.api.cancellation import cancel_on_disconnect, deadline
-from scanline.server.api.client import client_of
-from scanline.server.api.evidence import evidence_of, evidence_request
-from scanline.server.api.jobs import finite_or_null, with_room
-from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
-from scanline.server.api.response_schemas import (
+from scanline.server.api.payload.response_schemas import (
     Classification,
     ClassificationsAnswer,
     EvidenceAnswer,
     LikelihoodsAnswer,
 )
-from scanline.server.api.schemas import ClassificationRequest, LikelihoodRequest, PictureFields
+from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest, PictureFields
+from scanline.server.api.payload.uploads import read_fields
 from scanline.server.api.tracing import traced
-from scanline.server.api.uploads import read_fields
-from scanline.server.engine.client.job import Job, TotalsJob
-from scanline.server.registry import ModelRegistry, ServedModel
+from scanline.server.engine.job import Job, TotalsJob
+from scanline.server.process.registry import ModelRegistry, ServedModel
 
 
 def router(models: ModelRegistry) -> APIRouter:

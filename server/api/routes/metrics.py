@@ -16,15 +16,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from scanline.model.sampling.histogram import Histogram
+from scanline.model.sampling.stats.histogram import Histogram
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.engine.client.counters import ENDS, OPERATIONS, REFUSALS
-from scanline.server.engine.client.handle import EngineHandle
-from scanline.server.registry import ModelRegistry, ServedModel
+from scanline.server.engine.counters import ENDS, OPERATIONS, REFUSALS
+from scanline.server.engine.handle import EngineHandle
+from scanline.server.process.registry import ModelRegistry, ServedModel
 
 PREFIX = "scanline_"
 Value = Callable[[EngineHandle], float]

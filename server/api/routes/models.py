@@ -5,9 +5,9 @@ from fastapi import APIRouter
 from scanline.model.inputs import MAX_GUIDANCE
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
-from scanline.server.api.response_schemas import ModelCard, ModelList
-from scanline.server.registry import ModelRegistry, ServedModel
-from scanline.server.reload import Reloader
+from scanline.server.api.payload.response_schemas import ModelCard, ModelList
+from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.process.reload import Reloader
 
 
 def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRouter:

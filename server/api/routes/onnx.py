@@ -11,9 +11,9 @@ from scanline.model.formats import OnnxNotInstalledError
 from scanline.server.api.errors import NO_RETRY, ApiError
 from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
-from scanline.server.api.response_schemas import ErrorAnswer
-from scanline.server.engine.client.handle import EngineUnavailableError
-from scanline.server.registry import ModelRegistry
+from scanline.server.api.payload.response_schemas import ErrorAnswer
+from scanline.server.engine.handle import EngineUnavailableError
+from scanline.server.process.registry import ModelRegistry
 
 log = logging.getLogger("scanline.server")
 

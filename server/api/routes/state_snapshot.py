@@ -10,8 +10,8 @@ from typing import Any
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import StateSnapshot
 from scanline.server.api.errors import ApiError
-from scanline.server.api.schemas import PaintFields, StreamedGenerationRequest
-from scanline.server.registry import ServedModel
+from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationRequest
+from scanline.server.process.registry import ServedModel
 
 MAX_WATCHED_JOBS = 8  # per engine: snapshots are copied in the engine's loop, at every job's cost
 

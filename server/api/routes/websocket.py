@@ -16,12 +16,12 @@ from scanline.server.api.errors import ApiError, from_exception, quoted
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import OVERHEAD
+from scanline.server.api.payload.schemas import PaintFields
 from scanline.server.api.rate_limit import BYTES_PER_UNIT, FrameThrottle, TokenBucket
 from scanline.server.api.routes.websocket_job import JobRunner
 from scanline.server.api.routes.websocket_messages import JobId, Sender, parse_job, parse_object, pop_id
-from scanline.server.api.schemas import PaintFields
-from scanline.server.lifecycle import Lifecycle
-from scanline.server.registry import ModelRegistry
+from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.process.registry import ModelRegistry
 from scanline.server.settings import Settings
 
 MESSAGES_PER_TURN = 32  # messages that came together and are handled before the event loop runs anything else

@@ -16,13 +16,13 @@ from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
 from scanline.server.api.jobs import facts, painting
+from scanline.server.api.payload.schemas import EditRequest, PaintFields
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
-from scanline.server.api.schemas import EditRequest, PaintFields
 from scanline.server.api.tracing import job_span
-from scanline.server.lifecycle import Lifecycle
-from scanline.server.registry import ModelRegistry
+from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.process.registry import ModelRegistry
 
 log = logging.getLogger("scanline.requests")
 

@@ -9,13 +9,13 @@ from fastapi import WebSocket, WebSocketDisconnect
 from fastapi.websockets import WebSocketState
 
 from scanline.model.inputs import InvalidInput
-from scanline.server.api import json_object
 from scanline.server.api.errors import ApiError, quoted
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import ClientOverhead
-from scanline.server.api.schemas import EditRequest, PaintFields, StreamedGenerationRequest
-from scanline.server.api.uploads import check_names, from_json, json_limits, max_message_bytes
-from scanline.server.registry import ModelRegistry
+from scanline.server.api.payload import json_object
+from scanline.server.api.payload.schemas import EditRequest, PaintFields, StreamedGenerationRequest
+from scanline.server.api.payload.uploads import check_names, from_json, json_limits, max_message_bytes
+from scanline.server.process.registry import ModelRegistry
 
 JobId = int | str  # the client's own name of a job
 

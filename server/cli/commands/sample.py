@@ -118,7 +118,7 @@ def _sample_on_cluster(
     """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
     import asyncio
 
-    from scanline.server.engine.client.job import EngineFailedError
+    from scanline.server.engine.job import EngineFailedError
 
     if out.suffix:
         raise ValueError(f"--out {out}: --cluster writes into a folder")

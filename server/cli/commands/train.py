@@ -128,13 +128,13 @@ def train(
     from scanline.model.datasets.source import parse_size
     from scanline.model.device import resolve_device
     from scanline.model.resources import limit_torch_threads
-    from scanline.model.training.curve import Curve
-    from scanline.model.training.finish import finish
     from scanline.model.training.loop import train as run_updates
-    from scanline.model.training.plan import plan
-    from scanline.model.training.run import check_same_images, describe, load_run
-    from scanline.model.training.sizing import UNBOUNDED, count_weights
-    from scanline.model.training.state import saved_configs
+    from scanline.model.training.run.curve import Curve
+    from scanline.model.training.run.finish import finish
+    from scanline.model.training.run.plan import plan
+    from scanline.model.training.run.record import check_same_images, describe, load_run
+    from scanline.model.training.run.sizing import UNBOUNDED, count_weights
+    from scanline.model.training.run.state import saved_configs
 
     _check_options(
         out, resume, **{"preset": preset, "from": start, "predicts": predicts, "layers": layers, "fetch": fetch}
@@ -234,7 +234,7 @@ def _check_options(out: Path, resume: bool, **given: object) -> None:
     from importlib.util import find_spec
 
     from scanline.model.formats.model_dir import CONFIG
-    from scanline.model.training.state import FILE as STATE
+    from scanline.model.training.run.state import FILE as STATE
 
     preset = given["preset"]
     if preset is not None and preset not in PRESETS:
@@ -279,7 +279,7 @@ def _full_disk(out: Path, again: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        from scanline.model.training.state import FILE as STATE
+        from scanline.model.training.run.state import FILE as STATE
 
         kept = f"the last checkpoint is intact, so make room and continue with: {again}"
         kept = kept if (out / STATE).exists() else "there is no checkpoint yet"

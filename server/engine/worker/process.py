@@ -21,11 +21,11 @@ from scanline.model.precision import DEFAULT, precision
 from scanline.model.resources import free_memory, limit_torch_threads
 from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
 from scanline.model.sampling.prefixes import PER_SLOT
-from scanline.server import logs
-from scanline.server.engine.model_copy import copy_weights
+from scanline.server.engine.local.model_copy import copy_weights
 from scanline.server.engine.worker.watchdog import exit_with_parent
-from scanline.server.process_name import show_process_name
-from scanline.server.signals import STOPPING, start_with_signals_blocked
+from scanline.server.process import logs
+from scanline.server.process.process_name import show_process_name
+from scanline.server.process.signals import STOPPING, start_with_signals_blocked
 
 if TYPE_CHECKING:
     from scanline.model.sampling.engine import Engine

@@ -1,4 +1,4 @@
-// The page samples the same bytes as the server: compared with vectors of the Python code (tests/support/page_vectors.py).
+// The page samples the same bytes as the server: compared with vectors of the Python code (tests/support/page/vectors.py).
 
 import { describe, expect, test } from "vitest";
 import { distributionOf } from "../src/device/distributions/distribution";

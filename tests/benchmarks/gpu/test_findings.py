@@ -21,7 +21,7 @@ def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import() -> None:
     files = files_of_tests()
     for kernel in ("attention", "step", "triton"):
         assert any(file.startswith(f"tests/kernels/{kernel}/test_") for file in files)
-    assert "tests/model/backends/test_cuda.py" in files
+    assert "tests/model/backends/cuda/test_painting.py" in files
     assert not any(file.startswith("tests/benchmarks") for file in files)
 
 

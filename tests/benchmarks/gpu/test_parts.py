@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 from benchmarks.gpu.results import Finding, ResultsFile
 from benchmarks.gpu.sizes import DRY
 from benchmarks.gpu.worker import run_parts
-from tests.support.gpu_parts import dies, hangs, never, part, raises, works
+from tests.support.kernels.gpu_parts import dies, hangs, never, part, raises, works
 
 HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
 

@@ -5,7 +5,7 @@ import torch
 
 from scanline.kernels.attention import causal_linear_attention, reference, with_second_keys
 from tests.support.close import assert_close
-from tests.support.heads import SIZES, sequence, state
+from tests.support.kernels.heads import SIZES, sequence, state
 
 NAMES = ("y", "s", "z")
 WIDTHS = [(8, 5), (5, 8), (1, 1), (32, 32)]

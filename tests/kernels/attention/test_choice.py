@@ -9,7 +9,7 @@ import torch
 from scanline.kernels import attention, gpu
 from scanline.kernels.attention import chunked
 from scanline.kernels.attention import triton as kernels
-from tests.support.gpu import DEVICE
+from tests.support.kernels.gpu import DEVICE
 
 PLACE = torch.device(DEVICE)
 

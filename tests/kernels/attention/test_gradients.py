@@ -5,8 +5,8 @@ import torch
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from tests.support.close import assert_close
-from tests.support.gradients import gradients
-from tests.support.heads import SIZES, sequence, state
+from tests.support.kernels.gradients import gradients
+from tests.support.kernels.heads import SIZES, sequence, state
 
 
 @pytest.mark.parametrize("given", ["nothing", "state", "state and weights"])

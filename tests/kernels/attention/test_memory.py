@@ -4,7 +4,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scanline.kernels.attention import causal_linear_attention
-from tests.support.heads import sequence
+from tests.support.kernels.heads import sequence
 
 WIDTH = 32
 

@@ -6,7 +6,7 @@ import torch
 from scanline.kernels.attention import causal_linear_attention, reference
 from scanline.kernels.attention.noncausal import linear_attention
 from tests.support.close import assert_close
-from tests.support.heads import sequence
+from tests.support.kernels.heads import sequence
 
 MASK = torch.tensor([[True] * 9 + [False] * 4, [True] * 13])
 

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, NARROW, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, NARROW, there  # isort: skip
 
 from scanline.kernels.attention import reference
 from scanline.kernels.attention import triton as triton_attention
 from scanline.kernels.attention.triton import causal_linear_attention
 from tests.support.close import assert_close
-from tests.support.gradients import gradients
-from tests.support.heads import sequence, state
+from tests.support.kernels.gradients import gradients
+from tests.support.kernels.heads import sequence, state
 
 NAMES = ("y", "s", "z")
 CASES = [(1, (8, 5)), (31, (5, 8)), (32, (1, 1)), (65, (33, 17))]  # positions, and widths of keys and values

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from tests.support.gpu import there  # isort: skip
+from tests.support.kernels.gpu import there  # isort: skip
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.reference import guided
 from scanline.kernels.categorical.triton import sample
 from tests.support.close import assert_close
-from tests.support.slot_arrays import BATCH, copy, painted, pool, some_slots, unguided, untouched
+from tests.support.engine.slot_arrays import BATCH, copy, painted, pool, some_slots, unguided, untouched
 
 LENGTH = 11
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "logistics.h"
+#include "distributions/logistics.h"
 
 using namespace ISA;
 

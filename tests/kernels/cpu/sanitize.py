@@ -65,7 +65,7 @@ def test_and_fuzz(library: Path, seconds: float, seed: int) -> int:
     status = pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *TESTS])
     if status:
         return int(status)
-    from tests.support import native_fuzz
+    from tests.support.kernels import native_fuzz
 
     until, first = time.monotonic() + seconds, seed
     while time.monotonic() < until:

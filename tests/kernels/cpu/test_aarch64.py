@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
-from tests.support import native_vectors
-from tests.support.compilers import (
+from tests.support.kernels import native_vectors
+from tests.support.kernels.compilers import (
     COMPILER,
     CROSS_COMPILER,
     CROSS_MISSING,
@@ -19,7 +19,7 @@ from tests.support.compilers import (
     compile_program,
     run_program,
 )
-from tests.support.native_vectors import CASES
+from tests.support.kernels.native_vectors import CASES
 
 pytestmark = [
     pytest.mark.skipif(bool(CROSS_MISSING), reason=f"not installed: {', '.join(CROSS_MISSING)}"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
-from tests.support.compilers import COMPILER, compile_program, run_program
+from tests.support.kernels.compilers import COMPILER, compile_program, run_program
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 

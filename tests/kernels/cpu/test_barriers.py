@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from tests.support import native_vectors
-from tests.support.native_vectors import CASES
+from tests.support.kernels import native_vectors
+from tests.support.kernels.native_vectors import CASES
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 CASE = CASES["ten components, colour"]

@@ -1,10 +1,10 @@
-"""A short run of the fuzz in tests/support/native_fuzz.py; sanitize.py beside this file runs it for longer."""
+"""A short run of the fuzz in tests/support/kernels/native_fuzz.py; sanitize.py beside this file runs it for longer."""
 
 import numpy as np
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
-from tests.support import native_fuzz
+from tests.support.kernels import native_fuzz
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 

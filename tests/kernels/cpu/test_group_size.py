@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compilers import COMPILER, compile_program
+from tests.support.kernels.compilers import COMPILER, compile_program
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 CALLS = 4000

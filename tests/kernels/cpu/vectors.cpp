@@ -1,4 +1,4 @@
-// Runs a case of tests/support/native_vectors.py with a library of this machine's processor: vectors INPUT OUTPUT ISA.
+// Runs a case of tests/support/kernels/native_vectors.py with a library of this machine's processor: vectors INPUT OUTPUT ISA.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

@@ -6,7 +6,7 @@ import torch
 from scanline.kernels.logistics import Logistics
 from scanline.kernels.logistics.reference import LOG_SCALE_FLOOR
 from tests.support.close import assert_close
-from tests.support.logistics import components, probabilities
+from tests.support.kernels.logistics import components, probabilities
 
 BYTES = torch.arange(256, dtype=torch.uint8)
 

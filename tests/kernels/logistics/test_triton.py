@@ -5,12 +5,21 @@ import math
 import pytest
 import torch
 
-from tests.support.gpu import there  # isort: skip
+from tests.support.kernels.gpu import there  # isort: skip
 
 from scanline.kernels.logistics import Logistics
 from scanline.kernels.logistics.triton import sample
 from tests.support.close import assert_close
-from tests.support.slot_arrays import BATCH, assert_painted, copy, near_halves, painted, pool, some_slots, untouched
+from tests.support.engine.slot_arrays import (
+    BATCH,
+    assert_painted,
+    copy,
+    near_halves,
+    painted,
+    pool,
+    some_slots,
+    untouched,
+)
 
 LENGTH, COMPONENTS = 12, 5
 

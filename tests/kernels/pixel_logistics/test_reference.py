@@ -6,7 +6,7 @@ import torch
 from scanline.kernels.logistics import Logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.close import assert_close
-from tests.support.pixel_logistics import conditionals, parameters
+from tests.support.kernels.pixel_logistics import conditionals, parameters
 
 PIXELS = {1: [[0], [255], [77]], 3: [[0, 0, 255], [255, 3, 0], [120, 128, 131]]}
 SHAPES = pytest.mark.parametrize(("components", "channels"), [(1, 1), (3, 1), (1, 3), (5, 3)])

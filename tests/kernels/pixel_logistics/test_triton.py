@@ -3,12 +3,21 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample
 from tests.support.close import assert_close
-from tests.support.slot_arrays import BATCH, assert_painted, copy, near_halves, painted, pool, some_slots, untouched
+from tests.support.engine.slot_arrays import (
+    BATCH,
+    assert_painted,
+    copy,
+    near_halves,
+    painted,
+    pool,
+    some_slots,
+    untouched,
+)
 
 PIXELS = 4
 LAWS = pytest.mark.parametrize("law", [PixelLogistics(5, 3), PixelLogistics(1, 3), PixelLogistics(3, 1)], ids=str)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.feature_maps import elu_plus_one
 from scanline.kernels.step import reference

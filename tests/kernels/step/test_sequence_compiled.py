@@ -25,7 +25,7 @@ def sums(ttgir: str) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    from tests.support.compiled_kernels import compiling  # isort: skip, before any kernel
+    from tests.support.kernels.compiled_kernels import compiling  # isort: skip, before any kernel
 
     from scanline.kernels.step.fused_triton import fused_recurrent_step
     from scanline.kernels.step.sequence_triton import fused_recurrent_sequence

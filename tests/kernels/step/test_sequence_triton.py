@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence

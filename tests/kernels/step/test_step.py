@@ -6,7 +6,7 @@ import torch
 from scanline.kernels.attention import reference as attention
 from scanline.kernels.step import recurrent_step, reference
 from tests.support.close import assert_close
-from tests.support.heads import sequence, state
+from tests.support.kernels.heads import sequence, state
 
 
 @pytest.mark.parametrize("widths", [(8, 5), (5, 8), (1, 1), (32, 32), (33, 17)])

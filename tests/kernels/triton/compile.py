@@ -30,7 +30,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
-from tests.support.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
+from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
 
 PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}  # as the authors' checkpoints are
 # name: configuration, and the type that its weights are stored in

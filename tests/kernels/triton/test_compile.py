@@ -43,7 +43,7 @@ WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
 def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     cases = {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}
-    code = "from tests.support.compiled_kernels import early"
+    code = "from tests.support.kernels.compiled_kernels import early"
     for lines, found in cases.items():
         ttgir = "\n".join(("tt.func public", *lines))
         code += f"\nassert early({ttgir!r}, True) is {found}"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.triton import copy_slots as module
 from scanline.kernels.triton.copy_slots import copy_slots

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.triton.embedding import embed
 from tests.support.close import assert_close

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.gpu import there  # isort: skip
+from tests.support.kernels.gpu import there  # isort: skip
 
 from scanline.kernels.triton.layer_norm import layer_norm
 from tests.support.close import assert_close

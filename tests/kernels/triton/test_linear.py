@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.gpu import there  # isort: skip
+from tests.support.kernels.gpu import there  # isort: skip
 
 from scanline.kernels.triton.linear import NARROW, WIDE, Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments

@@ -4,7 +4,7 @@ other image's."""
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.triton import sample as sample_categorical
@@ -13,7 +13,7 @@ from scanline.kernels.logistics.triton import sample as sample_logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.triton.linear import Halves, linear
-from tests.support.slot_arrays import BATCH, Pool, copy, pool, some_slots, unguided
+from tests.support.engine.slot_arrays import BATCH, Pool, copy, pool, some_slots, unguided
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 

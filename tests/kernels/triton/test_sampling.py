@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 import pytest
 import triton

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.window import Window, wave_table
 from scanline.kernels.window.triton import read_window

@@ -12,7 +12,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.pixel_logistics import conditionals
+from tests.support.kernels.pixel_logistics import conditionals
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 

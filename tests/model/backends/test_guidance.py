@@ -17,9 +17,10 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
-from tests.support import native_vectors, small_models
+from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.native_vectors import CATEGORICAL, Case
+from tests.support.kernels import native_vectors
+from tests.support.kernels.native_vectors import CATEGORICAL, Case
 
 NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []

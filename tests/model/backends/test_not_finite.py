@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.gpu import DEVICE  # isort: skip
+from tests.support.kernels.gpu import DEVICE  # isort: skip
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.backend import Backend

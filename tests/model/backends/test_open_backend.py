@@ -18,7 +18,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from tests.support import small_models
-from tests.support.gpu import DEVICE
+from tests.support.kernels.gpu import DEVICE
 
 ALL = "cuda,cuda-unchained,eager"
 MODEL = small_models.config(height=1, width=3, layers=1, heads=1)  # the interpreter takes its time

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scanline.model.datasets import DataError, load
-from tests.support.cifar10_files import TRAIN, binary, interleaved, planes
+from tests.support.training.cifar10_files import TRAIN, binary, interleaved, planes
 
 
 def write(directory: Path) -> None:

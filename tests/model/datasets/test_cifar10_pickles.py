@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from scanline.model.datasets import DataError, load
-from tests.support.cifar10_files import TRAIN, interleaved, planes, python_2, python_3, write_tar
+from tests.support.training.cifar10_files import TRAIN, interleaved, planes, python_2, python_3, write_tar
 
 WRITERS: dict[str, Callable[[np.ndarray], bytes]] = {
     "python 2": python_2,

@@ -15,8 +15,8 @@ from scanline.model.datasets import CLASSES, WORDS, DataError
 from scanline.model.datasets.source import ImageSet, open_data
 from scanline.model.training.presets import PRESETS
 from tests.support import blobs
-from tests.support.cifar10_files import TRAIN, binary, planes
 from tests.support.pictures import encode, noise
+from tests.support.training.cifar10_files import TRAIN, binary, planes
 
 DIGITS = np.arange(64) % 10
 

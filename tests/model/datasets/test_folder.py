@@ -10,8 +10,8 @@ from PIL import Image
 
 from scanline.model.datasets import DataError
 from scanline.model.datasets.folder import Pictures, load
-from tests.support.hostile_pictures import END, SIGNATURE, bomb, converted, header, pixels, turned, with_profile
 from tests.support.pictures import encode, noise
+from tests.support.server.hostile_pictures import END, SIGNATURE, bomb, converted, header, pixels, turned, with_profile
 
 GREY = noise(7, 5)
 COLOUR = noise(7, 5, 3)

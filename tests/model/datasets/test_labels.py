@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scanline.model.datasets import DataError, labels
-from tests.support.cifar10_files import TRAIN, binary, planes, python_2, python_3, write_tar
+from tests.support.training.cifar10_files import TRAIN, binary, planes, python_2, python_3, write_tar
 
 FILE = "t10k-labels-idx1-ubyte"
 DIGITS = np.uint8([7, 2, 1, 0, 9])

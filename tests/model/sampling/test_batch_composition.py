@@ -10,7 +10,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from tests.support import small_models
-from tests.support.batch_composition import Finished, Painter, finished, in_a_batch, painted_alone, watched
+from tests.support.engine.batch_composition import Finished, Painter, finished, in_a_batch, painted_alone, watched
 
 SIZES = {"height": 6, "width": 6, "heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 128}
 VARIANTS = ["plain", "strokes", "pixels", "waves of pixels"]

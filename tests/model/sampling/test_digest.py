@@ -13,7 +13,7 @@ from scanline.model.sampling.engine import OTHER_MODEL, Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from tests.support import small_models
-from tests.support.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.tiny import GREY
 
 KNOWN = bytes(range(35))

@@ -11,8 +11,8 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Pixels, Scheduled
 from tests.support import small_models
-from tests.support.engine_ticks import run_until_idle
-from tests.support.queued_generator import QueuedGenerator
+from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.queued_generator import QueuedGenerator
 
 BACKENDS = ["eager", "cpu"] if cpu_kernels.available() else ["eager"]
 GUIDED = GenerateRequest(0, 3, 77, label=2, guidance=2.5)
@@ -101,7 +101,7 @@ def test_known_bytes_are_kept_and_cost_what_they_do_under_the_class(
 def test_a_stream_of_a_guided_image_is_the_image_in_order(
     model: Transformer, backend: str, alone: dict[tuple[int, int], Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 3)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 3)
     generator = Generator(model, 6, 1, backend=backend)
     events = run_until_idle(Engine(generator), GenerateRequest(**{**vars(GUIDED), "stream": True}))
     generator.close()

@@ -12,9 +12,9 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Pixels
 from tests.support import small_models
-from tests.support.engine_ticks import run_until_idle
-from tests.support.painted_alone import by_particles
-from tests.support.queued_generator import QueuedGenerator
+from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.painted_alone import by_particles
+from tests.support.engine.queued_generator import QueuedGenerator
 
 PARTICLES = 5
 BACKENDS = ["eager", "cpu"] if cpu_kernels.available() else ["eager"]
@@ -117,7 +117,7 @@ def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(plain: Case, slo
 
 @pytest.mark.parametrize("steps", [1, 3, 1000])
 def test_it_is_the_same_whatever_fits_into_a_tick(plain: Case, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.TickLength.steps", lambda *_, **__: steps)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.TickLength.steps", lambda *_, **__: steps)
     generator = plain.generator(2 * PARTICLES)
     plain.check(run_until_idle(Engine(generator), plain.request))
     generator.close()
@@ -134,7 +134,7 @@ def test_a_replay_of_some_images_paints_the_same(plain: Case) -> None:
 def test_what_a_stream_is_sent_never_changes_and_is_the_whole_image_in_the_end(
     plain: Case, sends: bool, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
     generator = plain.generator(2 * PARTICLES, 1, kind)
     engine = Engine(generator)
     engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True}))
@@ -162,7 +162,7 @@ def test_what_a_stream_is_sent_never_changes_and_is_the_whole_image_in_the_end(
 def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
     plain: Case, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
     generator = plain.generator(2 * PARTICLES, 1, kind)
     engine = Engine(generator)
     engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True, "provisional": True}))

@@ -16,7 +16,7 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest
 from tests.support import small_models
-from tests.support.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import run_until_idle
 
 IMAGES, SLOTS, BINS = 600, 4096, 16
 # The quantile of chi-square with 15 degrees of freedom that 1 in 100,000 exceeds.

@@ -14,7 +14,7 @@ from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRe
 from scanline.model.sampling.offline import paint
 from scanline.model.sampling.prefixes import MOST_IMAGES
 from tests.support import small_models
-from tests.support.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.tiny import GREY
 
 IMAGES = small_models.images(GREY, 150)

@@ -12,7 +12,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from tests.support.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import run_until_idle
 
 
 def painted(engine: Engine, request: int) -> list[bytes]:

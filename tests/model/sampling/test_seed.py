@@ -48,7 +48,7 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
 def test_same_seed_same_images_whatever_fits_into_a_tick(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     first = paint(model, 5, seed=11)
-    monkeypatch.setattr("scanline.model.sampling.tick_length.MOST_STEPS", 3)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 3)
     again = paint(model, 5, seed=11)
     np.testing.assert_array_equal(first.images, again.images)
     np.testing.assert_array_equal(first.bits_per_dim, again.bits_per_dim)

@@ -12,10 +12,10 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.budget import ROW_UPDATES
 from scanline.model.training.loop import train
+from scanline.model.training.run.budget import ROW_UPDATES
 from tests.support.saved_models import assert_same_weights
-from tests.support.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
+from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,9 @@ def test_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_checkpoint
     with pytest.raises(StoppedError):
         run(tmp_path, stop_at=40)
     before = (tmp_path / "model.safetensors").read_bytes()
-    monkeypatch.setattr("scanline.model.training.update.clip_gradients", lambda model, limit: torch.tensor(np.nan))
+    monkeypatch.setattr(
+        "scanline.model.training.optimise.update.clip_gradients", lambda model, limit: torch.tensor(np.nan)
+    )
     with pytest.raises(FloatingPointError, match=r"the norm of the gradients is nan after \d+ updates; the last"):
         run(tmp_path, resume=True)
     assert (tmp_path / "model.safetensors").read_bytes() == before

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
-from tests.support.in_process_server import serve_in_process
-from tests.support.shared_servers import LONG
+from tests.support.server.in_process_server import serve_in_process
+from tests.support.server.shared_servers import LONG
 
 
 @pytest.fixture(scope="package")

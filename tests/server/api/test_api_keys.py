@@ -13,11 +13,11 @@ from pydantic import SecretStr
 from scanline.server.api.api_keys import MAX_KEYS, NAME, ApiKeys, read_keys
 from scanline.server.settings import KEY as KEY_PATTERN
 from tests.support.commands import refused
-from tests.support.metrics_reader import wait_for_metrics
-from tests.support.running_server import Server, serve
-from tests.support.shared_servers import KEY, bearer
+from tests.support.server.metrics_reader import wait_for_metrics
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import KEY, bearer
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 ALICE, BOB = "sk-alice-0001", "sk-bob=0002=="
 BROKEN = {  # label: the file's content, part of the sentence

@@ -8,12 +8,12 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.support.error_answers import ONE_SENTENCE, answer_of, assert_refused
-from tests.support.metrics_reader import Metrics, wait_for_metrics
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import LONG, arguments
+from tests.support.server.error_answers import ONE_SENTENCE, answer_of, assert_refused
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import LONG, arguments
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 SLOTS, MAX_WEBSOCKETS = 4, 4

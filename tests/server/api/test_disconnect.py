@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.support.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import LIMITED_SLOTS, LONG
-from tests.support.sockets import open_connection, post_request, reset
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import LIMITED_SLOTS, LONG
+from tests.support.server.sockets import open_connection, post_request, reset
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="

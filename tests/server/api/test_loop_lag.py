@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from scanline.server.api.loop_lag import PERIOD_SECONDS, LoopLag
-from tests.support.metrics_reader import Metrics
+from tests.support.server.metrics_reader import Metrics
 
 
 def measured(*holds: float) -> LoopLag:

@@ -9,8 +9,8 @@ import pytest
 
 from scanline.server.api import onnx_export
 from scanline.server.api.onnx_export import ExportError, Exports
-from tests.support.loop_lag import assert_loop_is_free
-from tests.support.running_server import Server
+from tests.support.server.loop_lag import assert_loop_is_free
+from tests.support.server.running_server import Server
 from tests.support.waiting import PATIENCE
 
 ONE, OTHER = ("grey", "first"), ("grey", "second")

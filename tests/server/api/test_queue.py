@@ -6,12 +6,12 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.support.error_answers import assert_refused
-from tests.support.metrics_reader import Metrics, wait_until_idle
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import LONG
-from tests.support.websocket_client import WebsocketClient, connected
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.metrics_reader import Metrics, wait_until_idle
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import LONG
+from tests.support.server.websocket_client import WebsocketClient, connected
 
 URL = "/v1/images/generations"
 MORE = 10_000  # images: as many are not painted in the moments between two requests

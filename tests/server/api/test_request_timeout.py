@@ -8,14 +8,14 @@ import openai
 import pytest
 
 from scanline.server.settings import Settings
-from tests.support.in_process_server import serve_in_process, wait_until_no_jobs
-from tests.support.metrics_reader import Metrics, wait_until_idle
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import LONG, arguments
-from tests.support.sse_reader import read, slow_stream
+from tests.support.server.in_process_server import serve_in_process, wait_until_no_jobs
+from tests.support.server.metrics_reader import Metrics, wait_until_idle
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import LONG, arguments
+from tests.support.server.sse_reader import read, slow_stream
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 ERROR = {

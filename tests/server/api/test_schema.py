@@ -20,10 +20,10 @@ from schemathesis.core.transport import Response
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from tests.support.error_answers import ONE_SENTENCE, assert_refused
 from tests.support.pictures import decode, encode, noise, text
-from tests.support.running_server import PATIENCE, Server
-from tests.support.server_health import SLOTS, assert_server_healthy
+from tests.support.server.error_answers import ONE_SENTENCE, assert_refused
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.server_health import SLOTS, assert_server_healthy
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 CLASSIFICATIONS = "/v1/images/classifications"

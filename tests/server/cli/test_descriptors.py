@@ -6,7 +6,7 @@ import sys
 
 CODE = """
 import logging, resource
-from scanline.server.running import raise_descriptor_limit
+from scanline.server.process.running import raise_descriptor_limit
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
 raise_descriptor_limit({connections})

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from scanline.server.api.routes.page import BUILT
-from tests.support.running_server import Server, serve
-from tests.support.sockets import open_connection
+from tests.support.server.running_server import Server, serve
+from tests.support.server.sockets import open_connection
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
-from tests.support.websocket_client import connected
 
 UNSHARE = shutil.which("unshare")
 ENDLESS = 100_000  # images: minutes of work

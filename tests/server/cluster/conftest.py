@@ -12,7 +12,7 @@ import pytest
 if find_spec("ray") is None:
     collect_ignore_glob = ["*.py"]
 else:
-    from tests.support.cluster_service import KEY, Service, free_port, running
+    from tests.support.cluster.cluster_service import KEY, Service, free_port, running
 
 PATIENT = {
     "RAY_worker_niceness": "0",  # Ray's default is 15: other tests' processes would go first

@@ -17,10 +17,10 @@ from scanline.model.sampling.offline import paint_request
 from scanline.server.cluster.client import FolderJob, Recipe, folder_job
 from scanline.server.cluster.replica import ReplicaStatus
 from scanline.server.cluster.replica_pool import ReplicaPool
-from scanline.server.engine.client.job import Job
+from scanline.server.engine.job import Job
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import shapes
-from tests.support.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.pictures import noise
 
 N, STAR = 40, 3

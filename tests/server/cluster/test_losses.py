@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.cluster_service import ALLOWED, Service, kill, offline
+from tests.support.cluster.cluster_service import ALLOWED, Service, kill, offline
 from tests.support.pictures import painted
-from tests.support.running_server import PATIENCE
-from tests.support.websocket_client import connected
+from tests.support.server.running_server import PATIENCE
+from tests.support.server.websocket_client import connected
 
 Victim = Callable[[Service], int]
 

@@ -14,9 +14,9 @@ from scanline.model.sampling.offline import paint
 from scanline.server.cluster import replica_pool
 from scanline.server.cluster.replica import OtherModelError
 from scanline.server.cluster.replica_pool import REPLACED, ReplicaPool
-from scanline.server.engine.client.job import Job
+from scanline.server.engine.job import Job
 from tests.support import small_models
-from tests.support.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from scanline.model.inference import Model
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.cluster.replica_pool import ReplicaPool
-from scanline.server.engine.client.job import Job
-from tests.support.local_replicas import LocalReplicas, pool_of, replica_of
+from scanline.server.engine.job import Job
+from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.pictures import noise
 
 N, PARTICLES = 10, 16

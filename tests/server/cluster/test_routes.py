@@ -8,11 +8,11 @@ import numpy as np
 import openai
 import pytest
 
-from tests.support.cluster_service import ALLOWED, KEY, Service, offline
-from tests.support.openai_clients import official
+from tests.support.cluster.cluster_service import ALLOWED, KEY, Service, offline
 from tests.support.pictures import encode, painted, text
-from tests.support.sse_reader import images, post_for_events
-from tests.support.websocket_client import connected
+from tests.support.server.openai_clients import official
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import connected
 
 
 @pytest.fixture

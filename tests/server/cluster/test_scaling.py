@@ -6,7 +6,7 @@ import numpy as np
 from ray import serve
 
 from scanline.server.cluster import app
-from tests.support.cluster_service import NAME, Service, offline, running
+from tests.support.cluster.cluster_service import NAME, Service, offline, running
 from tests.support.pictures import painted
 
 

@@ -10,7 +10,6 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.histogram import Histogram
 from scanline.model.sampling.messages import (
     Event,
     Failed,
@@ -22,9 +21,10 @@ from scanline.model.sampling.messages import (
     ScoreRequest,
     Stats,
 )
+from scanline.model.sampling.stats.histogram import Histogram
 from scanline.server.cluster.replica import RelayJob
 from tests.support import small_models
-from tests.support.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.shapes import SHAPES
 from tests.support.waiting import PATIENCE
 

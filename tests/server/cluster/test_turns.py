@@ -8,8 +8,8 @@ import pytest
 
 from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequest
 from scanline.server.cluster.turns import Distribution, Turns
-from scanline.server.engine.client.job import Job, PendingJob
-from tests.support.local_replicas import LocalReplicas, pool_of, replica_of
+from scanline.server.engine.job import Job, PendingJob
+from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
 
 

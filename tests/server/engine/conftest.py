@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engines import FaultyOptions, RecordingClient
+from tests.support.engine.engines import FaultyOptions, RecordingClient
 
 TIMEOUT = 10  # seconds, which no tick takes on a machine however busy
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
-from scanline.server.engine.client.admission import Admission, QueueFullError, QueueLimits, Reservation, Usage
-from scanline.server.engine.client.job import Job
-from scanline.server.engine.client.rate_meter import RateMeter
+from scanline.server.engine.job import Job
+from scanline.server.engine.queue_limits import Admission, QueueFullError, QueueLimits, Reservation, Usage
+from scanline.server.engine.rate_meter import RateMeter
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
 MOST_UNREAD = 20 * LENGTH

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from scanline.model.sampling.messages import GenerateRequest, Ready
-from scanline.server.engine.client.admission import QueueFullError, QueueLimits
-from scanline.server.engine.client.engine_client import EngineClient
-from scanline.server.engine.client.handle import EngineUnavailableError
-from scanline.server.engine.client.job import EngineFailedError, Job
+from scanline.server.engine.handle import EngineUnavailableError
+from scanline.server.engine.job import EngineFailedError, Job
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.queue_limits import QueueFullError, QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
 
 

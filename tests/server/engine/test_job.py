@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
-from scanline.server.engine.client.job import EngineFailedError, Job, TotalsJob, Update
+from scanline.server.engine.job import EngineFailedError, Job, TotalsJob, Update
 
 IMAGE = bytes(range(100, 135))
 

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
-from tests.support.page_visitor import KEY, Visitor
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import NO_DELAY, arguments
+from tests.support.page.visitor import KEY, Visitor
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import NO_DELAY, arguments
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # as root in a container there is no sandbox, and shared memory may be too small

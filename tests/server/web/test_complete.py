@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visit, Visitor, painted
+from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, text
-from tests.support.running_server import Server
+from tests.support.server.running_server import Server
 
 HEIGHT, WIDTH = 7, 5
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from scanline.server.api.routes.page import BUILT
-from tests.support.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE, Server
 
 
 @pytest.fixture(scope="module")

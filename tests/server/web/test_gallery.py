@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
-from tests.support.page_visitor import Visit, Visitor, painted
-from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.page.visitor import Visit, Visitor, painted
+from tests.support.server.running_server import PATIENCE, Server, serve
 
 WIDE = {"layers": 3, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
 LONG = small_models.config(height=100, width=100, **WIDE)  # seconds: several redraws, also beside other programs

@@ -9,9 +9,9 @@ from playwright.sync_api import expect
 
 from tests.server.web.test_classes import choose
 from tests.server.web.test_complete import HEIGHT, complete, picture, shown, stroke, upload
-from tests.support.page_visitor import Visit, Visitor, painted
+from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, text
-from tests.support.running_server import Server
+from tests.support.server.running_server import Server
 
 N, SEED = 3, 5
 FORMS = {"paint": "guidance", "complete": "complete-guidance"}  # the slider of each tab

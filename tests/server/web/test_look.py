@@ -4,8 +4,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visit, Visitor
-from tests.support.running_server import Server
+from tests.support.page.visitor import Visit, Visitor
+from tests.support.server.running_server import Server
 
 SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"

@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.page_visitor import Visit, painted
-from tests.support.running_server import Server
+from tests.support.page.visitor import Visit, painted
+from tests.support.server.running_server import Server
 
 LARGEST = 2**63 - 1
 

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.server.web.test_complete import HEIGHT, complete, picture, shown, stroke, upload
-from tests.support.page_visitor import Visit, Visitor
+from tests.support.page.visitor import Visit, Visitor
 from tests.support.pictures import encode, text
 from tests.support.pictures import painted as images_of
-from tests.support.running_server import Server
+from tests.support.server.running_server import Server
 
 N, SEED = 3, 5
 

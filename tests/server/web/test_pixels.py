@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
-from tests.support.page_visitor import Visit, painted
+from tests.support.page.visitor import Visit, painted
 from tests.support.pictures import encode, text
-from tests.support.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import PATIENCE, Server, serve
 
 CONFIG = small_models.config(**small_models.VARIANTS["waves of pixels"])
 PICTURE = np.random.default_rng(0).integers(0, 256, CONFIG.image_shape, np.uint8)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.page_proxy import proxy_to
-from tests.support.page_visitor import KEY, Visit, painted
-from tests.support.running_server import PATIENCE, Server
+from tests.support.page.proxy import proxy_to
+from tests.support.page.visitor import KEY, Visit, painted
+from tests.support.server.running_server import PATIENCE, Server
 
 COUNT = "The number of images must be an integer from 1 to 256."
 SEED = "The seed must be an integer from 0 to 9223372036854775807."

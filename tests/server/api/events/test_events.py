@@ -4,10 +4,10 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.server.api.partial_images import UNPAINTED
-from tests.support.error_answers import assert_refused
+from scanline.server.api.payload.partial_images import UNPAINTED
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.sse_reader import images, named, post_for_events, read
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.sse_reader import images, named, post_for_events, read
 
 URL = "/v1/images/generations"
 EDITS = "/v1/images/edits"

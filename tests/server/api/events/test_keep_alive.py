@@ -12,11 +12,11 @@ import openai
 import pytest
 from starlette.types import Message, Send
 
-from scanline.server.api import sse
+from scanline.server.api.payload import sse
+from scanline.server.api.payload.sse import PING, send_with_pings
 from scanline.server.api.routes import image_events
-from scanline.server.api.sse import PING, send_with_pings
-from scanline.server.engine.client.engine_client import EngineClient
-from tests.support.running_server import PATIENCE
+from scanline.server.engine.local.engine_client import EngineClient
+from tests.support.server.running_server import PATIENCE
 
 NEVER = 1e6
 OFTEN = 0.01

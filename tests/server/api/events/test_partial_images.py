@@ -3,8 +3,8 @@
 import numpy as np
 
 from scanline.model.sampling.messages import GenerateRequest, Pixels
-from scanline.server.api.partial_images import UNPAINTED, PartialImages
-from scanline.server.engine.client.job import Job
+from scanline.server.api.payload.partial_images import UNPAINTED, PartialImages
+from scanline.server.engine.job import Job
 from tests.support.tiny import COLOUR, GREY
 
 IMAGE = bytes(range(35))

@@ -7,12 +7,12 @@ import numpy as np
 import openai
 import pytest
 
-from scanline.server.engine.client.engine_client import EngineClient
-from tests.support.in_process_server import fail_all_jobs, wait_until_no_jobs
+from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.pictures import painted
-from tests.support.running_server import PATIENCE
-from tests.support.shared_servers import LONG
-from tests.support.sse_reader import Event, images, named, read, slow_stream
+from tests.support.server.in_process_server import fail_all_jobs, wait_until_no_jobs
+from tests.support.server.running_server import PATIENCE
+from tests.support.server.shared_servers import LONG
+from tests.support.server.sse_reader import Event, images, named, read, slow_stream
 
 IMAGES = 1000
 URL = "/v1/images/generations"

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from tests.support.commands import refused
-from tests.support.metrics_reader import wait_for_metrics
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import GUARDED_SLOTS, KEY, LONG, bearer
-from tests.support.sockets import open_connection, post_request
+from tests.support.server.metrics_reader import wait_for_metrics
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import GUARDED_SLOTS, KEY, LONG, bearer
+from tests.support.server.sockets import open_connection, post_request
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 Line = dict[str, Any]

@@ -14,14 +14,14 @@ from websockets.typing import Subprotocol
 
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
-from scanline.server.app import build
-from scanline.server.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import refused
-from tests.support.error_answers import answer_of, assert_refused
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import KEY, SECOND_KEY, bearer
-from tests.support.websocket_client import connected
+from tests.support.server.error_answers import answer_of, assert_refused
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
+from tests.support.server.websocket_client import connected
 
 OPEN = ("/healthz", "/readyz", "/", "/docs", "/openapi.json")  # and the pages' files below /assets/, and nothing else
 WRONG = f"{KEY}x"

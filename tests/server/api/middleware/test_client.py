@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scanline.server.api.client import Client, canonical, client_of
 from scanline.server.api.middleware.client import TrustedProxies
 from tests.support.commands import refused
-from tests.support.running_server import Server, serve
+from tests.support.server.running_server import Server, serve
 from tests.support.waiting import wait_for
 
 PROXIES = TrustedProxies(["10.0.0.0/8", "fd00::/8", "192.0.2.1"])

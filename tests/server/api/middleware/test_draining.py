@@ -18,12 +18,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from tests.support.error_answers import answer_of
 from tests.support.pictures import painted
-from tests.support.running_server import Server, serve
-from tests.support.sse_reader import images, post_for_events
+from tests.support.server.error_answers import answer_of
+from tests.support.server.running_server import Server, serve
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import JobMessages, WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
-from tests.support.websocket_client import JobMessages, WebsocketClient, connected
 
 URL = "/v1/images/generations"
 WORK = 12 + 12 + 5 + 5  # images of all work at the time of the signal

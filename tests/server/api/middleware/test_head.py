@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from tests.support.error_answers import assert_refused
-from tests.support.metrics_reader import wait_for_metrics
-from tests.support.running_server import Server
-from tests.support.shared_servers import KEY, bearer
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.metrics_reader import wait_for_metrics
+from tests.support.server.running_server import Server
+from tests.support.server.shared_servers import KEY, bearer
 
 PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v1/models", "/v1/models/grey", "/nowhere")
 CHANGING = {"date", "x-request-id"}

@@ -14,11 +14,11 @@ from websockets.exceptions import InvalidStatus
 from scanline.server.api.middleware.hosts import LOOPBACK_NAMES, HostMiddleware, served_hosts
 from scanline.server.api.middleware.origins import OriginMiddleware
 from tests.support.commands import refused
-from tests.support.error_answers import answer_of, assert_refused
-from tests.support.running_server import Server, serve
-from tests.support.shared_servers import KEY, bearer
-from tests.support.sockets import open_connection, parse_response, read_until_closed
-from tests.support.websocket_client import connected
+from tests.support.server.error_answers import answer_of, assert_refused
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import KEY, bearer
+from tests.support.server.sockets import open_connection, parse_response, read_until_closed
+from tests.support.server.websocket_client import connected
 
 REBOUND = "rebound.evil.example:8000"
 OWN = ("localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8000", "localhost:")

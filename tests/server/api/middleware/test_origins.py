@@ -8,14 +8,14 @@ import pytest
 from starlette.testclient import TestClient
 from websockets.exceptions import InvalidStatus
 
-from scanline.server.app import build
-from scanline.server.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import refused
-from tests.support.error_answers import answer_of, assert_refused
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import KEY, PAGE, SECOND_PAGE, bearer
-from tests.support.websocket_client import connected
+from tests.support.server.error_answers import answer_of, assert_refused
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import KEY, PAGE, SECOND_PAGE, bearer
+from tests.support.server.websocket_client import connected
 
 FOREIGN = "https://page.example.evil"
 PREFLIGHT = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}

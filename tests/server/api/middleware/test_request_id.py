@@ -8,9 +8,9 @@ import openai
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import SECOND_KEY, bearer
-from tests.support.websocket_client import connected
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import SECOND_KEY, bearer
+from tests.support.server.websocket_client import connected
 
 GENERATED = re.compile(r"[0-9a-f]{32}")
 URL = "/v1/images/generations"

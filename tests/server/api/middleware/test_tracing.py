@@ -10,11 +10,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from scanline.server.api import tracing
 from tests.support.commands import refused
-from tests.support.otel_collector import Collector, attributes, collecting
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import Server, serve
+from tests.support.server.otel_collector import Collector, attributes, collecting
+from tests.support.server.running_server import Server, serve
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE
-from tests.support.websocket_client import connected
 
 URL = "/v1/images/generations"
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

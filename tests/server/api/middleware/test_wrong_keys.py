@@ -10,9 +10,9 @@ import pytest
 
 from scanline.server.api.middleware import wrong_keys
 from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
-from tests.support.error_answers import assert_error
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import KEY, bearer
+from tests.support.server.error_answers import assert_error
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import KEY, bearer
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from openai.types import ImagesResponse
 from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from tests.support.openai_clients import async_official, pictures
-from tests.support.openai_clients import official as connect
 from tests.support.pictures import encode, noise
-from tests.support.running_server import Server
+from tests.support.server.openai_clients import async_official, pictures
+from tests.support.server.openai_clients import official as connect
+from tests.support.server.running_server import Server
 
 IMAGE = noise(7, 5)
 

@@ -10,13 +10,13 @@ import openai
 import pytest
 from pydantic import SecretStr
 
-from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
-from tests.support.error_answers import ONE_SENTENCE
-from tests.support.in_process_server import fail_all_jobs, serve_in_process
-from tests.support.openai_clients import async_official, official
 from tests.support.pictures import encode, noise
-from tests.support.shared_servers import LONG
+from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.in_process_server import fail_all_jobs, serve_in_process
+from tests.support.server.openai_clients import async_official, official
+from tests.support.server.shared_servers import LONG
 from tests.support.waiting import PATIENCE, wait_for
 
 KEY = "a-key"

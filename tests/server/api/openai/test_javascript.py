@@ -13,7 +13,7 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.pictures import decode, encode, noise
-from tests.support.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE, Server
 
 JAVASCRIPT = Path(__file__).parents[3] / "javascript"
 IMAGE = noise(7, 5)

@@ -13,11 +13,11 @@ from openai.types import (
     ImageGenPartialImageEvent,
 )
 
-from scanline.server.api.partial_images import UNPAINTED
-from tests.support.openai_clients import async_official, picture
-from tests.support.openai_clients import official as connect
+from scanline.server.api.payload.partial_images import UNPAINTED
 from tests.support.pictures import encode, noise
-from tests.support.running_server import Server
+from tests.support.server.openai_clients import async_official, picture
+from tests.support.server.openai_clients import official as connect
+from tests.support.server.running_server import Server
 
 IMAGE = noise(7, 5)
 

@@ -10,9 +10,9 @@ import openai
 import pytest
 from PIL import Image
 
-from tests.support.openai_clients import official, pictures
 from tests.support.pictures import encode, noise
-from tests.support.running_server import Server
+from tests.support.server.openai_clients import official, pictures
+from tests.support.server.running_server import Server
 
 IMAGE = noise(7, 5)
 FILE = encode(IMAGE)

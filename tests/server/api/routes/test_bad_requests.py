@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from tests.support.error_answers import assert_refused
+from tests.support.server.error_answers import assert_refused
 
 URL = "/v1/images/generations"
 

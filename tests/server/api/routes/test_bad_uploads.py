@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.error_answers import assert_refused
 from tests.support.pictures import encode, noise, text
+from tests.support.server.error_answers import assert_refused
 
 EDITS = "/v1/images/edits"
 LIKELIHOODS = "/v1/images/likelihoods"

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from scanline.model.inference import Model
-from tests.support.error_answers import assert_error, assert_refused
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.running_server import Server
-from tests.support.sse_reader import images, post_for_events
-from tests.support.websocket_client import connected
+from tests.support.server.error_answers import assert_error, assert_refused
+from tests.support.server.running_server import Server
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import connected
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 IMAGE = noise(7, 5)

@@ -14,17 +14,17 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
 from scanline.server.api.errors import from_exception
-from scanline.server.engine.client.job import EngineFailedError
+from scanline.server.engine.job import EngineFailedError
 from tests.support import shapes
-from tests.support.error_answers import assert_error, assert_refused
-from tests.support.metrics_reader import Metrics
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.running_server import Server, serve
-from tests.support.shared_servers import NO_DELAY, arguments
-from tests.support.sse_reader import images as event_images
-from tests.support.sse_reader import named, post_for_events
+from tests.support.server.error_answers import assert_error, assert_refused
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.sse_reader import images as event_images
+from tests.support.server.sse_reader import named, post_for_events
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
 SLOTS, WAITING, MAX_IMAGES = 7, 13, 24  # an odd number of slots: one of them stays free among guided images

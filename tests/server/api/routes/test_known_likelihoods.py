@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from scanline.model.inference import Model
-from tests.support.error_answers import assert_refused
 from tests.support.pictures import encode, noise, text
+from tests.support.server.error_answers import assert_refused
 from tests.support.shapes import MAX_IMAGES
 
 URL = "/v1/images/likelihoods"

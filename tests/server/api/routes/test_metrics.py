@@ -10,15 +10,15 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from starlette.testclient import TestClient
 
-from scanline.server.app import build
-from scanline.server.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.pictures import encode, noise, text
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import LONG, QUEUE_SLOTS
-from tests.support.sockets import open_connection, post_request
-from tests.support.websocket_client import connected
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import LONG, QUEUE_SLOTS
+from tests.support.server.sockets import open_connection, post_request
+from tests.support.server.websocket_client import connected
 
 URL = "/v1/images/generations"
 PICTURE = text(encode(noise(7, 5)))

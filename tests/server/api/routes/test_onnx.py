@@ -13,13 +13,13 @@ from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
-from scanline.server.app import build
-from scanline.server.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import done
-from tests.support.error_answers import assert_refused
-from tests.support.in_process_server import serve_in_process
-from tests.support.running_server import PATIENCE
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.in_process_server import serve_in_process
+from tests.support.server.running_server import PATIENCE
 
 
 def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) -> None:

@@ -6,17 +6,17 @@ import pytest
 
 from scanline.model.inference import Model
 from scanline.server.api.errors import from_exception
-from scanline.server.api.partial_images import UNPAINTED
-from scanline.server.engine.client.job import EngineFailedError
-from tests.support.error_answers import assert_error, assert_refused
-from tests.support.metrics_reader import Metrics
+from scanline.server.api.payload.partial_images import UNPAINTED
+from scanline.server.engine.job import EngineFailedError
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.running_server import Server
+from tests.support.server.error_answers import assert_error, assert_refused
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server
+from tests.support.server.sse_reader import images as event_images
+from tests.support.server.sse_reader import named, post_for_events
+from tests.support.server.websocket_client import connected
 from tests.support.shapes import MAX_IMAGES, ROOM, SLOTS
-from tests.support.sse_reader import images as event_images
-from tests.support.sse_reader import named, post_for_events
 from tests.support.waiting import wait_for
-from tests.support.websocket_client import connected
 
 URL = "/v1/images/edits"
 IMAGE = noise(7, 5)

@@ -12,13 +12,13 @@ import pytest
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from scanline.server.registry import served_models
+from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.error_answers import ONE_SENTENCE
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.running_server import PATIENCE, Server
-from tests.support.sse_reader import images, post_for_events
-from tests.support.websocket_client import connected
+from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import connected
 
 SHAPES = {"grey": (7, 5), "colour": (3, 4, 3)}
 PICTURES = {name: text(encode(noise(*shape))) for name, shape in SHAPES.items()}
@@ -176,5 +176,5 @@ def test_models_share_the_machine(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("scanline.server.registry.cores", lambda: cores)
+    monkeypatch.setattr("scanline.server.process.registry.cores", lambda: cores)
     assert shares(models, grey_directory, tmp_path, **given) == expected

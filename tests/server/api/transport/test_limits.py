@@ -11,13 +11,13 @@ from websockets.exceptions import InvalidStatus
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
-from tests.support.error_answers import answer_of, assert_refused
-from tests.support.metrics_reader import Metrics
-from tests.support.running_server import Server, serve
-from tests.support.shared_servers import NO_DELAY, arguments
-from tests.support.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.server.error_answers import answer_of, assert_refused
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE
-from tests.support.websocket_client import connected
 
 MAX_HEAD = 4096  # bytes of a head
 URL = "/v1/images/generations"

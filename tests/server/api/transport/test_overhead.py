@@ -17,8 +17,8 @@ from scanline.server.api.rate_limit import (
     FAILED_WORK_UNITS,
     WEBSOCKET_UNITS,
 )
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.sockets import open_connection, open_websocket, read_until_closed
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.sockets import open_connection, open_websocket, read_until_closed
 from tests.support.waiting import wait_for
 
 RATE = 10

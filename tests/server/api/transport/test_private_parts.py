@@ -20,7 +20,7 @@ from websockets.http11 import MAX_NUM_HEADERS
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from tests.support.sockets import WEBSOCKET_HEAD
+from tests.support.server.sockets import WEBSOCKET_HEAD
 
 HTTP = [
     "_should_upgrade",

@@ -13,10 +13,10 @@ import httpx
 import pytest
 from websockets.frames import Frame, Opcode
 
-from tests.support.metrics_reader import Metrics, wait_for_metrics
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import NO_DELAY, arguments
-from tests.support.sockets import (
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.sockets import (
     WEBSOCKET_HEAD,
     open_connection,
     open_websocket,

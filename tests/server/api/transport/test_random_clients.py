@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from tests.support.metrics_reader import Metrics, wait_for_metrics
-from tests.support.running_server import PATIENCE, Server, serve
-from tests.support.shared_servers import NO_DELAY, arguments
-from tests.support.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
 from tests.support.waiting import wait_for
 
 AT_ONCE_SECONDS = 5.0  # for /healthz, on a busy machine

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.running_server import Server
-from tests.support.shared_servers import LONG
-from tests.support.websocket_client import WebsocketClient, connected
+from tests.support.server.running_server import Server
+from tests.support.server.shared_servers import LONG
+from tests.support.server.websocket_client import WebsocketClient, connected
 
 CANCELLED = {"type": "done", "id": "a", "cancelled": True}
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.support.error_answers import assert_error
 from tests.support.pictures import encode, noise, text
-from tests.support.websocket_client import WebsocketClient
+from tests.support.server.error_answers import assert_error
+from tests.support.server.websocket_client import WebsocketClient
 
 IMAGE, OTHER = text(encode(noise(7, 5))), text(encode(noise(5, 7)))
 

@@ -10,8 +10,8 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from scanline.server.api import rate_limit
 from scanline.server.api.rate_limit import FrameThrottle
-from scanline.server.engine.client.engine_client import EngineClient
-from tests.support.websocket_client import connected
+from scanline.server.engine.local.engine_client import EngineClient
+from tests.support.server.websocket_client import connected
 
 IMAGES, SLOTS = 200, 64
 

@@ -9,12 +9,12 @@ import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from tests.support.error_answers import ONE_SENTENCE, answer_of
-from tests.support.metrics_reader import wait_for_metrics
-from tests.support.running_server import PATIENCE, Server
-from tests.support.shared_servers import LONG, MAX_BODY_BYTES, MAX_JOBS, MAX_MESSAGES, MAX_WEBSOCKETS
-from tests.support.sockets import open_connection
-from tests.support.websocket_client import NOT_READING, WebsocketClient, connected
+from tests.support.server.error_answers import ONE_SENTENCE, answer_of
+from tests.support.server.metrics_reader import wait_for_metrics
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import LONG, MAX_BODY_BYTES, MAX_JOBS, MAX_MESSAGES, MAX_WEBSOCKETS
+from tests.support.server.sockets import open_connection
+from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
 @pytest.fixture

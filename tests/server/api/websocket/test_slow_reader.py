@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from scanline.server.engine.client.engine_client import EngineClient
+from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
-from tests.support.error_answers import assert_refused
-from tests.support.in_process_server import serve_in_process, wait_until_no_jobs
 from tests.support.pictures import painted
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.in_process_server import serve_in_process, wait_until_no_jobs
+from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
-from tests.support.websocket_client import NOT_READING, WebsocketClient, connected
 
 IMAGES = 1000
 OTHER_ADDRESS = httpx.HTTPTransport(local_address="127.0.0.2")

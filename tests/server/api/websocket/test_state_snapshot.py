@@ -12,8 +12,8 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from scanline.server.api.routes.state_snapshot import MAX_WATCHED_JOBS
 from tests.support.close import assert_close
-from tests.support.running_server import Server
-from tests.support.websocket_client import WebsocketClient, connected
+from tests.support.server.running_server import Server
+from tests.support.server.websocket_client import WebsocketClient, connected
 
 BAD: tuple[object, ...] = ("0", [0], [0, 0, 0], [0, -1], [0, 0.5], [0, True])
 SHAPE = "must be [layer, head], two whole numbers from 0."

@@ -4,8 +4,8 @@ import httpx
 import numpy as np
 
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.running_server import Server
-from tests.support.websocket_client import WebsocketClient, connected
+from tests.support.server.running_server import Server
+from tests.support.server.websocket_client import WebsocketClient, connected
 
 IMAGE = noise(7, 5)
 HOLE = np.full((7, 5), 255, np.uint8)

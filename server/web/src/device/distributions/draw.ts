@@ -15,7 +15,7 @@ const BLOCK = 16; // weights
 export const valueOf = (byte: number): number => f(f(byte / 127.5) - 1);
 
 /** An index, drawn by `uniform` with probabilities proportional to e^(logit / temperature). Weights are added in blocks,
- * and then the blocks, as kernels/cpu/categorical.h does. */
+ * and then the blocks, as kernels/cpu/distributions/categorical.h does. */
 export function pick(logits: ArrayLike<number>, uniform: number, temperature: number): number {
   const top = largest(logits);
   const weights = Array.from(logits, (logit) => exponential(f(f(logit - top) / temperature)));

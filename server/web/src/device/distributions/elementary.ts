@@ -1,4 +1,4 @@
-// Exponential and logarithm in float32, the polynomials of kernels/cpu/elementwise.h: their last bits are the same in
+// Exponential and logarithm in float32, the polynomials of kernels/cpu/arithmetic/elementwise.h: their last bits are the same in
 // every browser, which those of Math.exp and Math.log are not.
 
 const f = Math.fround;

@@ -1,0 +1,61 @@
+// The distribution of a step's bytes, whichever the network predicts: painting them, and what they cost.
+#pragma once
+#include "distributions/pixel_logistics.h"
+
+namespace ISA {
+
+// Number of parameters of a step.
+static inline int64_t parameters_of(const Shape& shape) {
+    if (shape.predicts == CATEGORICAL) return VALUES;
+    const int64_t K = shape.components;
+    return shape.predicts == LOGISTICS ? 3 * K : K * (1 + 2 * shape.channels + coefficients_of(shape));
+}
+
+// Floats of scratch memory that the functions below need.
+static inline int64_t distribution_scratch(const Shape& shape) {
+    return shape.predicts == CATEGORICAL ? 2 * VALUES
+           : shape.predicts == LOGISTICS ? shape.components
+                                         : pixel_scratch(shape);
+}
+
+// Writes to bits [step_bytes] what `bytes` cost at temperature 1, each given the step's earlier ones.
+static inline void write_bits(const Shape& shape, const float* parameters, const uint8_t* bytes, double* bits,
+                              float* scratch) {
+    if (shape.predicts == CATEGORICAL)
+        bits[0] = categorical_bits(parameters, bytes[0], scratch);
+    else if (shape.predicts == LOGISTICS)
+        bits[0] = logistics_bits(parameters, shape.components, bytes[0], shape.exp_scale, scratch);
+    else  // without a draw it changes no byte, so that the cast is safe
+        run_pixel(shape, parameters, 1.0f, nullptr, const_cast<uint8_t*>(bytes), bits, scratch);
+}
+
+// Paints the byte of a guided image, unless it is known, and writes what it costs under `parameters` alone to `bits`:
+// NaN where the mixed logits are not finite.
+static inline void paint_guided(const float* parameters, const float* with, const float* without, float guidance,
+                                const Draw& draw, uint8_t* bytes, double* bits, float* scratch) {
+    float* mixed = scratch + VALUES;
+    mix_logits(with, without, guidance, mixed);
+    if (!draw.known[0]) {
+        const Uniforms u = uniforms(draw.seed, draw.index, draw.position);
+        bytes[0] = sample_categorical(mixed, u, draw.temperature, scratch);
+    }
+    bits[0] = categorical_bits(parameters, bytes[0], scratch) + zero_if_finite(mixed);
+}
+
+// Paints the `bytes` [step_bytes] that are not known, and writes the cost of all of them to `bits`.
+static inline void paint_step(const Shape& shape, const float* parameters, const Draw& draw, uint8_t* bytes, double* bits,
+                              float* scratch) {
+    if (shape.predicts == PIXEL_LOGISTICS) {
+        // at temperature 1, what is painted and what it costs come of the same pass
+        if (draw.temperature == 1.0f) return run_pixel(shape, parameters, 1.0f, &draw, bytes, bits, scratch);
+        run_pixel(shape, parameters, draw.temperature, &draw, bytes, nullptr, scratch);
+    } else if (!draw.known[0]) {
+        const Uniforms u = uniforms(draw.seed, draw.index, draw.position);
+        bytes[0] = shape.predicts == CATEGORICAL
+                       ? sample_categorical(parameters, u, draw.temperature, scratch)
+                       : sample_logistics(parameters, shape.components, u, draw.temperature, shape.exp_scale, scratch);
+    }
+    write_bits(shape, parameters, bytes, bits, scratch);
+}
+
+}  // namespace ISA

@@ -1,0 +1,226 @@
+// One step of the network for a tile of rows, each row being what a step predicts: from painted bytes to the parameters of
+// the distribution of the next ones.
+//
+// A tile is worked on by a group of one or more threads. Each member owns some heads and some columns of every product;
+// between two products the group waits at a barrier. Rows of a tile are images at their own positions, or successive
+// known steps of one image: the recurrence takes rows in order, and to the products it makes no difference.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "layers/embedding.h"
+#include "arithmetic/matmul.h"
+#include "layers/recurrence.h"
+#include "threads.h"
+#include "layers/window.h"
+
+namespace ISA {
+
+constexpr float LAYER_NORM_EPSILON = 1e-5f;
+constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is read, few enough that states stay in cache
+
+// Memory that the threads of a group share.
+struct Tile {
+    Array<float> x, y, hidden, parameters;  // [TILE, D | D | feed-forward or block | P], rows padded to panels
+    Array<float> inputs, skip;              // [TILE, window's inputs], and [TILE, channels] padded to a panel
+    Barrier barrier;
+    int64_t rows = 0;
+    int64_t slot[TILE], position[TILE];
+};
+
+// Memory that each thread has for itself.
+struct Scratch {
+    Array<float> normed, residual, heads, converted, distribution;
+    Array<uint8_t> bytes, window;
+    float scale[TILE];
+};
+
+static inline void layer_norm(const float* x, int64_t n, const NormWeights& norm, float* out) {
+    const float mean = lane_sum(n, [&](V sum, int64_t i, int64_t count) { return sum + load_partial(x + i, count); }) /
+                       float(n);
+    const float squares = lane_sum(n, [&](V sum, int64_t i, int64_t count) {
+        const V d = load_partial(x + i, count) - mean;
+        return fma(d, count < W ? first_lanes(d, count) : d, sum);
+    });
+    const float factor = 1 / std::sqrt(squares / float(n) + LAYER_NORM_EPSILON);
+    for (int64_t i = 0; i < n; i += W) {
+        const int64_t count = std::min<int64_t>(W, n - i);
+        const V normed = (load_partial(x + i, count) - mean) * factor;
+        store_partial(out + i, fma(normed, load_partial(&norm.weight[i], count), load_partial(&norm.bias[i], count)),
+                      count);
+    }
+}
+
+class Network {
+  public:
+    const Weights weights;
+
+    Network(const Shape& shape, const Tensor* tensors, int64_t count, WeightType type)
+        : weights(shape, tensors, count, type) {}
+
+    void allocate(Tile& t) const {
+        t.x = Array<float>(TILE * weights.padded_width);
+        t.y = Array<float>(TILE * weights.padded_width);
+        t.hidden = Array<float>(TILE * weights.padded_hidden);
+        t.parameters = Array<float>(TILE * weights.head.width());
+        t.inputs = Array<float>(TILE * weights.inputs);
+        t.skip = Array<float>(TILE * weights.skip.width());
+    }
+
+    void allocate(Scratch& s) const {
+        const int64_t widest = std::max({weights.width, weights.padded_hidden, weights.inputs});
+        s.normed = Array<float>(TILE * weights.padded_width);
+        s.residual = Array<float>(TILE * weights.padded_width);
+        s.heads = Array<float>(TILE * shape.heads * weights.head_width);
+        s.converted = Array<float>(PANEL * widest);
+        s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
+        s.window = Array<uint8_t>(weights.window_bytes + W);
+        s.distribution = Array<float>(distribution_scratch(shape));
+    }
+
+    // x of all rows of a tile: what the step reads, and its place.
+    void read_in(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
+        const int64_t stride = weights.padded_width, inputs = weights.inputs;
+        for (int64_t r = member.rank; r < t.rows; r += member.size()) {
+            const uint8_t* image = slots.images + t.slot[r] * weights.bytes;
+            if (shape.reads == WINDOW) {
+                const int64_t pixel = t.position[r] / shape.channels;
+                read_window(weights, image, pixel, scratch.window.data, t.inputs.data + r * inputs);
+                read_place(weights, pixel, t.x.data + r * stride);
+            } else {
+                embed(weights, image, t.position[r], t.x.data + r * stride);
+            }
+            if (shape.classes) add_class(weights, slots.label[t.slot[r]], t.x.data + r * stride);
+        }
+        member.wait();
+        if (shape.reads != WINDOW) return;
+        multiply(t.inputs.data, inputs, t.rows, weights.input, member, scratch, {GELU, t.x.data, stride, t.x.data, stride});
+        if (shape.predicts == PIXEL_LOGISTICS)
+            multiply(t.inputs.data, inputs, t.rows, weights.skip, member, scratch,
+                     {NONE, nullptr, 0, t.skip.data, weights.skip.width()});
+        member.wait();
+        for (const BlockWeights& block : weights.blocks)
+            feed_forward(norm_rows(t.x.data, t.rows, &block.norm, scratch.normed.data), t, block.expand, block.contract,
+                         {NONE, t.x.data, stride, t.x.data, stride}, member, scratch);
+    }
+
+    // All layers for the rows of a tile, from and to x. x and the states of the rows' slots change IN PLACE.
+    void run_layers(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
+        // Pre-norm adds to x itself and norms a copy. Post-norm norms x after each addition: the normed x is what the
+        // next product reads and what its result is added to. Every member computes the whole of it for itself, which
+        // costs less than a further barrier. A layer's last norm is therefore left to the layer after it.
+        const bool pre = shape.pre_norm;
+        const NormWeights* previous_norm = nullptr;
+        const Epilogue add_to_x{NONE, pre ? t.x.data : scratch.residual.data, weights.padded_width, t.x.data,
+                                weights.padded_width};
+        for (int64_t i = 0; i < shape.layers; i++) {
+            const LayerWeights& layer = weights.layers[i];
+            // heads are divided among the threads: y of a head needs nothing of other heads
+            const float* x = pre ? norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.normed.data)
+                                 : norm_rows(t.x.data, t.rows, previous_norm, scratch.residual.data);
+            attend(i, x, t, scratch, member, slots);
+            member.wait();
+            // from here on columns are divided; a column needs all of the previous product, hence the barriers
+            multiply(t.y.data, weights.padded_width, t.rows, layer.attention_out, member, scratch, add_to_x);
+            member.wait();
+            x = pre ? norm_rows(t.x.data, t.rows, &layer.feed_forward_norm, scratch.normed.data)
+                    : norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.residual.data);
+            feed_forward(x, t, layer.feed_forward_in, layer.feed_forward_out, add_to_x, member, scratch);
+            previous_norm = &layer.feed_forward_norm;
+        }
+    }
+
+    // The head's product for all rows of a tile.
+    void read_out(Tile& t, Scratch& scratch, const GroupMember& member) const {
+        const float* x = t.x.data;
+        if (!shape.pre_norm)
+            x = norm_rows(x, t.rows, &weights.layers.back().feed_forward_norm, scratch.residual.data);
+        x = norm_rows(x, t.rows, &weights.final_norm, scratch.normed.data);
+        multiply(x, weights.padded_width, t.rows, weights.head, member, scratch,
+                 {NONE, nullptr, 0, t.parameters.data, weights.head.width()});
+        member.wait();
+    }
+
+    // Returns the parameters [P] of one row, once, after read_out: pixel logistics have means that are offsets from the
+    // references and a linear function of the window.
+    const float* parameters(Tile& t, int64_t row) const {
+        float* p = t.parameters.data + row * weights.head.width();
+        if (shape.predicts != PIXEL_LOGISTICS) return p;
+        const int64_t C = shape.channels, K = shape.components;
+        const float* references = t.inputs.data + row * weights.inputs + weights.window_bytes;
+        for (int64_t c = 0; c < C; c++) {
+            const float skip = t.skip.data[row * weights.skip.width() + c];
+            const float base = shape.centred ? references[c] + skip : skip;
+            for (int64_t k = 0; k < K; k++) p[K + k * C + c] += base;
+        }
+        return p;
+    }
+
+  private:
+    const Shape& shape = weights.shape;
+
+    // Rows of x through the norm, if there is one; returns `out`.
+    const float* norm_rows(const float* x, int64_t rows, const NormWeights* norm, float* out) const {
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t at = r * weights.padded_width;
+            if (norm)
+                layer_norm(x + at, weights.width, *norm, out + at);
+            else
+                memcpy(out + at, x + at, 4 * weights.width);
+        }
+        return out;
+    }
+
+    Input input(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, Scratch& scratch) const {
+        Input result{x, stride};
+        if (w.type == INT8) {
+            result.byte_stride = round_up(w.inner, 4);
+            result.bytes = scratch.bytes.data;
+            result.scale = scratch.scale;
+            for (int64_t r = 0; r < rows; r++)
+                quantise(x + r * stride, w.inner, scratch.bytes.data + r * result.byte_stride, &scratch.scale[r]);
+        }
+        return result;
+    }
+
+    // The member's columns of x W^T.
+    void multiply(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, const GroupMember& member,
+                  Scratch& scratch, const Epilogue& epilogue) const {
+        matmul(input(x, stride, rows, w, scratch), rows, w, member.begin(w.panels), member.end(w.panels), epilogue,
+               scratch.converted.data);
+    }
+
+    // Two products with an activation between them, of a layer or a residual block, by all members.
+    void feed_forward(const float* x, Tile& t, const PackedMatrix& in, const PackedMatrix& out, const Epilogue& add_to_x,
+                      const GroupMember& member, Scratch& scratch) const {
+        const int64_t stride = weights.padded_hidden;
+        multiply(x, weights.padded_width, t.rows, in, member, scratch,
+                 {shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, stride});
+        member.wait();
+        multiply(t.hidden.data, stride, t.rows, out, member, scratch, add_to_x);
+        member.wait();
+    }
+
+    // The member's heads: projections, feature map, recurrence; writes their part of y for all rows of the tile.
+    void attend(int64_t layer, const float* x, Tile& t, Scratch& scratch, const GroupMember& member,
+                const Slots& slots) const {
+        const int64_t C = shape.key_width, M = shape.value_width, panels_per_head = weights.head_width / PANEL;
+        const int64_t begin = member.begin(shape.heads), end = member.end(shape.heads);
+        const int64_t stride = shape.heads * weights.head_width;
+        const PackedMatrix& w = weights.layers[layer].query_key_value;
+        matmul(input(x, weights.padded_width, t.rows, w, scratch), t.rows, w, begin * panels_per_head,
+               end * panels_per_head, {NONE, nullptr, 0, scratch.heads.data, stride}, scratch.converted.data);
+        for (int64_t r = 0; r < t.rows; r++)
+            for (int64_t h = begin; h < end; h++) {
+                // query and key stand side by side: one loop maps both
+                float* q = scratch.heads.data + r * stride + h * weights.head_width;
+                for (int64_t i = 0; i < 2 * C; i += W)
+                    store_partial(q + i, elu_plus_one(load_partial(q + i, 2 * C - i)), 2 * C - i);
+                const int64_t head = (layer * slots.count + t.slot[r]) * shape.heads + h;
+                recur(q, q + C, q + 2 * C, C, M, slots.s + head * C * M, slots.z + head * C,
+                      t.y.data + r * weights.padded_width + h * M);
+            }
+    }
+};
+
+}  // namespace ISA

@@ -1,0 +1,84 @@
+"""What an engine counts of its own work: bytes, steps, and how long requests waited. Constant in size.
+
+An image of several particles counts as so many images where slots are meant: those that run, and those of a step. Its
+painted and known bytes count once.
+"""
+
+import time
+
+from scanline.model.sampling.messages import Stats
+from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
+
+REPORT_SECONDS = 0.25  # between two Stats of a busy engine
+
+
+class StatsRecorder:
+    """Counters since the engine started, and the batch of the last tick."""
+
+    def __init__(self) -> None:
+        self.batch = 0  # busy slots in the last tick
+        self.painted_bytes = self.known_bytes = self.steps = 0
+        self.queue, self.first_pixel = Histogram(LATENCIES), Histogram(LATENCIES)
+        self.step_seconds, self.step_images = Histogram(STEPS), Histogram(BATCHES)
+        self.reported = time.monotonic()
+        self.unpainted: list[float] = []  # when the requests were accepted that got their first slot in this tick
+        self.drawn_bytes = 0  # first bytes of images placed in this tick that need no step
+
+    def scheduled(self, accepted: float) -> float:
+        """A request accepted at that time has its first slot; return the seconds that it waited."""
+        seconds = time.monotonic() - accepted
+        self.queue.add(seconds)
+        self.unpainted.append(accepted)
+        return seconds
+
+    def stepped(self, steps: int, seconds: float, images: int) -> None:
+        """So many steps of `images` images took `seconds` each."""
+        self.steps += steps
+        self.step_seconds.add(seconds, steps)
+        self.step_images.add(images, steps)
+
+    def launched(self, count: int) -> tuple[int, list[float]]:
+        """Steps were started that paint so many bytes; return how many these are with the ones that were drawn, and
+        when the requests were accepted whose first bytes are among them."""
+        painted, self.drawn_bytes = count + self.drawn_bytes, 0
+        accepted, self.unpainted = self.unpainted, []
+        return painted, accepted
+
+    def painted(self, count: int, accepted: list[float]) -> None:
+        """So many bytes were painted, the first ones of requests among them that were accepted at those times."""
+        self.painted_bytes += count
+        now = time.monotonic()
+        for then in accepted:
+            self.first_pixel.add(now - then)
+
+    def due(self, idle: bool) -> bool:
+        """Whether to report now: a few times a second, and before the engine goes idle."""
+        return idle or time.monotonic() - self.reported >= REPORT_SECONDS
+
+    def report(
+        self,
+        *,
+        requests_running: int,
+        requests_waiting: int,
+        images_running: int,
+        images_waiting: int,
+        scores_running: int,
+        scores_waiting: int,
+    ) -> Stats:
+        """Everything counted so far, with what is in progress now."""
+        self.reported = time.monotonic()
+        return Stats(
+            requests_running=requests_running,
+            requests_waiting=requests_waiting,
+            images_running=images_running,
+            images_waiting=images_waiting,
+            scores_running=scores_running,
+            scores_waiting=scores_waiting,
+            painted_bytes=self.painted_bytes,
+            known_bytes=self.known_bytes,
+            steps=self.steps,
+            queue=self.queue.copy(),
+            first_pixel=self.first_pixel.copy(),
+            step_seconds=self.step_seconds.copy(),
+            step_images=self.step_images.copy(),
+        )

@@ -1,0 +1,1 @@
+"""An update: loss, optimisers, precision, and the processes that share it."""

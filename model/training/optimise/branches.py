@@ -1,0 +1,82 @@
+"""Branches of a run (local SGD; Stich, "Local SGD Converges Fast and Communicates Little", 2019): each process trains
+weights of its own, on batches of its own, and every so many updates all go on from the mean.
+
+The mean is that of their averaged weights and of their optimisers' states. The first branch has the clock: it sends the
+others the rate of each update, or asks for their states, which it saves with its own. So a checkpoint changes no
+branch, and a run that is resumed from one goes on as if it had never stopped.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.optimise.processes import Group
+from scanline.model.training.optimise.update import Updater
+
+GATHER = -1.0  # sent instead of a rate: the others hand over their states
+
+
+class Branches:
+    """This process among those of a run, which has a branch in each; or one branch, whose batches they share."""
+
+    def __init__(self, group: Group, config: TrainingConfig, updater: Updater) -> None:
+        self.group, self.config, self.updater = group, config, updater
+        self.several = config.branches > 1
+        average = updater.average.model
+        self.model = copy.deepcopy(average) if self.several else average  # the mean, as of the last state_dict()
+
+    def batch_number(self, update: int) -> int:
+        """Return the number of this branch's batch among the batches of all updates and branches."""
+        return update * self.group.size + self.group.rank if self.several else update
+
+    def rate(self, of_first: float = 0.0) -> float:
+        """Return the first process's rate of the next update. The others wait for it, and hand over their states when
+        they are asked for them instead. WorkerError where another process has ended."""
+        while (sent := self.group.broadcast(of_first)) == GATHER:
+            self.group.gather(self.updater.state_dict())
+        return sent
+
+    def average(self, done: int) -> None:
+        """Go on from the mean of all branches, in place, where one is due after so many updates."""
+        if not self.several or done % self.config.branch_updates:
+            return
+        state = self.updater.state_dict()
+        self.group.average(list(_floats([state["average"], state["optimiser"]])))
+        self.updater.model.load_state_dict(state["average"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of all branches to the first process, which alone may ask, and make `model` their mean."""
+        own = self.updater.state_dict()
+        if not self.several:
+            return own
+        self.group.broadcast(GATHER)
+        states = self.group.gather(own)
+        self._move_model(states)
+        return own | {"others": states[1:]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue this branch from the state of all, which may have further entries."""
+        if not self.several:
+            self.updater.load_state_dict(state)
+            return
+        states = [state, *state["others"]]
+        self.updater.load_state_dict(states[self.group.rank])
+        self._move_model(states)
+
+    def _move_model(self, states: list[dict[str, Any]]) -> None:
+        averages = [state["average"] for state in states]
+        mean = {name: torch.stack([each[name] for each in averages]).mean(0) for name in averages[0]}
+        self.model.load_state_dict(mean)
+
+
+def _floats(tree: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of numbers with fractions in nested dicts and lists: in the same order in every branch."""
+    if isinstance(tree, torch.Tensor):
+        if tree.is_floating_point():
+            yield tree
+    elif isinstance(tree, dict | list):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _floats(part)

@@ -1,0 +1,132 @@
+"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile fuses where there is a compiler."""
+
+import logging
+from collections.abc import Callable
+
+import torch
+
+from scanline.kernels.logistics.reference import LN2
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.data.positions import Drawn
+
+SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
+SAME_GRADIENTS = 0.05  # of their norm: how much further than those of the loss as it is written from float32's
+
+Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Drawn | None], torch.Tensor]
+
+log = logging.getLogger("scanline.training")
+
+
+def loss_of(
+    model: Transformer,
+    batch: torch.Tensor,
+    dtype: torch.dtype = torch.float32,
+    labels: torch.Tensor | None = None,
+    drawn: Drawn | None = None,
+) -> torch.Tensor:
+    """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first.
+
+    labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to estimate it; None for
+    all. dtype: of the network's products. The parameters of the distribution and all that follows are float32.
+    """
+    values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
+    with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        if drawn is None:
+            parameters = model.parallel(batch, labels=labels)
+        else:
+            parameters = model.sampled(batch, drawn.position, drawn.weight, labels)
+    if drawn is None:
+        return -model.distribution.log_prob(parameters.float(), values).mean() / LN2
+    steps = values.gather(1, drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+    weighed = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
+    return -weighed.sum() / (values.numel() * LN2)
+
+
+class CompiledLoss:
+    """`loss_of`, compiled at its first call; where that fails, or gives another value or other gradients, as it is.
+    Every batch must have one size."""
+
+    def __init__(self) -> None:
+        torch.compiler.reset()  # graphs of an earlier run in this process count against the limit of this one
+        self.compiled: Loss = loss_of
+        self.chosen = False
+
+    def __call__(
+        self,
+        model: Transformer,
+        batch: torch.Tensor,
+        dtype: torch.dtype = torch.float32,
+        labels: torch.Tensor | None = None,
+        drawn: Drawn | None = None,
+    ) -> torch.Tensor:
+        if not self.chosen:
+            self.chosen = True
+            self._choose(model, batch, dtype, labels, drawn)
+        loss = self.compiled(model, batch, dtype, labels, drawn)
+        # On a CPU alone: reading the loss would wait for every update on a GPU.
+        if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
+            self._refuse(f"compiled it is {loss.item()}")
+            return loss_of(model, batch, dtype, labels, drawn)
+        return loss
+
+    def _choose(
+        self,
+        model: Transformer,
+        batch: torch.Tensor,
+        dtype: torch.dtype,
+        labels: torch.Tensor | None,
+        drawn: Drawn | None,
+    ) -> None:
+        """Use the compiled loss from now on if it has the value of the loss as it is written, and gradients as near to
+        those in float32: in bfloat16 both are rounded, each in its own way."""
+        # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
+        # traced.
+        _, exact = _with_gradients(loss_of, model, batch, torch.float32, labels, drawn)
+        expected, as_written = _with_gradients(loss_of, model, batch, dtype, labels, drawn)
+        try:
+            compiled = compile_loss(batch.device)
+            found, gradients = _with_gradients(compiled, model, batch, dtype, labels, drawn)
+        except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
+            self._refuse(str(error).strip().splitlines()[0])
+            return
+        off, rounding = (((rounded - exact).norm() / exact.norm()).item() for rounded in (gradients, as_written))
+        if not abs(found - expected) <= SAME_LOSS:
+            self._refuse(f"compiled it is {found}, as it is written {expected}")
+        elif not off <= rounding + SAME_GRADIENTS:
+            self._refuse(f"compiled, its gradients are off by {off:.3g} of their norm")
+        else:
+            self.compiled = compiled
+            log.info("the loss is compiled")
+
+    def _refuse(self, reason: str) -> None:
+        log.warning("the loss is not compiled, so that training is slower: %s", reason)
+        self.compiled = loss_of
+
+
+def compile_loss(device: torch.device) -> Loss:
+    """Return `loss_of`, which torch.compile compiles at its first call. RuntimeError where there is no compiler.
+
+    On a CPU the width of its vectors is an option of the compiler: torch keeps generated code on disk and finds it
+    again by its options, but (in 2.13) not by the instruction set it was generated for. Loops over vectors of AVX-512,
+    compiled for AVX2, skip the upper half of every vector. It happens where machines share the folder, or
+    ATEN_CPU_CAPABILITY has changed.
+    """
+    if device.type != "cpu":
+        return torch.compile(loss_of, dynamic=False)
+    from torch._inductor.cpu_vec_isa import pick_vec_isa  # imported late: it costs 150 MB
+
+    return torch.compile(loss_of, dynamic=False, options={"cpp.simdlen": pick_vec_isa().bit_width()})
+
+
+def _with_gradients(
+    loss: Loss,
+    model: Transformer,
+    batch: torch.Tensor,
+    dtype: torch.dtype,
+    labels: torch.Tensor | None,
+    drawn: Drawn | None,
+) -> tuple[float, torch.Tensor]:
+    """Return the loss and the gradients of all weights as one vector."""
+    value = loss(model, batch, dtype, labels, drawn)
+    gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
+    return value.item(), torch.cat([gradient.flatten().float() for gradient in gradients if gradient is not None])

@@ -1,0 +1,117 @@
+"""How an update moves the weights: which optimiser moves which of them, at what rate, and their moving average."""
+
+import copy
+from collections.abc import Sequence
+from math import cos, pi
+from typing import Any
+
+import torch
+from torch import nn
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.optimise.muon import Muon
+
+# rates of the head and of all that is no matrix, as shares of the rate of the matrices
+HEAD_SCALE, OTHERS_SCALE = 0.1, 1.0
+HEAD_SCALE_BESIDE_MUON, OTHERS_SCALE_BESIDE_MUON = 0.2, 0.4
+STACKS = ("blocks", "layers")  # parts of the network whose linear maps are the matrices
+
+
+class CombinedOptimiser:
+    """Several optimisers, each for a part of the weights, with the interface of one."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self.parts = parts
+
+    @property
+    def param_groups(self) -> Sequence[dict[str, Any]]:
+        return [group for part in self.parts for group in part.param_groups]
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for part in self.parts:
+            part.zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {str(number): part.state_dict() for number, part in enumerate(self.parts)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for number, part in enumerate(self.parts):
+            part.load_state_dict(state[str(number)])
+
+
+def optimiser(
+    model: nn.Module, config: TrainingConfig, dtype: torch.dtype = torch.float32
+) -> torch.optim.Optimizer | CombinedOptimiser:
+    """Return the recipe's optimiser; each group's `scale` multiplies the rate of the schedule.
+
+    Weight decay is decoupled, and on the matrices of blocks and layers alone: none on embeddings, norms, biases, head.
+    Muon moves those matrices, with products in `dtype`, and AdamW the rest. The head learns at a lower rate: one step
+    moves a mean by rate x sum |x|, which at the full rate is many bytes, and the loss jumps.
+    """
+    stacks = [part for name, part in model.named_children() if name in STACKS]
+    linear = [module for stack in stacks for module in stack.modules() if isinstance(module, nn.Linear)]
+    matrices = [module.weight for module in linear]
+    head = _head(model)
+    others = [p for p in model.parameters() if not any(p is q for q in (*matrices, *head))]
+    muon = config.optimiser == "muon"
+    decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
+    kept: list[dict[str, Any]] = [
+        {"params": others, "weight_decay": 0.0, "scale": OTHERS_SCALE_BESIDE_MUON if muon else OTHERS_SCALE},
+        {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE_BESIDE_MUON if muon else HEAD_SCALE},
+    ]
+    rate, betas = config.learning_rate, (0.9, config.second_moment)
+    if muon:
+        adamw = torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True)
+        return CombinedOptimiser(Muon([decayed], lr=rate, dtype=dtype), adamw)
+    if config.optimiser == "radam":
+        return torch.optim.RAdam([decayed, *kept], lr=rate, betas=betas, decoupled_weight_decay=True)
+    return torch.optim.AdamW([decayed, *kept], lr=rate, betas=betas, fused=True)
+
+
+def _head(model: nn.Module) -> list[nn.Parameter]:
+    return list(model.get_submodule("head").parameters())
+
+
+def learning_rate(config: TrainingConfig, update: int) -> float:
+    """Return the rate of an update: a linear warm-up, then the schedule, which ends at zero unless it is constant."""
+    if update < config.warm_up:
+        return config.learning_rate * (update + 1) / config.warm_up
+    if config.schedule == "constant":
+        return config.learning_rate
+    left = (config.updates - update) / max(1, config.updates - config.warm_up)
+    if config.schedule == "cosine":
+        return config.learning_rate * (1 - cos(pi * left)) / 2
+    return config.learning_rate * min(1.0, left / config.decay)
+
+
+def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
+    """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in place.
+
+    Returns the norm of both together before clipping. They are clipped apart because nearly all of the norm is the
+    head's, in jumps that would silence the layers.
+    """
+    head = _head(model)
+    rest = [p for p in model.parameters() if not any(p is q for q in head)]
+    norms = [torch.nn.utils.clip_grad_norm_(part, limit) for part in (head, rest)]
+    return torch.stack(norms).norm()
+
+
+class MovingAverage:
+    """The exponential moving average of the weights: the model that is evaluated, sampled and shipped."""
+
+    def __init__(self, model: Transformer, decay: float) -> None:
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.decay = decay
+
+    @torch.no_grad()
+    def move(self, model: Transformer, update: int) -> None:
+        """Move towards the weights after `update`, in place; the decay is shorter in a run's first updates."""
+        decay = min(self.decay, (1 + update) / (10 + update))
+        averages: list[torch.Tensor] = list(self.model.parameters())
+        weights: list[torch.Tensor] = list(model.parameters())
+        torch._foreach_lerp_(averages, weights, 1 - decay)

@@ -1,0 +1,65 @@
+"""One update of the weights: loss, gradients, averaged over processes and clipped, optimiser, moving average."""
+
+from typing import Any
+
+import torch
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.data.positions import Drawn
+from scanline.model.training.optimise.loss import CompiledLoss, loss_of
+from scanline.model.training.optimise.optimiser import MovingAverage, clip_gradients, optimiser
+from scanline.model.training.optimise.processes import Group
+
+
+class Updater:
+    """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss by
+    torch.compile, where that works."""
+
+    def __init__(
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+    ) -> None:
+        self.model, self.config, self.group, self.dtype = model, config, group, dtype
+        self.average = MovingAverage(model, config.average)
+        self.optimiser = optimiser(model, config, dtype)
+        self.loss = CompiledLoss() if compiled else loss_of
+
+    def update(
+        self,
+        batch: torch.Tensor,
+        number: int,
+        rate: float,
+        labels: torch.Tensor | None = None,
+        drawn: Drawn | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Move the weights by one update of this number (from 0) at this rate, in place.
+
+        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions to compute; each
+        process takes its share, at the same rate.
+        Returns the loss in bits over all of them and the norm of its gradient. WorkerError where another process has
+        ended.
+        """
+        share = self.group.share
+        of_images = None if labels is None else share(labels)
+        positions = None if drawn is None else Drawn(share(drawn.position), share(drawn.weight))
+        loss = self.loss(self.model, share(batch), self.dtype, of_images, positions)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        loss = self.group.average_gradients(self.model, loss.detach())
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = parameters["scale"] * rate
+        norm = clip_gradients(self.model, self.config.clip)
+        self.optimiser.step()
+        self.average.move(self.model, number)
+        return loss, norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` continues from."""
+        parts = {"model": self.model, "average": self.average.model, "optimiser": self.optimiser}
+        return {name: part.state_dict() for name, part in parts.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state, which may have further entries."""
+        self.model.load_state_dict(state["model"])
+        self.average.model.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])

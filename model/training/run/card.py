@@ -1,0 +1,140 @@
+"""The card of a trained model, README.md in its directory: data, recipe, processor, time, test bits/dim, samples."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from scanline.model.atomic import write_atomically
+from scanline.model.bench.machine import facts
+from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import weight_bytes
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.data.redrawing import LEAST_RATE
+from scanline.model.training.run.curve import Row
+from scanline.model.training.run.record import Run
+
+CARD = "README.md"
+CLASS_SHEET = "classes.png"
+NAMED = 20  # classes; there may be a thousand
+
+
+def write_card(
+    directory: Path,
+    weights: int,
+    model: ModelConfig,
+    training: TrainingConfig,
+    run: Run,
+    evaluation: dict[str, Any],
+    last: Row,
+    positions: int,
+    device: str,
+) -> None:
+    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve; positions: how
+    many of an image an update computed."""
+    name = directory.resolve().name
+    kind = "grey" if model.channels == 1 else "colour"
+    rows = {
+        "test bits/dim": _tested(evaluation),
+        **_with_class(evaluation),
+        "data": _data(run, model),
+        "recipe": _recipe(training, run, last.update),
+        "time": _time(last.seconds, device),
+        "weights": f"{weights:,}, float16, {weight_bytes(directory) / 1e6:.1f} MB; state"
+        f" {model.state_bytes_per_image:,} bytes an image",
+        "input": _input(model),
+        "output": model.predicts.replace("_", " "),
+    }
+    if run.classes:
+        rows["classes"] = _classes(model, training)
+    if positions < model.steps:
+        rows["positions"] = f"{positions} of {model.steps} of each image an update: of the background a sample, weighed"
+    if run.start:
+        added = f", with layers added up to {run.layers}" if run.layers else ""
+        rows["first weights"] = f"those of `{run.start}`{added}"
+    table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
+    at = shlex.quote(str(directory))
+    heads = f"{model.heads} heads" if model.heads > 1 else "one head"
+    network = f"{model.layers} layers x {heads} x {model.value_width}, width {model.model_width}"
+    of_classes = f"\n![Samples of each class]({CLASS_SHEET})\n" if run.classes else ""
+    text = f"""# {name}
+
+A linear transformer of {network}, feed-forward {model.feed_forward},
+that paints {model.width} x {model.height} {kind} pictures; written by `scanline train`.
+
+| | |
+|---|---|
+{table}
+
+![{training.sample_images} samples, seed {training.seed}, temperature 1](samples.png)
+
+Samples: `scanline sample --model {at} -n {training.sample_images} --seed {training.seed}`; a server:
+`scanline serve --model {at}`.
+{of_classes}
+![Loss](loss.png)
+"""
+    write_atomically(directory / CARD, lambda path: path.write_text(text))
+
+
+def _tested(evaluation: dict[str, Any]) -> str:
+    error = evaluation["standard_error"]
+    spread = "" if error is None else f" +- {error:.4f}"
+    return f"**{evaluation['bits_per_dim']:.4f}{spread}** on {evaluation['images']:,} test images"
+
+
+def _with_class(evaluation: dict[str, Any]) -> dict[str, str]:
+    """Return the row of test bits/dim with the true class, where the test images have one."""
+    found = evaluation.get("classes", {}).get("true_class")
+    return {"test bits/dim with the true class": _tested(found)} if found else {}
+
+
+def _classes(model: ModelConfig, training: TrainingConfig) -> str:
+    names = model.class_names
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    listed = ", ".join(f"`{name}`" for name in names[:NAMED])
+    return f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the images are learnt without their class"
+
+
+def _data(run: Run, model: ModelConfig) -> str:
+    shape = f"{model.width} x {model.height} {'grey' if model.channels == 1 else 'RGB'}"
+    if run.published:
+        return f"`{run.data}`: {run.published} as published, {run.train:,} training and {run.test:,} test images"
+    resized = f"cropped and resized to {shape}" if run.size else shape
+    found = f"`{run.data}`: {run.train + run.test:,} pictures, {resized}"
+    split = f"split by the SHA-256 of their bytes into {run.train:,} to train on and {run.test:,} to test on"
+    return f"{found}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
+
+
+def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
+    passes = updates * training.batch * training.branches / run.train
+    changed = ", mirrored" if training.flip else ""
+    if training.redrawn:
+        changed += f", {training.redrawn:.0%} of the images drawn again until the rate is {LEAST_RATE:g} of its peak"
+    length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
+    if training.branches > 1:
+        length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
+    falls = "falling with the clock to zero" if training.minutes else f"on a {training.schedule} schedule"
+    if training.schedule == "trapezoid" and training.decay == 1:
+        falls = "falling linearly to zero"
+    optimiser = {"muon": "Muon for the matrices of the layers, AdamW for the rest", "adamw": "AdamW", "radam": "RAdam"}
+    return (
+        f"{f'preset {run.preset}, ' if run.preset else ''}{length}; {optimiser[training.optimiser]}, rate"
+        f" {training.learning_rate:g} {falls}; seed {training.seed}"
+    )
+
+
+def _time(seconds: float, device: str) -> str:
+    found = facts()
+    machine = found["machine"]
+    where = (
+        machine["gpu"] if device == "cuda" else f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    )
+    return f"{seconds / 60:.1f} minutes on {where}; {found['date'][:10]}"
+
+
+def _input(model: ModelConfig) -> str:
+    if model.reads == "byte":
+        return "previous byte, row, column and channel; a step is a byte"
+    waves = f", of the nearest also sines and cosines at {model.waves} frequencies" if model.waves else ""
+    blocks = f"{model.blocks} residual block{'' if model.blocks == 1 else 's'}"
+    window = f"{model.window_rows} rows above, {model.window_columns} columns to either side"
+    return f"window of painted pixels ({window}{waves}), {blocks}; a step is a pixel"

@@ -1,0 +1,77 @@
+"""The end of a run: test bits/dim of the model as it was saved, evaluation.json, a sheet of samples of each class, and
+the model card."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from scanline.model import contact_sheet
+from scanline.model.atomic import write_atomically
+from scanline.model.datasets.source import ImageSet
+from scanline.model.evaluation.likelihood import bits_per_dim
+from scanline.model.evaluation.metrics import bits_figures
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint_request
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.data.positions import Sampler
+from scanline.model.training.run.card import CLASS_SHEET, write_card
+from scanline.model.training.run.curve import Row
+from scanline.model.training.run.record import Run
+
+TESTED_BYTES, LEAST_TESTED = 2_000_000, 20  # bytes of test images, images
+ROWS, OF_EACH = 10, 8  # classes on the sheet, samples of each
+
+
+def finish(
+    directory: Path,
+    config: TrainingConfig,
+    run: Run,
+    images: ImageSet,
+    last: Row,
+    device: torch.device | str,
+    stage: Callable[[str, int, str], Callable[[int], None]] = lambda what, total, unit: lambda done: None,
+) -> dict[str, Any]:
+    """Measure the model in `directory`, whose run ended with the row `last`, and write its evaluation and its card.
+
+    Returns the evaluation. stage: called at the start of scoring, returns what is called with its progress.
+    """
+    model = load_model(directory, torch.device(device))
+    test = images.test[: max(TESTED_BYTES // model.config.bytes, LEAST_TESTED)]
+    bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"))
+    found: dict[str, Any] = {
+        "dataset": run.published or Path(run.data).name,
+        "split": "test",
+        "precision": DEFAULT,
+        **bits_figures(bits),
+    }
+    if images.labels is not None:
+        progress = stage("scoring test images with their class", len(test), "images")
+        with_class = bits_per_dim(model, test, progress=progress, labels=images.labels.test[: len(test)])
+        found["classes"] = {"true_class": bits_figures(with_class)}
+        _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
+    write_evaluation(directory, found)
+    positions = Sampler(images.train, config, model.config).count
+    write_card(directory, model.parameter_count, model.config, config, run, found, last, positions, str(device))
+    return found
+
+
+def _paint_classes(
+    model: Transformer, path: Path, seed: int, stage: Callable[[str, int, str], Callable[[int], None]]
+) -> None:
+    """Write a sheet with a row of samples for each of the first classes."""
+    names = model.config.class_names[:ROWS]
+    progress = stage("painting samples of each class", len(names), "classes")
+    rows = []
+    for label in range(1, len(names) + 1):
+        painted = paint_request(model, GenerateRequest(0, OF_EACH, seed, label=label))
+        rows.append(painted.images.reshape(OF_EACH, *model.config.image_shape))
+        progress(label)
+    sheet = contact_sheet.class_sheet(np.stack(rows), names)
+    write_atomically(path, lambda temporary: sheet.save(temporary, format="PNG"))

@@ -1,0 +1,83 @@
+"""What a run trains: the model and the recipe of a preset, of a model that it continues, of its own earlier part, or
+sized to the pictures."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scanline.model import zoo
+from scanline.model.config import ModelConfig
+from scanline.model.datasets.source import ImageSet
+from scanline.model.formats.model_dir import load_config
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.presets import PRESETS
+from scanline.model.training.run.first_weights import first_weights
+from scanline.model.training.run.sizing import UNBOUNDED, network, recipe
+from scanline.model.training.run.state import load_state, saved_configs
+
+DEFAULT_MINUTES = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model, its recipe and its first weights; None are random."""
+
+    model: ModelConfig
+    training: TrainingConfig
+    start: dict[str, torch.Tensor] | None = None
+
+
+def plan(
+    images: ImageSet,
+    changes: dict[str, Any],
+    *,
+    preset: str | None = None,
+    start: str | None = None,
+    layers: int | None = None,
+    predicts: str | None = None,
+    resumed: Path | None = None,
+) -> Plan:
+    """Return what to train on the images.
+
+    changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
+    continue from, layers: how many layers it gets, if not its own number. resumed: the directory of a run to resume,
+    whose model and recipe are used where no preset is named. The model learns the classes of the images, where they
+    have labels. ValueError in one sentence for a model that does not exist or is of another size than the images, or a
+    run that cannot be resumed so.
+    """
+    updates, minutes = changes.get("updates"), changes.get("minutes")
+    classes = images.labels.classes if images.labels else ()
+    weights = None
+    if changes.get("redrawn") and images.published != "mnist":
+        raise ValueError("only digits of MNIST can be drawn again (redrawn), from its published files")
+    if preset is not None:
+        model, training = dataclasses.replace(PRESETS[preset].model, classes=classes), PRESETS[preset].training
+        if minutes is not None and updates is None:
+            changes = changes | {"updates": UNBOUNDED}
+        _check_size(f"the preset {preset}", model, images)
+    elif resumed is not None:
+        model, training = saved_configs(resumed)
+    else:
+        if updates is None and minutes is None:
+            minutes = DEFAULT_MINUTES
+        training = recipe(images, updates, minutes, continued=start is not None)
+        if start is not None:
+            directory = zoo.find(start)
+            _check_size(start, load_config(directory), images)
+            model, weights = first_weights(directory, classes, layers, changes.get("seed", training.seed))
+        else:
+            sized = network(images, dataclasses.replace(training, **changes), predicts)
+            model = dataclasses.replace(sized, classes=classes)
+    training = dataclasses.replace(training, **changes)
+    if resumed is not None:
+        load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
+    return Plan(model, training, weights)
+
+
+def _check_size(what: str, model: ModelConfig, images: ImageSet) -> None:
+    if (model.height, model.width, model.channels) != (images.height, images.width, images.channels):
+        kind = "grey" if model.channels == 1 else "RGB"
+        raise ValueError(f"{what} paints {model.size} {kind} and the pictures are {images.size}")

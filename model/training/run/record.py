@@ -1,0 +1,88 @@
+"""run.json: where the pictures and the first weights of a run are from, so that --resume needs the model directory
+alone."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scanline.model.atomic import write_atomically
+from scanline.model.datasets.source import ImageSet
+from scanline.model.training.run.state import ResumeError
+
+FILE = "run.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run was asked for, besides its model and recipe, and what was found."""
+
+    data: str  # the path, absolute
+    size: tuple[int, int] | None  # (W, H) to which pictures are resized
+    grey: bool
+    preset: str | None
+    start: str | None  # the model whose weights it began with
+    digest: str  # of the images
+    published: str | None
+    train: int  # images
+    test: int
+    duplicates: int
+    refused: int
+    classes: bool = False  # whether it learns the classes of the images
+    layers: int | None = None  # to which layers were added to that model
+
+    def save(self, directory: Path) -> None:
+        """Write run.json, atomically."""
+        text = json.dumps(asdict(self), indent=1) + "\n"
+        write_atomically(directory / FILE, lambda path: path.write_text(text))
+
+
+def describe(
+    images: ImageSet,
+    data: Path,
+    size: tuple[int, int] | None,
+    grey: bool,
+    preset: str | None,
+    start: str | None,
+    layers: int | None,
+) -> Run:
+    """Return the run of these images."""
+    return Run(
+        str(data.absolute()),
+        size,
+        grey,
+        preset,
+        start,
+        images.digest,
+        images.published,
+        len(images.train),
+        len(images.test),
+        images.duplicates,
+        len(images.refused),
+        images.labels is not None,
+        layers,
+    )
+
+
+def load_run(directory: Path) -> Run | None:
+    """Return the run of a model directory; None where it has no run.json. ResumeError where that is wrong."""
+    path = directory / FILE
+    if not path.exists():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        size = found["size"]
+        return Run(**{**found, "size": None if size is None else (int(size[0]), int(size[1]))})
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        raise ResumeError(f"{path} is not the record of a run") from None
+
+
+def check_same_images(saved: Run, images: ImageSet) -> None:
+    """ResumeError where the images are not those that the run was begun with."""
+    if images.digest != saved.digest:
+        now = len(images.train) + len(images.test)
+        what = f"the pictures in {saved.data}{' or their classes' if saved.classes else ''}"
+        raise ResumeError(
+            f"{what} have changed since the run began: {saved.train + saved.test} then, {now} now; a run resumes with"
+            " the same pictures only, and --from continues from its weights with others"
+        )

@@ -1,0 +1,162 @@
+"""How painted images and likelihoods leave: as JSON, a .npy array or a picture.
+
+A large answer is made a few milliseconds at a time, off the event loop, and sent while it is made, no faster than its
+client reads: it is never in memory as a whole, and its work holds what it holds until all of it is made.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from fastapi import Request, Response
+from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.types import Message, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
+
+from scanline.model import pictures
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
+from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.errors import ApiError, ClientGoneError
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.response_schemas import ImageData, ImagesAnswer, Likelihood, LikelihoodsAnswer
+from scanline.server.engine.job import Job
+
+JSON = "application/json"
+NPY = "application/x-npy"
+NUMBER_BYTES = 20  # of a number in JSON
+PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
+MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
+Facts = dict[str, Any]  # of a finished image: its class, bits_per_dim, and the numbers of a completion
+
+
+class WorkingResponse(Response):
+    """A response whose work is done while it is sent.
+
+    `work` sends all of the response but its last bytes, which it returns: they are sent when its context has been left,
+    so that a client that has its answer finds the room of its request free. None: the response has ended without them.
+    """
+
+    def __init__(self, work: Callable[[Send], Awaitable[bytes | None]]) -> None:
+        super().__init__()
+        self.work = work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        last = await self.work(send)
+        if last is not None:
+            await send({"type": "http.response.body", "body": last})
+
+
+async def send_answer(
+    request: Request, send: Send, pieces: AsyncIterator[bytes], headers: dict[str, str], timeout: float
+) -> bytes | None:
+    """Send an answer while it is made, and return its last bytes; None where the client has disconnected, or has not
+    read it within `timeout`."""
+    try:
+        async with deadline(timeout):
+            return await cancel_on_disconnect(request, _send(send, pieces, headers))
+    except ClientGoneError:
+        return None
+    except ApiError as error:  # it came too late to be sent: the connection is closed without the answer's end
+        bind_contextvars(error=error.code)
+        return None
+
+
+async def _send(send: Send, pieces: AsyncIterator[bytes], headers: dict[str, str]) -> bytes:
+    waiting, has_started = b"", False
+    async for piece in pieces:
+        waiting += piece
+        if len(waiting) > PART_BYTES:
+            if not has_started:
+                await send(_start(headers))
+                has_started = True
+            await send({"type": "http.response.body", "body": waiting, "more_body": True})
+            waiting = b""
+    if not has_started:
+        await send(_start({**headers, "content-length": str(len(waiting))}))
+    return waiting
+
+
+def _start(headers: dict[str, str]) -> Message:
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": 200, "headers": raw}
+
+
+async def painted_pieces(
+    answer: ImagesAnswer, images: np.ndarray, facts: Iterable[Facts], media_type: str
+) -> AsyncIterator[bytes]:
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
+    JSON but `data`."""
+    for name, kind in pictures.MEDIA_TYPES.items():
+        if media_type == kind:
+            # One call of Pillow, which releases the interpreter's lock while it compresses.
+            yield await asyncio.to_thread(pictures.encode_sheet, images, name)
+            return
+    if media_type == NPY:
+        steps = pictures.npy_pieces(images)
+    else:
+        steps = _json(answer, _image_data(images, facts, answer.output_format))
+    async for piece in offload.in_pieces(steps, images.size):
+        yield b"".join(piece)
+
+
+async def scored_pieces(
+    answer: LikelihoodsAnswer, job: Job, config: ModelConfig, per_pixel: bool
+) -> AsyncIterator[bytes]:
+    """Yield the answer with the bits of every image of `job`, and with `per_pixel` those of every byte."""
+    steps = _json(answer, _likelihoods(job, config, per_pixel))
+    async for piece in offload.in_pieces(steps, len(job.bits) * config.bytes):
+        yield b"".join(piece)
+
+
+async def listed_pieces(answer: BaseModel, items: Iterable[BaseModel], numbers: int) -> AsyncIterator[bytes]:
+    """Yield the answer with items that have so many numbers in all; `answer` has all fields of the JSON but `data`."""
+    steps = _json(answer, (iter([one.model_dump_json().encode()]) for one in items))
+    async for piece in offload.in_pieces(steps, numbers * NUMBER_BYTES):
+        yield b"".join(piece)
+
+
+def check_per_pixel(images: int, config: ModelConfig) -> None:
+    """InvalidInput where the answer with bits per byte would be too large."""
+    most = max(1, MAX_PER_PIXEL_BYTES // config.bytes)
+    if images > most:
+        raise InvalidInput(f"per_pixel: send at most {most} images of {config.size} in one request.", "per_pixel")
+
+
+def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes]:
+    """Yield the JSON of an answer whose `data` is empty, with items, each of some pieces, in it.
+
+    The quotes make sure that no text in the answer is taken for the empty list: in a text they are escaped.
+    """
+    before, after = answer.model_dump_json().encode().split(b'"data":[]')
+    yield before + b'"data":['
+    for index, pieces in enumerate(items):
+        if index:
+            yield b","
+        yield from pieces
+    yield b"]" + after
+
+
+def _image_data(images: np.ndarray, facts: Iterable[Facts], output_format: str) -> Iterator[Iterator[bytes]]:
+    for index, (image, own) in enumerate(zip(images, facts, strict=True)):
+        data = ImageData(b64_json=pictures.to_base64(image, output_format), index=index, **own)
+        yield iter([data.model_dump_json().encode()])
+
+
+def _likelihoods(job: Job, config: ModelConfig, per_pixel: bool) -> Iterator[Iterator[bytes]]:
+    """Yield the JSON of each image; infinite numbers, the bits of a byte that the model rules out, are null."""
+    for index, bits in sorted(job.bits.items()):
+        data = Likelihood(index=index, bits_per_dim=bits.mean()).model_dump_json(exclude_none=True).encode()
+        yield _with_rows(data, bits.reshape(config.image_shape)) if per_pixel else iter([data])
+
+
+def _with_rows(data: bytes, rows: np.ndarray) -> Iterator[bytes]:
+    """Yield the JSON object `data` with `per_pixel` added, row by row: a whole image may take too long."""
+    yield data.removesuffix(b"}") + b',"per_pixel":['
+    for index, row in enumerate(rows):
+        if index:
+            yield b","
+        yield to_json(row.tolist(), inf_nan_mode="null")
+    yield b"]}"

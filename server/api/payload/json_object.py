@@ -1,0 +1,75 @@
+"""A client's JSON, which must be one object: parsed in a time and memory that its size bounds.
+
+A parser makes an object of every few bytes of `[[],[],...`, a hundred times their size, and cannot be interrupted. So
+what a document is made of is counted first, and one that cannot be a request is refused unparsed: it may have as many
+bytes beside those of base64 as the fields need, and no value longer than a picture.
+"""
+
+import string
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from scanline.server.api.errors import ApiError
+from scanline.server.api.payload import offload
+
+BASE64 = (string.ascii_letters + string.digits + "+/=").encode()
+FIELDS_BYTES = 4096  # of all fields but the pictures, without letters and digits
+PICTURE_BYTES = 24  # around a picture's base64: quotes, comma, indentation, the start of a data URL
+ESCAPED_SHARE = 16  # one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
+MAX_TEXT_BYTES = 65_536  # of one value that is no picture
+INLINE_BYTES = 65_536  # parsed within a millisecond
+PIECE_BYTES = 1_048_576  # counted at once: a millisecond
+
+
+@dataclass(frozen=True)
+class JsonLimits:
+    """What a document may have besides its fields."""
+
+    pictures: int = 0
+    picture_length: int = 0  # of the longest in base64
+
+
+async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: str = "body") -> dict[str, Any]:
+    """Return the object of a document; raises ApiError if it is none, or not within the limits.
+
+    `what`: how errors call the document.
+    """
+    if len(document) <= INLINE_BYTES:
+        parsed = _parse(document, limits, what)
+    else:
+        parsed = await offload.run(lambda: _parse(document, limits, what))
+    if not isinstance(parsed, dict):
+        raise ApiError(400, f"The {what} must be a JSON object.", code="invalid_body")
+    return parsed
+
+
+def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
+    if not _may_be_request(document, limits):
+        message = f"The {what} has more fields, or a longer value, than any request."
+        raise ApiError(400, message, code="json_too_complex")
+    try:
+        return from_json(document)  # of its own limits: 200 levels, numbers of 4,300 digits
+    except ValueError:
+        raise ApiError(400, f"The {what} is not valid JSON.", code="invalid_json") from None
+
+
+def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:
+    """Whether a document is within the limits, as far as can be seen without parsing it."""
+    others, escapes = 0, 0
+    most_others = FIELDS_BYTES + PICTURE_BYTES * limits.pictures
+    for start in range(0, len(document), PIECE_BYTES):
+        rest = document[start : start + PIECE_BYTES].translate(None, BASE64)
+        escapes += rest.count(b"\\")
+        others += len(rest) - rest.count(b"\\")
+        if others > most_others or escapes > FIELDS_BYTES + len(document) // ESCAPED_SHARE:
+            return False
+    # Values lie between quotes. There are few quotes now, so that finding each costs little.
+    longest = max(MAX_TEXT_BYTES, limits.picture_length * (ESCAPED_SHARE + 1) // ESCAPED_SHARE)
+    place = -1
+    while (end := document.find(b'"', place + 1)) >= 0:
+        if end - place > longest:
+            return False
+        place = end
+    return len(document) - place <= longest

@@ -1,0 +1,150 @@
+"""Request bodies. Those with pictures are multipart, as the official client sends them, or JSON with base64.
+
+Both become the same fields, checked by the same schema. In multipart, numbers and booleans are text and a list of
+images is a repeated `image[]` part; in JSON, `image` is one string or a list of strings. Nothing is validated, decoded
+or copied before its size and its number are known to be what a request may have.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel
+
+from scanline.model.inputs import InvalidInput
+from scanline.model.pictures import from_base64, max_file_bytes
+from scanline.server.api.errors import FIELD_NAME, ApiError, unknown_field
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.form_parser import Part, read_form, too_many_pictures
+from scanline.server.api.payload.json_object import JsonLimits, parse_object
+from scanline.server.api.payload.schemas import MaskFields, PictureFields, field_names
+from scanline.server.process.registry import ModelRegistry
+
+Fields = TypeVar("Fields", bound=BaseModel)
+FILE_FIELDS = ("image", "mask", "markup")  # markup is refused, by the schema
+MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
+
+
+def max_picture_bytes(models: ModelRegistry) -> int:
+    """Bytes of the largest picture file that any of the models reads."""
+    return max(max_file_bytes(model.config) for model in models.all.values())
+
+
+def json_limits(models: ModelRegistry) -> JsonLimits:
+    """What a JSON object with pictures may have."""
+    return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))  # one may be a mask
+
+
+def max_message_bytes(models: ModelRegistry) -> int:
+    """Bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
+
+    Several images fit in where their files are smaller than the largest that is read, as they nearly always are.
+    """
+    return 2 * _base64_length(max_picture_bytes(models)) + MAX_MESSAGE_TEXT
+
+
+async def read_json(request: Request, schema: type[Fields]) -> Fields:
+    """Read a request without pictures; raises ApiError or InvalidInput if the body or a field is wrong."""
+    if _kind(request) != "application/json":
+        raise ApiError(415, "Send application/json.", code="unsupported_media_type")
+    body = await parse_object(await _body(request), JsonLimits())
+    check_names(body, schema)
+    return schema.model_validate(body)
+
+
+async def read_fields(request: Request, schema: type[Fields], models: ModelRegistry) -> Fields:
+    """Read a request with pictures for one of the models; raises ApiError or InvalidInput if it is wrong."""
+    kind = _kind(request)
+    if kind == "application/json":
+        body = await parse_object(await _body(request), json_limits(models))
+        return await from_json(body, schema, models)
+    if kind == "multipart/form-data":
+        parts = await read_form(request, models.max_images, max_picture_bytes(models))
+        return schema.model_validate(_form_fields(parts, schema), strict=False)
+    raise ApiError(415, "Send multipart/form-data or application/json.", code="unsupported_media_type")
+
+
+async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelRegistry) -> Fields:
+    """Return the fields of a JSON object with base64 pictures as `schema`; InvalidInput where one is wrong."""
+    check_names(body, schema)
+    texts: list[tuple[str, Any]] = []
+    if "image" in body:
+        images = body["image"] if isinstance(body["image"], list) else [body["image"]]
+        if len(images) > models.max_images:
+            raise too_many_pictures(models.max_images)
+        texts += [("image", text) for text in images]
+    if body.get("mask") is not None:
+        texts.append(("mask", body["mask"]))
+    size = sum(len(text) for _, text in texts if isinstance(text, str))
+    files = await offload.collect(_decoded(texts, max_picture_bytes(models)), size)
+    fields = dict(body)
+    if fields.get("mask") is not None:
+        fields["mask"] = files.pop()
+    if "image" in fields:
+        fields["image"] = files
+    return schema.model_validate(fields)
+
+
+async def _body(request: Request) -> bytearray:
+    """The body; `Request.body` would have it in memory twice."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+    return body
+
+
+def check_names(names: Collection[str], schema: type[BaseModel]) -> None:
+    """InvalidInput where a field is not of the schema: pydantic would make an error of each such field first."""
+    known = field_names(schema)
+    for name in names:
+        if name not in known:
+            raise unknown_field(name)
+
+
+def uploads(fields: BaseModel) -> list[bytes]:
+    """Return the encoded pictures of a request, the mask last."""
+    if not isinstance(fields, PictureFields):
+        return []
+    if isinstance(fields, MaskFields) and fields.mask is not None:
+        return [*fields.image, fields.mask]
+    return fields.image
+
+
+def _kind(request: Request) -> str:
+    """The media type of the body."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:
+    """Yield the files of base64 texts, each with the name of its field; InvalidInput where one is wrong."""
+    for param, text in texts:
+        if not isinstance(text, str):
+            raise InvalidInput(f"{param} must be base64 text.", param)
+        if len(text) > _base64_length(max_bytes):
+            raise InvalidInput(f"{param} is larger than {max_bytes} bytes.", param, "too_large")
+        yield from_base64(text, param)
+
+
+def _base64_length(size: int) -> int:
+    """Characters of a data URL of so many bytes."""
+    return len("data:application/octet-stream;base64,") + 4 * ((size + 2) // 3)
+
+
+def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields of a form's parts; InvalidInput where a name is unknown or repeated, or a part is misplaced."""
+    fields: dict[str, Any] = {}
+    for name, value in parts:
+        key = name.removesuffix("[]")
+        if not FIELD_NAME.fullmatch(key):
+            raise unknown_field(key)
+        if isinstance(value, bytes) != (key in FILE_FIELDS):
+            expected = "a file" if key in FILE_FIELDS else "text"
+            raise InvalidInput(f"{key} must be {expected}.", key)
+        if key == "image":
+            fields.setdefault(key, []).append(value)
+        elif key in fields:
+            raise InvalidInput(f"{key} is given twice.", key)
+        else:
+            fields[key] = value
+    check_names(fields, schema)
+    return fields

@@ -1,0 +1,39 @@
+"""What the API's side of an engine counts: how requests ended, how long they took, what was refused.
+
+Keys are few and fixed: operations and reasons, never requests.
+"""
+
+import time
+from collections import Counter
+
+from scanline.model.sampling.stats.histogram import LATENCIES, Histogram
+from scanline.server.engine.job import PendingJob
+
+OPERATIONS = ("paint", "score")
+ENDS = ("finished", "cancelled", "failed")
+REFUSALS = ("queue_full", "client_queue_full", "unread_answers", "deadline_unreachable", "not_ready")
+KEY_PREFIX = "key "  # of the id of a client that has a key
+
+
+class RequestCounters:
+    """Counts since the server started."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter()  # by operation and how they ended
+        self.images: Counter[tuple[str, str]] = Counter()
+        self.images_by_key: Counter[str] = Counter()  # finished ones, by the name of their client's API key
+        self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}  # of finished requests
+        self.refused: Counter[str] = Counter()
+        self.coalesced = 0  # by jobs that have ended
+
+    def end(self, operation: str, job: PendingJob, began: float) -> None:
+        """Count a job that has ended; it began at that time of the monotonic clock."""
+        end = "failed" if job.failure is not None else "cancelled" if job.images_left else "finished"
+        self.requests[operation, end] += 1
+        self.images[operation, "finished"] += job.total - job.images_left
+        self.images[operation, end] += job.images_left
+        if job.request.client.startswith(KEY_PREFIX):
+            self.images_by_key[job.request.client.removeprefix(KEY_PREFIX)] += job.total - job.images_left
+        self.coalesced += job.coalesced
+        if end == "finished":
+            self.seconds[operation].add(time.monotonic() - began)

@@ -1,0 +1,233 @@
+"""The handle of one engine in a child process: keeps it alive, sends it requests, gives its events to the jobs.
+
+When an engine dies (killed, crashed, out of memory, or silent for too long, which ends in a kill), the next one is
+started and gets every unfinished request again, from its seed: clients see a pause, then the bytes that they would have
+seen. Requests that arrive meanwhile are accepted and wait within the same bounds, because a pause of seconds is better
+spent in the queue than in every client's own retries. Requests are refused only before the model has been loaded once.
+A request whose client has left is cancelled in the engine.
+
+Every engine loads the same copy of the model's files, and must report the digest of the first one: an engine that would
+paint other bytes (its GPU is gone, the installed build has changed) never continues a request, and is not served.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
+from scanline.server.engine.handle import EngineHandle
+from scanline.server.engine.job import PendingJob
+from scanline.server.engine.local.engine_process import EngineProcess, UnkillableEngineError
+from scanline.server.engine.local.model_copy import ModelCopy
+from scanline.server.engine.local.quarantine import Quarantine
+from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
+from scanline.server.engine.worker.process import EngineOptions
+
+log = logging.getLogger("scanline.engine")
+
+RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0)  # seconds, by crashes in a row without progress; one more is the last
+STEADY_SECONDS = 60.0  # an idle engine that lived for so long counts as progress
+CLOSING_SECONDS = 5.0
+STOPPED = "The engine stopped while it worked on this request."
+MODEL_CHANGED = "The engine was restarted with another model or on another device, which would paint other bytes."
+
+
+class EngineClient(EngineHandle):
+    """One model's engine through all its restarts."""
+
+    restarts = 0
+    load_seconds = 0.0
+
+    def __init__(self, options: EngineOptions, limits: QueueLimits = UNLIMITED) -> None:
+        super().__init__(options, limits)
+        self.copy = ModelCopy(options.directory)
+        self.loaded = asyncio.Event()  # the first time
+        self.reported = Stats()
+        self.quarantine = Quarantine()
+        self.process: EngineProcess | None = None
+        self.fruitless = 0  # crashes in a row without progress: no image finished and no suspect eliminated
+        self.closing = asyncio.Event()
+
+    def succeed(self, old: "EngineClient") -> None:
+        """Count on from where the engine counted that this one replaces, and share one queue with it."""
+        self.admission, self.counters, self.restarts = old.admission, old.counters, old.restarts
+
+    def start(self) -> None:
+        """Start the process, on the running event loop; `ready` is set once the model is loaded."""
+        self.process = self._started_process()
+        self.supervisor = asyncio.create_task(self._supervise(self.process))
+
+    @property
+    def directory(self) -> Path:
+        """Where the files of the served model are: the copy, whose weights are there once the model is loaded."""
+        return self.copy.directory
+
+    @property
+    def slots(self) -> int:
+        """Images in flight at once; 0 while the model loads for the first time."""
+        return self.ready.slots if self.ready else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can paint now: not while the model loads, or the engine is silent, although requests may wait."""
+        return self.process is not None and self.process.is_ready and not self.failed.is_set()
+
+    @property
+    def heartbeat_age(self) -> float:
+        """Seconds since the engine's last message."""
+        return self.process.silence if self.process else 0.0
+
+    @property
+    def stats(self) -> Stats:
+        """The engine's last report, with what is still waiting on this side."""
+        waiting = [self.jobs[request] for request in self.quarantine.waiting]
+        return replace(
+            self.reported,
+            requests_waiting=self.reported.requests_waiting + len(waiting),
+            images_waiting=self.reported.images_waiting + sum(job.images_left for job in waiting),
+        )
+
+    async def settled(self) -> None:
+        """Return at once: requests that come while the model loads are refused with that reason."""
+
+    async def close(self) -> None:
+        """Stop the engine, by force where it does not exit by itself."""
+        assert self.process is not None
+        self.closing.set()
+        self.process.send(Stop())
+        if self.process.accepts_requests:
+            await asyncio.wait({self.supervisor}, timeout=CLOSING_SECONDS)
+        self.process.kill()
+        await self.supervisor
+        self.copy.remove()
+
+    def _started_process(self) -> EngineProcess:
+        options = replace(self.options, copy=self.copy.directory, is_copied=self.ready is not None)
+        if self.ready is not None:  # another backend would paint other bytes
+            options = replace(options, device=self.ready.device, backend=self.ready.backend_name)
+        return EngineProcess(options, self._receive)
+
+    def _begin(self, job: PendingJob) -> None:
+        if self.failed.is_set() or self.closing.is_set():
+            job.receive(Failed(job.id, STOPPED))
+        else:
+            self.quarantine.add(job.id)
+            self._send_admitted()
+
+    def _leave(self, job: PendingJob) -> None:
+        if job.has_ended:
+            return
+        if self.quarantine.end(job.id, cancelled=True) and self.process:
+            self.process.send(Cancel(job.id))
+        self._send_admitted()
+
+    def _send_admitted(self) -> None:
+        """Send the engine the requests that may be in it now."""
+        if self.process is not None and self.process.accepts_requests:
+            for request in self.quarantine.admit():
+                self.process.send(self.jobs[request].remainder)
+
+    def _receive(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Ready):
+                self._accept_engine(event)
+            elif isinstance(event, Stats):
+                self.reported = event
+            elif isinstance(event, CannotLoad):
+                self.load_error = event.message
+            elif job := self.jobs.get(event.request):
+                self._give(job, event)
+
+    def _accept_engine(self, ready: Ready) -> None:
+        """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
+        assert self.process is not None
+        if self.ready is not None and ready.digest != self.ready.digest:
+            self.death = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
+            self._fail_all(MODEL_CHANGED, "model_changed")
+            self.failed.set()
+            self.process.kill()
+            return
+        self.ready, self.process.is_loaded, self.load_error = ready, True, None
+        self.load_seconds = self.process.age
+        self.loaded.set()
+        self._send_admitted()
+
+    def _give(self, job: PendingJob, event: Event) -> None:
+        job.receive(event)
+        if isinstance(event, Finished | Scored):
+            self.quarantine.finished(job.id)
+            self.fruitless = 0
+        if job.has_ended:
+            self.quarantine.end(job.id)
+            self._send_admitted()
+
+    async def _supervise(self, process: EngineProcess) -> None:
+        """Start the next engine whenever one has died, until the server closes or another one would be fruitless."""
+        try:
+            while True:
+                how = await process.wait_for_death()
+                cause = self.load_error or how
+                if self.closing.is_set():
+                    return
+                if self.failed.is_set():
+                    log.critical("the engine is not served: %s", self.death)
+                    return
+                if hopeless := self._learn(process, cause):
+                    log.critical("the engine died (%s); %s", cause, hopeless)
+                    return
+                log.error("the engine died (%s); requests waiting for the next one: %s", cause, len(self.jobs))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.closing.wait(), RESTART_DELAYS[self.fruitless])
+                    return
+                self.restarts += 1
+                process = self.process = self._started_process()
+        except UnkillableEngineError as error:
+            self.death = "its engine hangs and cannot be killed"
+            log.critical("the engine cannot be killed and is given up: %s", error)
+        except (OSError, RuntimeError):  # no room for a process, or for a thread
+            log.exception("the engine cannot be started again")
+        finally:
+            self._end()
+
+    def _learn(self, process: EngineProcess, cause: str) -> str | None:
+        """Draw the consequences of a crash; the reason why there is to be no other engine, where there is one."""
+        was_idle = not self.quarantine.inside
+        self.reported = replace(
+            self.reported,
+            requests_running=0,
+            requests_waiting=0,
+            images_running=0,
+            images_waiting=0,
+            scores_running=0,
+            scores_waiting=0,
+        )
+        # A request that kills every engine it is in fails alone; the others are replayed.
+        verdict = self.quarantine.died()
+        if verdict.culprit is not None:
+            message = "The engine died each time it worked on this request, and does not try it again."
+            log.error("request %s has killed the engine twice and fails", verdict.culprit)
+            self.jobs[verdict.culprit].receive(Failed(verdict.culprit, message))
+        # Crashes without progress are counted; too many in a row mean that another engine would die too.
+        if process.is_loaded and was_idle and process.age > STEADY_SECONDS:
+            self.fruitless = 0
+        if verdict.culprit is None and not verdict.narrowed:
+            self.fruitless += 1
+        if self.ready is None:
+            return "it has never been ready and is not started again"
+        if self.fruitless == len(RESTART_DELAYS):
+            return f"{self.fruitless} crashes in a row without a finished image: it is not started again"
+        return None
+
+    def _end(self) -> None:
+        """There is no engine any more: fail what is still waiting."""
+        if not self.closing.is_set():
+            self.failed.set()
+        self._fail_all(STOPPED)
+
+    def _fail_all(self, message: str, code: str = "engine_failed") -> None:
+        for job in self.jobs.values():
+            self.quarantine.end(job.id)
+            if not job.has_ended:
+                job.receive(Failed(job.id, message, code))

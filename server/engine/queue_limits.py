@@ -1,0 +1,181 @@
+"""The room that requests take: images that are not painted yet, and bytes of finished images that are not answered yet.
+
+Room for an image is given back when the image is painted, whether its client reads or not. What is painted and not
+answered is memory, with a limit of its own. One client may have a share of each limit. Knows no HTTP and no engine.
+An image counts as many times as it takes slots, everywhere here: once for each particle, twice where it is guided.
+"""
+
+from dataclasses import dataclass
+from math import ceil, inf
+
+from scanline.server.engine.rate_meter import RateMeter
+
+MAX_RETRY_SECONDS = 600
+UNKNOWN_RETRY_SECONDS = 2  # where the rate is not known yet
+
+
+class QueueFullError(Exception):
+    """A request that is not accepted now; the message is one sentence."""
+
+    def __init__(self, message: str, code: str, retry_after: int | None) -> None:
+        super().__init__(message)
+        self.code, self.retry_after = code, retry_after  # seconds; None: a retry cannot help
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """What one model's requests may take."""
+
+    max_waiting_images: float = inf  # besides those in slots
+    client_share: float = 1.0  # of each limit, for one client
+    max_unread_bytes: float = inf  # of finished images whose requests are not answered
+    request_timeout: float = inf  # seconds
+
+
+UNLIMITED = QueueLimits()
+
+
+@dataclass
+class Usage:
+    """What the requests of one client, or of all, hold together."""
+
+    requests: int = 0
+    images: int = 0  # accepted and not painted
+    unread_bytes: int = 0  # of finished images
+
+    def add(self, requests: int, images: int, unread_bytes: int) -> None:
+        """Change each number by so much; none is ever negative."""
+        self.requests += requests
+        self.images += images
+        self.unread_bytes += unread_bytes
+        assert min(self.requests, self.images, self.unread_bytes) >= 0
+
+    def without(self, held: "Reservation") -> "Usage":
+        """What is held besides one request's."""
+        return Usage(self.requests - 1, self.images - held.images, self.unread_bytes - held.unread_bytes)
+
+
+class Admission:
+    """The room of one model. Invariant: `total` is the sum over `clients`, which are those that hold something."""
+
+    def __init__(self, limits: QueueLimits, rate: RateMeter | None = None) -> None:
+        self.limits = limits
+        self.total = Usage()
+        self.clients: dict[str, Usage] = {}
+        self.rate = rate or RateMeter()
+        self.slots = 0  # of the engine at the last reservation
+
+    def reserve(self, images: int, client: str, slots: int) -> "Reservation":
+        """Take room for a request's images; QueueFullError where there is none."""
+        self.slots = slots
+        self._check(images, client, self.clients.get(client, Usage()), self.total)
+        reservation = Reservation(self, client)
+        self.clients.setdefault(client, Usage())
+        self.change(client, 1, images, 0)
+        reservation.images = images
+        return reservation
+
+    def extend(self, held: "Reservation", images: int, counted: str) -> None:
+        """Take room for so many more images of a request; QueueFullError where there is none for all of them."""
+        own, total = self.clients[held.client].without(held), self.total.without(held)
+        self._check(held.images + images, held.client, own, total, f", {counted}")
+        self.change(held.client, 0, images, 0)
+
+    def change(self, client: str, requests: int, images: int, unread_bytes: int, finished: int = 0) -> None:
+        """Change what a client holds; `finished`: images that were painted, which is what the rate counts."""
+        for usage in (self.total, self.clients[client]):
+            usage.add(requests, images, unread_bytes)
+        if not self.clients[client].requests:
+            del self.clients[client]
+        self.rate.update(finished, 0 < self.slots <= self.total.images)
+
+    def _check(self, images: int, client: str, own: Usage, total: Usage, counted: str = "") -> None:
+        """Refuse a request for so many images of a client that holds `own` besides; `counted`: how they are counted."""
+        limits = self.limits
+        room = self.slots + limits.max_waiting_images
+        client_room = max(1.0, limits.client_share * room)
+        if images > client_room:
+            message = (
+                f"This request has {images} images{counted}, and one client may have {int(client_room)} in progress; "
+                "ask for fewer."
+            )
+            raise QueueFullError(message, "client_queue_full", None)
+        if total.images + images > room:
+            message = "Too many images are waiting; try again in a moment."
+            raise QueueFullError(message, "queue_full", self._retry_after(total.images))
+        if own.images + images > client_room:
+            message = (
+                f"This client has {own.images} images in progress and may have {int(client_room)}; "
+                "wait until some of them are done."
+            )
+            # Clients share the slots: while this one's images are painted, so are as many of each other client.
+            waiting = min(own.images * len(self.clients), total.images)
+            raise QueueFullError(message, "client_queue_full", self._retry_after(waiting))
+        if own.unread_bytes > limits.client_share * limits.max_unread_bytes:
+            message = "This client has not read the images that it asked for before; read them first."
+            raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
+        if total.unread_bytes > limits.max_unread_bytes:
+            message = "Too many images wait to be read by their clients; try again in a moment."
+            raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
+        self._check_deadline(images, client, own, total)
+
+    def _check_deadline(self, images: int, client: str, own: Usage, total: Usage) -> None:
+        """Refuse what cannot be painted in time: an accepted request would be cut off when it is half done."""
+        rate = self.rate.images_per_second(least=self.slots)
+        if rate is None:
+            return
+        # Clients share the slots, and then each client's requests: before a small request's last image is painted,
+        # each request of its client has had as many turns as it, and each client as many as this one.
+        before = min(own.images + images, images * (own.requests + 1))
+        clients = len(self.clients.keys() | {client})
+        seconds = min(before * clients, total.images + images) / rate
+        if seconds > self.limits.request_timeout:
+            message = (
+                f"These {images} images would be done in about {ceil(seconds)} seconds, and a request may take "
+                f"{self.limits.request_timeout:g}; ask for fewer, or try again later."
+            )
+            raise QueueFullError(message, "deadline_unreachable", self._retry_after(total.images))
+
+    def _retry_after(self, images: int) -> int:
+        """Seconds until so many images are painted, those in slots among them."""
+        rate = self.rate.images_per_second()
+        if rate is None:
+            return UNKNOWN_RETRY_SECONDS
+        return min(MAX_RETRY_SECONDS, max(1, ceil((images - self.slots) / rate)))
+
+
+class Reservation:
+    """The room of one request, which shrinks as its images are painted. Releasing it twice changes nothing."""
+
+    def __init__(self, admission: Admission, client: str) -> None:
+        self.admission, self.client = admission, client
+        self.images = self.unread_bytes = 0
+        self.is_released = False
+
+    def update(self, images: int, unread_bytes: int) -> None:
+        """So many images are not painted yet, and so many bytes of finished ones wait for the answer."""
+        images = min(images, self.images)  # none is taken back
+        self._hold(images, unread_bytes, finished=self.images - images)
+
+    def extend(self, images: int, counted: str = "each particle counted as one") -> None:
+        """Take room for so many more images: what is known of the request now says that it needs them. `counted`: how,
+        for the message of QueueFullError."""
+        self.admission.extend(self, images, counted)
+        self.images += images
+
+    def give_up(self) -> None:
+        """The images that are not painted will not be: the request has failed or is over."""
+        self._hold(0, self.unread_bytes, finished=0)
+
+    def release(self) -> None:
+        """Give back everything: the request is answered, or its client has left."""
+        if not self.is_released:
+            self._hold(0, 0, finished=0)
+            self.is_released = True
+            self.admission.change(self.client, -1, 0, 0)
+
+    def _hold(self, images: int, unread_bytes: int, finished: int) -> None:
+        if self.is_released:
+            return
+        self.admission.change(self.client, 0, images - self.images, unread_bytes - self.unread_bytes, finished)
+        self.images, self.unread_bytes = images, unread_bytes

@@ -1,0 +1,160 @@
+"""Builds the FastAPI application: its middleware, its routes, and the engines' start and end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from prometheus_client.registry import Collector
+from starlette.middleware import Middleware
+
+from scanline.server.api import errors, openapi
+from scanline.server.api.api_keys import ApiKeys, api_keys
+from scanline.server.api.loop_lag import LoopLag
+from scanline.server.api.middleware import origins
+from scanline.server.api.middleware.auth import ApiKeyMiddleware
+from scanline.server.api.middleware.client import ClientMiddleware
+from scanline.server.api.middleware.draining import DrainingMiddleware
+from scanline.server.api.middleware.exceptions import ExceptionMiddleware
+from scanline.server.api.middleware.head import HeadMiddleware
+from scanline.server.api.middleware.hosts import HostMiddleware, served_hosts
+from scanline.server.api.middleware.limits import BodyLimitMiddleware, WebsocketLimitMiddleware
+from scanline.server.api.middleware.observe import HttpCounters, ObservingMiddleware
+from scanline.server.api.middleware.overhead import OverheadMiddleware
+from scanline.server.api.middleware.request_id import RequestIdMiddleware
+from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
+from scanline.server.api.routes import health, images, likelihoods, metrics, models, onnx, page, websocket
+from scanline.server.api.transport.budgets import Budgets
+from scanline.server.engine.remote.main_process import MainProcess
+from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.process.memory import give_back_free_pages
+from scanline.server.process.merged_metrics import MergedMetrics
+from scanline.server.process.registry import ModelRegistry
+from scanline.server.process.reload import ModelReloader, Reloader
+from scanline.server.settings import Settings
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+DESCRIPTION = "Linear-transformer image models, painted pixel by pixel: thousands at once, constant memory each."
+
+
+def build(
+    settings: Settings,
+    served: ModelRegistry,
+    lifecycle: Lifecycle | None = None,
+    traces: "TracerProvider | None" = None,
+    keys: ApiKeys | None = None,
+    hosts: Collection[str] | None = None,
+    budgets: Budgets | None = None,
+    main: MainProcess | None = None,
+) -> FastAPI:
+    """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans.
+
+    Without `keys` those of the settings are read. `hosts` are the host names to serve; without them, those of the
+    settings, or all: only what listens knows that it can be reached from this machine alone. `budgets` are those of the
+    connections, for the metrics. `main`: where the engines are another process's, which also reloads them and knows
+    the metrics of all.
+    """
+    lifecycle = lifecycle or Lifecycle()
+    keys = keys or api_keys(settings)
+    hosts = hosts or served_hosts(settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None)
+    counters, lag = HttpCounters(), LoopLag()
+    reloader: Reloader = main or ModelReloader(served)
+    measured = metrics.process_metrics(served, counters, lag, keys, budgets)
+
+    async def gathered_metrics() -> Collector:
+        return measured if main is None else MergedMetrics(await main.collected_metrics())
+
+    if main is not None:
+        main.metrics = measured
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for model in served.all.values():
+            model.engine.start()
+        await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
+        app.openapi()  # kept: it takes longer than any request may hold the event loop
+        watching = [asyncio.create_task(give_back_free_pages())]
+        if keys is not None and keys.watch is not None:
+            watching.append(asyncio.create_task(keys.watch.run()))
+        lag.start()
+        yield
+        lag.stop()
+        for task in watching:
+            task.cancel()
+        await reloader.close()
+        await asyncio.gather(*(model.engine.close() for model in served.all.values()))
+        if traces is not None:
+            await asyncio.to_thread(traces.shutdown)
+
+    app = FastAPI(
+        title="Scanline",
+        version=version("scanline"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,  # page.py serves it
+        redoc_url=None,
+        redirect_slashes=False,  # redirects would go to the Host that the client names
+        middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)),
+    )
+    app.state.counters, app.state.api_keys, app.state.reloader = counters, keys, reloader
+    errors.install(app)
+    openapi.install(app, needs_key=keys is not None)
+    app.include_router(images.router(served))
+    app.include_router(likelihoods.router(served))
+    app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
+    app.include_router(models.router(served, reloader, has_keys=keys is not None))
+    app.include_router(websocket.router(served, settings, lifecycle, counters))
+    app.include_router(health.router(served, lifecycle, needs_key=keys is not None))
+    app.include_router(metrics.router(gathered_metrics))
+    page.install(app)
+    return app
+
+
+def _middleware(
+    settings: Settings,
+    lifecycle: Lifecycle,
+    counters: HttpCounters,
+    traces: "TracerProvider | None",
+    keys: ApiKeys | None,
+    hosts: Collection[str] | None,
+    budgets: Budgets,
+) -> list[Middleware]:
+    """Return all middleware, the outermost first."""
+    tracer = None if traces is None else traces.get_tracer("scanline")
+    return [
+        # Outermost, so that every response and every log line has a request id.
+        Middleware(RequestIdMiddleware),
+        # Its address is in the log line of every request and in what is counted for it.
+        Middleware(ClientMiddleware, trusted_proxies=settings.trusted_proxies),
+        # Logs, counts and traces whatever the ones below answer, refusals included.
+        Middleware(ObservingMiddleware, counters=counters, tracer=tracer),
+        # Before anything is done for a client that has been too busy without any model's work.
+        Middleware(OverheadMiddleware, budgets=budgets, lifecycle=lifecycle),
+        # Adds headers to every response, also to those of the exceptions below.
+        Middleware(SecurityHeadersMiddleware),
+        # Turns exceptions of everything below into error responses.
+        Middleware(ExceptionMiddleware),
+        # Before the origins, which are compared with the Host header.
+        *([] if hosts is None else [Middleware(HostMiddleware, names=hosts)]),
+        # Outside of the API keys: a browser sends no key with a CORS preflight request.
+        *origins.middleware(settings.allow_origins),
+        # Before the body is read: a client without a key can upload nothing.
+        *([] if keys is None else [Middleware(ApiKeyMiddleware, keys=keys)]),
+        # Outside of draining, which reads and discards the bodies that it refuses.
+        Middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.receive_timeout),
+        # Refuses new work while the server drains, and tracks accepted work until it is done.
+        Middleware(DrainingMiddleware, lifecycle=lifecycle),
+        # Last of the limits: only websockets that nothing else has refused count as open.
+        Middleware(
+            WebsocketLimitMiddleware,
+            max_open=settings.max_websockets,
+            counters=counters,
+            client_share=settings.client_share,
+        ),
+        # Below whatever looks at the method: all but the routes see HEAD.
+        Middleware(HeadMiddleware),
+    ]

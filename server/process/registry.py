@@ -1,0 +1,177 @@
+"""The models of a server: which ones the settings name, what share of the machine each gets, and their state.
+
+A model that failed hides no other: it is listed with its reason, and requests for it are refused with it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scanline.model import zoo
+from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import CONFIG, load_config, tested_bits_per_dim
+from scanline.model.inputs import InvalidInput
+from scanline.model.resources import cores
+from scanline.server.api.errors import ApiError, quoted
+from scanline.server.api.payload.response_schemas import ModelState
+from scanline.server.api.payload.schemas import EditRequest, PaintFields
+from scanline.server.engine.handle import EngineHandle
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.settings import Settings
+
+HandleFactory = Callable[[EngineOptions, QueueLimits], EngineHandle]
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model of this server and the handle of its engine."""
+
+    id: str
+    config: ModelConfig
+    bits_per_dim: float | None  # on the test set, where it has been evaluated
+    created: int
+    engine: EngineHandle
+
+    @property
+    def state(self) -> ModelState:
+        """failed is for good; an engine that is being restarted is loading."""
+        if self.engine.failed.is_set():
+            return "failed"
+        return "ready" if self.engine.is_ready else "loading"
+
+    @property
+    def failure(self) -> str | None:
+        """Why it failed, without the path of its directory, because any client may read this."""
+        if self.state != "failed":
+            return None
+        reason = self.engine.load_error or self.engine.death
+        return reason.replace(str(self.engine.options.directory), self.id)
+
+
+class ModelRegistry:
+    """The models of a server by id; the first is the default."""
+
+    def __init__(self, models: list[ServedModel], max_images: int, request_timeout: float) -> None:
+        self.all = {model.id: model for model in models}  # a reload replaces one
+        self.max_images, self.request_timeout = max_images, request_timeout
+
+    @property
+    def default(self) -> ServedModel:
+        """The first model, which requests that name none are for."""
+        return next(iter(self.all.values()))
+
+    def find(self, name: str | None) -> ServedModel:
+        """The model of that id, the default for None; 404 otherwise."""
+        model = self.default if name is None else self.all.get(name)
+        if model is None:
+            message = f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
+            raise ApiError(404, message, param="model", code="model_not_found")
+        return model
+
+    def usable(self, name: str | None) -> ServedModel:
+        """As `find`; 503 where the model has failed, which a retry cannot help."""
+        model = self.find(name)
+        if model.state == "failed":
+            message = f"The model {model.id} cannot be served: {model.failure}."
+            raise ApiError(503, message, param="model", code="model_failed", headers={"x-should-retry": "false"})
+        return model
+
+    def count(self, fields: PaintFields, model: ServedModel) -> int:
+        """Images that a request asks for, checked against the limit; its size is checked too."""
+        images = fields.n * (len(fields.image) if isinstance(fields, EditRequest) else 1)
+        self.check_count(images, "n")
+        if fields.size not in (None, "auto", model.config.size):
+            message = f"size must be auto or {model.config.size}, the size of {model.id}, not {quoted(fields.size)}."
+            raise InvalidInput(message, "size")
+        return images
+
+    def check_count(self, images: int, param: str) -> None:
+        """InvalidInput where a request has more images than one request may have."""
+        if images > self.max_images:
+            raise InvalidInput(f"{param}: {images} images exceed the limit of {self.max_images} per request.", param)
+
+    async def gone(self) -> None:
+        """Return when every engine is gone for good: the server then exits, so that its supervisor restarts it."""
+        while alive := [model.engine for model in self.all.values() if not model.engine.failed.is_set()]:
+            await alive[0].failed.wait()  # or it is replaced by a reload
+
+    def raise_load_errors(self) -> None:
+        """ValueError with the reasons if no model could be loaded."""
+        errors = [model.engine.load_error for model in self.all.values()]
+        if all(errors):
+            raise ValueError("; ".join(map(str, errors)))
+
+
+def served_models(settings: Settings, make_handle: HandleFactory = EngineClient) -> ModelRegistry:
+    """The models that the settings name, their engines not yet started; ValueError where one is wrong."""
+    directories = _directories(settings.models)
+    threads = _threads(settings, len(directories))
+    limits = queue_limits(settings)
+    served = []
+    for directory, share_of_threads in zip(directories, threads, strict=True):
+        options = engine_options(settings, directory, share_of_threads, 1 / len(directories))
+        load_config(directory)  # an error in it names the directory, not the engine's copy of it
+        tested_bits_per_dim(directory)
+        served.append(served_model(make_handle(options, limits)))
+    return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout)
+
+
+def queue_limits(settings: Settings) -> QueueLimits:
+    """What the requests of one model may take."""
+    return QueueLimits(
+        settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
+    )
+
+
+def served_model(engine: EngineHandle) -> ServedModel:
+    """The model whose files the engine has; ModelDirectoryError where they are wrong."""
+    directory = engine.directory
+    return ServedModel(
+        id=engine.options.directory.name,
+        config=load_config(directory),
+        bits_per_dim=tested_bits_per_dim(directory),
+        created=int((directory / CONFIG).stat().st_mtime),
+        engine=engine,
+    )
+
+
+def engine_options(settings: Settings, directory: Path, threads: int | None, share: float = 1.0) -> EngineOptions:
+    """What an engine of the model in `directory` is started with; share: of the memory that all of them may take."""
+    return EngineOptions(
+        directory=directory,
+        device=settings.device,
+        slots=None if settings.slots == "auto" else settings.slots,
+        threads=threads,
+        precision=settings.precision,
+        backend=settings.backend,
+        share=share,
+        log_format=settings.log_format,
+        log_level=settings.log_level,
+        timeout=settings.engine_timeout,
+        load_timeout=settings.load_timeout,
+    )
+
+
+def _directories(names: Sequence[str]) -> list[Path]:
+    """The models' directories; ValueError where one is missing or two have the same name."""
+    found: dict[str, Path] = {}
+    for name in names:
+        directory = zoo.find(name).resolve()
+        other = found.setdefault(directory.name, directory)
+        if other != directory:
+            raise ValueError(f"--model: {other} and {directory} have the same name, by which requests select them")
+    if len(found) < len(names):
+        raise ValueError(f"--model: one is given twice among {', '.join(names)}")
+    return list(found.values())
+
+
+def _threads(settings: Settings, models: int) -> list[int | None]:
+    """Threads of each model's engine: the setting, or for auto an equal share of the cores, at least one."""
+    if settings.threads != "auto":
+        return [settings.threads] * models
+    if models == 1:
+        return [None]
+    each, left_over = divmod(cores(), models)
+    return [max(1, each + 1 if place < left_over else each) for place in range(models)]

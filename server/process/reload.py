@@ -1,0 +1,140 @@
+"""Loads models of a running server again: the files that are in their directories now, for new requests only.
+
+A new engine starts beside the old one. Once it is ready it gets all new requests, and the old one stops when it has
+finished those that it has. Files that cannot be loaded leave the old engine as it is. A model has two engines at most.
+"""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from scanline.server.api.errors import ApiError
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.process.registry import ModelRegistry, ServedModel, served_model
+
+RETIRE_SECONDS = 2.0  # a request that found the old engine before the new one was there begins meanwhile
+
+log = logging.getLogger("scanline.server")
+
+
+class Reloader(Protocol):
+    """Loads models again: in this process, or by asking the one that has the engines."""
+
+    def request_all(self) -> None:
+        """Load all models again, as soon as possible; errors are logged."""
+
+    async def reload(self, name: str, wait: bool = False) -> ServedModel:
+        """Return the model with its new engine; ApiError 404 or 409."""
+
+    async def close(self) -> None:
+        """Stop what is going on, and the engines that it concerns."""
+
+
+class ModelReloader:
+    """Replaces models in a registry. Invariant: a model's lock is held as long as it has two engines."""
+
+    def __init__(self, models: ModelRegistry) -> None:
+        self.models = models
+        self.locks = {name: asyncio.Lock() for name in models.all}
+        self.retiring: dict[asyncio.Task[None], EngineClient] = {}
+        self.requested = asyncio.Event()  # by a signal
+        self.on_request: asyncio.Task[None] | None = None
+
+    def request_all(self) -> None:
+        """Load all models again, as soon as possible; errors are logged."""
+        self.requested.set()
+        if self.on_request is None:
+            self.on_request = asyncio.create_task(self._reload_on_request())
+
+    async def reload(self, name: str, wait: bool = False) -> ServedModel:
+        """Return the model with its new engine.
+
+        ApiError 404 where there is none of that name, 409 where its files cannot be loaded, or, unless `wait` is set,
+        where it is being loaded or its engine before the last reload still has requests.
+        """
+        model = self.models.find(name)
+        if not isinstance(model.engine, EngineClient):
+            message = "The engines of this server are replicas of a cluster; deploy the service again instead."
+            raise ApiError(409, message, code="reload_not_supported")
+        lock = self.locks[model.id]
+        is_first = model.engine.ready is None and not model.engine.failed.is_set()
+        if is_first or (lock.locked() and not wait):
+            message = f"The model {model.id} is being loaded, or its old engine still has requests; try again later."
+            raise ApiError(409, message, code="reload_in_progress", headers={"retry-after": "2"})
+        await lock.acquire()
+        try:
+            old = self.models.all[model.id].engine
+            assert isinstance(old, EngineClient)
+            reloaded = await self._load(model.id, old)
+        except BaseException:
+            lock.release()
+            raise
+        self.models.all[model.id] = reloaded
+        task = asyncio.create_task(self._retire(old, lock))
+        self.retiring[task] = old
+        task.add_done_callback(self.retiring.pop)
+        return reloaded
+
+    async def close(self) -> None:
+        """Stop what is going on, and the engines that it concerns."""
+        if self.on_request is not None:
+            self.on_request.cancel()
+            await asyncio.gather(self.on_request, return_exceptions=True)
+        engines = list(self.retiring.values())
+        for task in self.retiring:
+            task.cancel()
+        await asyncio.gather(*self.retiring, return_exceptions=True)
+        await asyncio.gather(*(engine.close() for engine in engines))
+
+    async def _load(self, name: str, old: EngineClient) -> ServedModel:
+        """Return the model with a new engine that is ready; nothing is left of one that cannot be loaded."""
+        directory = str(old.options.directory)
+        try:
+            new = await asyncio.to_thread(EngineClient, old.options)
+        except ValueError as error:
+            raise self._not_loadable(name, str(error).replace(directory, name)) from None
+        new.succeed(old)
+        try:
+            served = await asyncio.to_thread(served_model, new)
+        except ValueError as error:
+            new.copy.remove()
+            raise self._not_loadable(name, str(error).replace(str(new.directory), name)) from None
+        new.start()
+        try:
+            ends = [asyncio.create_task(event.wait()) for event in (new.loaded, new.failed)]
+            try:
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for end in ends:
+                    end.cancel()
+            if new.ready is None:
+                reason = new.load_error or new.death
+                raise self._not_loadable(name, reason.replace(directory, name))
+        except BaseException:
+            await new.close()
+            raise
+        before = old.ready.digest if old.ready else "none"
+        log.info("the model %s was loaded again: its digest is %s, and was %s", name, new.ready.digest, before)
+        return served
+
+    def _not_loadable(self, name: str, reason: str) -> ApiError:
+        log.error("the model %s was not loaded again: %s", name, reason)
+        message = f"The model {name} was not loaded again, and is served as before: {reason}."
+        return ApiError(409, message, code="model_not_loadable")
+
+    async def _retire(self, engine: EngineClient, lock: asyncio.Lock) -> None:
+        """Stop an engine once it has no requests."""
+        await asyncio.sleep(RETIRE_SECONDS)
+        await engine.unused.wait()
+        engine.failed.set()  # from here on it accepts nothing
+        await engine.close()
+        lock.release()
+
+    async def _reload_on_request(self) -> None:
+        while await self.requested.wait():
+            self.requested.clear()
+            for name in self.models.all:
+                try:
+                    await self.reload(name, wait=True)
+                except ApiError as error:
+                    log.warning("SIGHUP: %s", error.message)

@@ -1,0 +1,122 @@
+"""Runs an application in this process until it is stopped, and returns the process's exit status.
+
+A signal begins a drain (signals.py): new work is refused, accepted work finishes, probes and metrics are answered
+meanwhile; then the sockets close. uvicorn's own signal handling would close every websocket at the first signal.
+SIGHUP loads the models, the keys and the certificate again.
+"""
+
+import asyncio
+import logging
+import socket
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import uvicorn
+
+from scanline.server.api.api_keys import ApiKeys
+from scanline.server.api.middleware.hosts import served_hosts
+from scanline.server.api.payload.uploads import max_message_bytes
+from scanline.server.api.tracing import tracer_provider
+from scanline.server.api.transport.budgets import Budgets
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
+from scanline.server.engine.remote.main_process import MainProcess
+from scanline.server.process.app import build
+from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.process.listening import Listening
+from scanline.server.process.memory import collect_rarely
+from scanline.server.process.registry import ModelRegistry
+from scanline.server.process.signals import handle_signals
+from scanline.server.process.tls import TlsCertificate
+from scanline.server.settings import Settings
+
+CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections
+OTHER_DESCRIPTORS = 256  # besides connections: the engines' pipes, files
+
+log = logging.getLogger("scanline.server")
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its signal handlers; what it starts with is left out of garbage collections."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        collect_rarely()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+
+async def run(
+    settings: Settings,
+    models: ModelRegistry,
+    listening: Listening,
+    keys: ApiKeys | None = None,
+    certificate: TlsCertificate | None = None,
+    main: MainProcess | None = None,
+) -> int:
+    """Serve until a signal or the last engine's death; return the exit status. `main`: where the engines are another
+    process's.
+
+    0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine is left. Raises
+    ValueError if no model can be loaded.
+    """
+    raise_descriptor_limit(max(settings.max_connections, settings.max_websockets))
+    lifecycle = Lifecycle()
+    hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
+    budgets, message_bytes = Budgets(settings), min(settings.max_body_bytes, max_message_bytes(models))
+    app = build(settings, models, lifecycle, tracer_provider(settings.otlp_endpoint), keys, hosts, budgets, main)
+    options = uvicorn_options(settings, app.state.counters, budgets, message_bytes) | _tls_options(certificate)
+    server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
+    renewing = [] if certificate is None else [asyncio.create_task(certificate.watch.run())]
+
+    def reload() -> None:
+        app.state.reloader.request_all()
+        if keys is not None and keys.watch is not None:
+            keys.watch.reload_or_log()
+        if certificate is not None:
+            certificate.watch.reload_or_log()
+
+    handle_signals(lifecycle, reload)
+
+    # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine is gone.
+    serving = asyncio.create_task(server.serve(sockets=listening.sockets))
+    signalled = asyncio.create_task(lifecycle.draining.wait())
+    engines_gone = asyncio.create_task(models.gone())
+    await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
+
+    log.info("draining: %s requests, websockets and jobs in progress", len(lifecycle.unfinished))
+    unfinished = await lifecycle.drain(CLOSING_SECONDS if engines_gone.done() else settings.drain_seconds)
+    if unfinished:
+        log.warning("drain timed out with %s unfinished", unfinished)
+    else:
+        log.info("drained")
+    if main is not None:
+        await main.wait_until_all_drained()
+    was_orderly = signalled.done() and not unfinished and not engines_gone.done()
+
+    server.should_exit = True
+    await serving
+    for task in renewing:
+        task.cancel()
+    if engines_gone.done():
+        models.raise_load_errors()
+    return 0 if was_orderly else 1
+
+
+def raise_descriptor_limit(connections: int) -> None:
+    """Raise this process's limit of open files to the system's; log a warning if that is too low."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return
+    needed = connections + OTHER_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_unlimited = hard == resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed) if is_unlimited else hard, hard))
+    if not is_unlimited and hard < needed:
+        log.warning("the limit of %s open files is too low for %s connections: raise ulimit -n", hard, connections)
+
+
+def _tls_options(certificate: TlsCertificate | None) -> dict[str, Any]:
+    """Return uvicorn's options for a certificate: the context, which its owner renews."""
+    return {} if certificate is None else {"ssl_context_factory": lambda *_: certificate.context}

@@ -1,0 +1,223 @@
+"""The main process: has the engines, starts the API processes, and starts each again that ends before the server does.
+
+It relays their requests, tells them of the engines' state, answers their calls, and passes signals on. What an API
+process had in progress when it ended is cancelled; the other processes, and the engines, notice nothing of it.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+
+from scanline.server.api.errors import ApiError
+from scanline.server.engine.handle import EngineHandle
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.remote.messages import (
+    Answer,
+    CollectMetrics,
+    Drained,
+    EngineStatus,
+    Refusal,
+    Reload,
+    Statuses,
+)
+from scanline.server.engine.remote.relay import ApiProcess
+from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
+from scanline.server.process.listening import Listening
+from scanline.server.process.memory import collect_rarely
+from scanline.server.process.registry import ModelRegistry
+from scanline.server.process.reload import ModelReloader
+from scanline.server.process.running import CLOSING_SECONDS
+from scanline.server.process.signals import handle_signals
+from scanline.server.settings import Settings
+
+REPORT_SECONDS = 0.25  # between two reports of the engines' state
+RESTART_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds, by API processes in a row that ended early
+STEADY_SECONDS = 30.0  # an API process that lived for so long did not end early
+EXIT_SECONDS = 2 * (ERROR_RESPONSE_SECONDS + CLOSING_SECONDS)  # after the drain's limit; then it is killed
+
+log = logging.getLogger("scanline.server")
+
+
+class Supervisor:
+    """All API processes of a server."""
+
+    def __init__(self, settings: Settings, models: ModelRegistry, listening: Listening) -> None:
+        self.settings, self.models, self.listening = settings, models, listening
+        self.reloader = ModelReloader(models)
+        self.stopping = asyncio.Event()
+        self.running: set[ApiProcess] = set()
+        self.collections = 0
+        self.tasks: set[asyncio.Task[None]] = set()  # that answer calls
+
+    async def run(self) -> list[int]:
+        """Keep all API processes alive until `stop`; return the statuses they exited with then."""
+        reporting = asyncio.create_task(self._report())
+        try:
+            return await asyncio.gather(*(self._keep() for _ in range(self.settings.api_processes)))
+        finally:
+            reporting.cancel()
+            for task in self.tasks:
+                task.cancel()
+            await self.reloader.close()
+
+    def stop(self) -> None:
+        """Let all API processes drain and exit; those that take too long are killed."""
+        self.stopping.set()
+        self.signal(signal.SIGTERM)
+        late = self.settings.drain_seconds + EXIT_SECONDS
+        asyncio.get_running_loop().call_later(late, self.signal, signal.SIGKILL)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send all API processes a signal."""
+        for process in self.running:
+            process.signal(number)
+
+    def statuses(self, process: ApiProcess | None = None) -> Statuses:
+        """The state of all engines, as one API process sees it; None: as a new one."""
+        others = [one for one in self.running if one is not process]
+        return {
+            name: _status(model.engine, sum(one.relay.images(name) for one in others))
+            for name, model in self.models.all.items()
+        }
+
+    def report(self) -> None:
+        """Tell all API processes the state of the engines."""
+        for process in self.running:
+            process.relay.pipe.send(self.statuses(process))
+
+    def find_engine(self, model: str, digest: str) -> EngineClient | None:
+        """The engine that paints with the weights of that digest: the model's, or one before its last reload."""
+        engines = [self.models.all[model].engine, *self.reloader.retiring.values()]
+        for engine in engines:
+            if isinstance(engine, EngineClient) and engine.ready is not None and engine.ready.digest == digest:
+                return engine
+        return None
+
+    def answer(self, process: ApiProcess, message: Any) -> None:
+        """Answer a call of an API process, or take in its answer."""
+        match message:
+            case Answer():
+                if (call := process.metrics.get(message.call)) and not call.done():
+                    call.set_result(message.value)
+            case Drained():
+                process.has_drained = True
+                self._let_exit()
+            case CollectMetrics():
+                self._begin(self._collect(process, message.call))
+            case Reload():
+                self._begin(self._reload(process, message))
+
+    def _let_exit(self) -> None:
+        """Let all API processes exit once each of them has drained."""
+        if all(process.has_drained for process in self.running):
+            for process in self.running:
+                process.relay.pipe.send(Drained())
+
+    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(answering)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _collect(self, process: ApiProcess, call: int) -> None:
+        self.collections += 1
+        self.report()  # they are asked after that
+        found: Iterable[list[Metric]] = await asyncio.gather(*(one.collect(self.collections) for one in self.running))
+        process.relay.pipe.send(Answer(call, [families for families in found if families]))
+
+    async def _reload(self, process: ApiProcess, message: Reload) -> None:
+        try:
+            await self.reloader.reload(message.model)
+        except ApiError as error:
+            refusal = Refusal(error.status, error.message, error.code, error.headers or {})
+            process.relay.pipe.send(Answer(message.call, refusal))
+            return
+        self.report()
+        process.relay.pipe.send(Answer(message.call, None))
+
+    async def _report(self) -> None:
+        while True:
+            self.report()
+            await asyncio.sleep(REPORT_SECONDS)
+            for process in self.running:
+                process.check(self.settings.engine_timeout)
+
+    async def _keep(self) -> int:
+        """Start an API process whenever the one before has ended; return the last one's exit status."""
+        early = 0
+        while True:
+            began = monotonic()
+            try:
+                how = _cause(status := await self._run_one())
+                if self.stopping.is_set():
+                    return status
+            except OSError as error:  # no room for a process
+                how = f"it cannot be started: {error}"
+            early = 0 if monotonic() - began > STEADY_SECONDS else early + 1
+            log.error("an API process ended (%s); its requests are lost, and another one starts", how)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), RESTART_DELAYS[min(early, len(RESTART_DELAYS) - 1)])
+                return 0
+
+    async def _run_one(self) -> int:
+        """Start an API process and return its exit status once it has ended."""
+        process = ApiProcess(self.settings, self.listening, self.statuses(), self.find_engine, self.answer)
+        self.running.add(process)
+        status = await process.ended()
+        self.running.discard(process)
+        self._let_exit()
+        return status
+
+
+async def run(settings: Settings, models: ModelRegistry, listening: Listening) -> int:
+    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
+
+    As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
+    """
+    lifecycle = Lifecycle()
+    for model in models.all.values():
+        model.engine.start()
+    supervisor = Supervisor(settings, models, listening)
+
+    def reload() -> None:
+        supervisor.reloader.request_all()
+        supervisor.signal(signal.SIGHUP)  # for the keys and the certificate
+
+    handle_signals(lifecycle, reload)
+    collect_rarely()
+    serving = asyncio.create_task(supervisor.run())
+    signalled = asyncio.create_task(lifecycle.draining.wait())
+    engines_gone = asyncio.create_task(models.gone())
+    await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
+    supervisor.stop()
+    statuses = await serving
+    await asyncio.gather(*(model.engine.close() for model in models.all.values()))
+    if engines_gone.done():
+        models.raise_load_errors()
+    return 0 if signalled.done() and not any(statuses) else 1
+
+
+def _cause(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+
+def _status(engine: EngineHandle, others: int) -> EngineStatus:
+    return EngineStatus(
+        options=engine.options,
+        directory=engine.directory,
+        ready=engine.ready,
+        load_error=engine.load_error,
+        death=engine.death,
+        has_failed=engine.failed.is_set(),
+        is_ready=engine.is_ready,
+        heartbeat_age=engine.heartbeat_age,
+        restarts=engine.restarts,
+        load_seconds=engine.load_seconds,
+        stats=engine.stats,
+        others=others,
+    )

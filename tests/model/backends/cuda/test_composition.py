@@ -1,0 +1,49 @@
+"""Alone == in a full batch with arrivals and departures, byte for byte, on the CUDA backend through a generator: free
+images, tempered ones, completions with and without a prefix."""
+
+import pytest
+
+from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
+
+from scanline.model import backends
+from scanline.model.sampling.generator import Generator
+from tests.support import small_models
+from tests.support.engine.batch_composition import Painter, finished, in_a_batch, painted_alone, start, watched
+
+SIZES = {"height": 2, "width": 2, "layers": 1}
+CROWDS = [2, 70, 5000] if ON_GPU else [2]  # slots; the interpreter is slow
+KINDS = slice(None) if ON_GPU else slice(0, 5, 2)  # of watched images: free, with a known front, with known bytes
+VARIANTS = {"plain": {}, "grey pixels": {"window_columns": 2}}
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def painter(request: pytest.FixtureRequest) -> Painter:
+    changes = {**SIZES, **small_models.VARIANTS[request.param], **VARIANTS[request.param]}
+    return Painter(small_models.model(small_models.config(**changes)).to(DEVICE), "cuda", "exact")
+
+
+@pytest.fixture(autouse=True)
+def without_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the interpreter, the self-test of each generator would take longer than the tests here."""
+    if not ON_GPU:
+        monkeypatch.setattr(backends, "run_self_test", lambda *arguments: None)
+
+
+def test_alone_is_in_a_batch(painter: Painter) -> None:
+    canvases = watched(painter)[KINDS]
+    alone = painted_alone(painter, canvases)
+    for slots in CROWDS:
+        generator = painter.generator(slots)
+        assert in_a_batch(generator, canvases) == alone
+        generator.close()
+
+
+def test_a_prefilled_front_is_the_forced_one_bit_for_bit(painter: Painter) -> None:
+    canvas = watched(painter)[2]
+    generators: list[Generator] = [painter.generator(1) for _ in range(2)]
+    start(generators[0], 0, canvas)
+    generators[1].place(0, canvas)
+    for generator in generators:
+        generator.advance(painter.model.config.steps)
+    assert finished(generators[0], 0) == finished(generators[1], 0)
+    assert generators[0].pool.state.s.equal(generators[1].pool.state.s)

@@ -1,0 +1,160 @@
+"""The CUDA backend: the parameters of Transformer.step, and bytes that do not depend on the rest of the batch."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
+
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+from tests.support.close import assert_close
+
+SMALL = {"height": 2, "width": 3, "layers": 1}
+TINY = small_models.config(**SMALL)
+Finished = tuple[list[int], float]  # bytes, and bits, which show a difference in any last bit
+
+
+def small(sizes: tuple[int, ...]) -> CudaOptions:
+    """Options for few images: two steps in a graph of one image, and few rows to read at a time."""
+    return CudaOptions(sizes=sizes, steps=2, few=1, reads=2, read_rows=6)
+
+
+def model_of(variant: str, **changes: int) -> Transformer:
+    return small_models.model(small_models.config(**small_models.VARIANTS[variant], **changes)).to(DEVICE)
+
+
+def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
+    """The parameters as the network returns them: with the base added to every component's means."""
+    k, c = model.config.components, model.config.channels
+    moved = parameters.clone()
+    if model.config.predicts == "pixel_logistics":
+        moved[:, k : k + k * c] += base.repeat(1, k)
+    return moved
+
+
+def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
+    """Starts an image in a slot: the higher its index, the higher its temperature; every third has known bytes."""
+    slots.state.clear(slot, first)
+    slots.seed[slot], slots.index[slot], slots.temperature[slot] = 2**40 + 1, index, 0.5 + index / 40
+    slots.bits[slot], slots.images[slot] = 0, index
+    if index % 3 == 0:
+        slots.known[slot, 1::2] = True
+
+
+def advance(backend: CudaBackend, slots: SlotPool, steps: int) -> None:
+    """Paints up to `steps` steps of all images that are not done."""
+    left = (slots.images.shape[1] - int(slots.state.position.min())) // backend.config.step_bytes
+    if chosen := slots.in_flight().tolist():
+        backend.advance(slots, np.array(chosen), min(steps, left)).wait()
+
+
+@pytest.mark.parametrize("variant", small_models.VARIANTS)
+def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
+    model = model_of(variant)
+    config, chosen = model.config, [0, 2, 3]
+    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE)
+    for slot in chosen:
+        place(slots, slot, config.first, slot)
+    state = State.zeros(config, len(chosen), DEVICE)
+    for _ in range(3):
+        expected = model.step(slots.images[chosen], state)
+        advance(backend, slots, 1)
+        found = backend.buffers.part(0, len(chosen))
+        assert_close("parameters", expected, with_base(model, found.parameters, found.base))
+    assert_close("s", state.s, slots.state.s[:, chosen])
+    assert_close("z", state.z, slots.state.z[:, chosen])
+    assert slots.state.position[chosen].tolist() == state.position.tolist()
+
+
+def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[int]) -> dict[int, Finished]:
+    """Bytes and bits of images of these indices, in slots of a pool picked at random, all started at once."""
+    slots, length = SlotPool.empty(model.config, pool, DEVICE), model.config.bytes
+    chosen = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
+    for slot, index in zip(chosen, indices, strict=True):
+        place(slots, slot, 0, index)
+    advance(backend, slots, 2)
+    advance(backend, slots, length)
+    return {
+        index: (slots.images[slot].tolist(), slots.bits[slot].item())
+        for slot, index in zip(chosen, indices, strict=True)
+    }
+
+
+def test_arrivals_and_departures_change_nothing() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(TINY, 3, DEVICE)
+    alone = painted(model, backend, 1, [5])[5]
+    place(slots, 1, 0, 8)
+    advance(backend, slots, 2)
+    place(slots, 2, 0, 5)
+    advance(backend, slots, 1)
+    slots.state.position[1] = TINY.bytes
+    place(slots, 0, 0, 9)
+    advance(backend, slots, TINY.bytes)
+    assert (slots.images[2].tolist(), slots.bits[2].item()) == alone
+
+
+def test_finished_images_and_free_slots_are_not_changed() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE)
+    place(slots, 0, 0, 1)
+    place(slots, 1, 0, 2)
+    slots.state.position[0] = TINY.bytes - 1
+    slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
+    advance(backend, slots, 1)
+    ended = [tensor.clone() for tensor in (slots.images, slots.bits)]
+    state = [tensor.clone() for tensor in (slots.state.s, slots.state.z)]
+    advance(backend, slots, TINY.bytes)
+    done = [0, 2]
+    for before, after in zip(ended, (slots.images, slots.bits), strict=True):
+        assert torch.equal(before[done], after[done])
+    for before, after in zip(state, (slots.state.s, slots.state.z), strict=True):
+        assert torch.equal(before[:, done].nan_to_num(), after[:, done].nan_to_num())
+    assert slots.state.position.tolist() == [TINY.bytes] * 3
+    assert slots.bits[1].isfinite()
+
+
+def test_states_may_be_stored_in_16_bits() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    wide, narrow = SlotPool.empty(TINY, 1, DEVICE), SlotPool.empty(TINY, 1, DEVICE, torch.float16)
+    for slots in (wide, narrow):
+        place(slots, 0, 0, 0)
+        slots.known[:] = True
+        advance(CudaBackend(model, slots.state.s.dtype, options=small((1,))), slots, TINY.bytes)
+    assert narrow.state.s.dtype == torch.float16
+    assert_close("bits", wide.bits, narrow.bits, 1e-2)
+
+
+@pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 4, 8]), (9, [1, 4, 8])])
+def test_warming_up_prepares_every_size_that_the_slots_can_fill_and_changes_no_image(
+    slots: int, sizes: list[int]
+) -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE)
+    for slot in range(slots):
+        place(pool, slot, 0, slot)
+    arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)
+    before = [array.clone() for array in arrays]
+    backend.warm_up(pool)
+    assert sorted({size for size, _ in backend.graphs}) == sizes
+    assert [steps for size, steps in backend.graphs if size == 1] == [2, 1]
+    assert all(torch.equal(*pair) for pair in zip(before, arrays, strict=True))
+    assert backend.reader.in_one_launch
+
+
+@pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")
+def test_a_graph_is_recorded_once_for_each_size() -> None:
+    model = small_models.model(TINY).to(DEVICE)
+    backend = CudaBackend(model, options=small((1, 8)))
+    slots = SlotPool.empty(TINY, 9, DEVICE)
+    for slot in range(9):
+        place(slots, slot, 0, slot)
+    advance(backend, slots, 3)
+    recorded = dict(backend.graphs)
+    assert sorted(recorded) == [(1, 1), (1, 2), (8, 1)]
+    advance(backend, slots, 3)
+    assert backend.graphs == recorded

@@ -1,0 +1,134 @@
+"""On the CUDA backend, reading known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
+
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.state import State
+from tests.support import small_models
+
+SMALL = {"height": 2, "width": 2, "layers": 1}
+IMAGES = 3
+OPTIONS = CudaOptions(sizes=(4,), steps=1, reads=IMAGES, read_rows=3 * IMAGES)
+# every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
+KINDS = [
+    "plain",
+    "post",
+    "histogram",
+    "colour",
+    "categorical",
+    "window",
+    "strokes",
+    "pixels",
+    "waves of pixels",
+    "authors",
+]
+Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # s [L, H, C, M], z [L, H, C] and bits [n], float64
+
+
+def model_of(variant: str, **changes: int) -> Transformer:
+    options = {**small_models.VARIANTS[variant], **SMALL, **changes}
+    if "window_columns" in options:
+        options["window_columns"] = 2
+    return small_models.model(small_models.config(**options)).to(DEVICE)
+
+
+def images_of(model: Transformer) -> torch.Tensor:
+    (images,) = there(torch.from_numpy(small_models.images(model.config, IMAGES)))
+    return images
+
+
+def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
+    """For each image, after each of its steps: the state, and the bits of all bytes before."""
+    config = backend.config
+    pool = SlotPool.empty(config, IMAGES, DEVICE, backend.state_dtype)
+    pool.images.copy_(images)
+    pool.known[:] = True
+    pool.state.position.fill_(config.first)
+    history: list[list[Read]] = [[] for _ in images]
+    for step in range(config.steps + 1):
+        if step:
+            backend.advance(pool, np.arange(IMAGES), 1).wait()
+        for i, known in enumerate(history):
+            known.append((pool.state.s[:, i].clone(), pool.state.z[:, i].clone(), pool.bits[i].clone()))
+    return history
+
+
+def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int]) -> list[Read]:
+    """Reads images up to each of the stops [B], one after the other."""
+    state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype)
+    bits = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64)
+    for ends in stops:
+        found = backend.read(images, state, np.array(ends))
+        assert found.shape == (len(images), max(ends))
+        bits[:, : max(ends)] += found.cpu()
+        assert state.position.tolist() == ends
+    return [(state.s[:, i], state.z[:, i], bits[i]) for i in range(len(images))]
+
+
+def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> None:
+    """That an image read up to `stop` is as after its steps: every cost shows in the bits of the next step."""
+    size, first = backend.config.step_bytes, backend.config.first
+    s, z, bits = found
+    expected_s, expected_z, _ = history[(stop - first) // size]
+    assert torch.equal(expected_s, s)
+    assert torch.equal(expected_z, z)
+    sums = np.cumsum(bits.numpy())[first + size - 1 : stop : size].tolist()
+    assert sums == [total.item() for _, _, total in history[1 : len(sums) + 1]]
+    assert not bits[stop:].any()
+
+
+@pytest.mark.parametrize("variant", KINDS)
+def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) -> None:
+    model = model_of(variant)
+    backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes
+    history, length = stepped(backend, images), model.config.bytes
+    stops = [length, length - 2 * size, model.config.first + size]
+    for i, found in enumerate(read(backend, images, stops)):
+        check(history[i], backend, stops[i], found)
+    (alone,) = read(backend, images[1:2], [size * 2], [stops[1]])
+    check(history[1], backend, stops[1], alone)
+
+
+def test_states_in_16_bits_are_rounded_after_each_position() -> None:
+    model = model_of("plain", width=3, layers=2)
+    backend, images = CudaBackend(model, torch.float16, options=OPTIONS), images_of(model)
+    history, stops = stepped(backend, images), [6, 6, 5]
+    for i, found in enumerate(read(backend, images, stops)):
+        check(history[i], backend, stops[i], found)
+
+
+@pytest.mark.parametrize("variant", ["plain", "grey pixels"])
+def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
+    model = model_of(variant)
+    backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes
+    assert backend.reader.one_launch_is_exact(torch.float32)
+    stops = [4 * size, 3 * size, 2 * size]
+    at_once = read(backend, images, stops)
+    backend.reader.in_one_launch = False
+    for expected, found in zip(at_once, read(backend, images, stops), strict=True):
+        assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
+
+
+def test_more_images_than_are_read_side_by_side_have_the_same_bits() -> None:
+    model = model_of("plain")
+    images = images_of(model)
+    few, many = (CudaBackend(model, options=CudaOptions((4,), reads=n, read_rows=6)) for n in (1, 3))
+    for expected, found in zip(read(few, images, [4, 3, 1]), read(many, images, [4, 3, 1]), strict=True):
+        assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("variant", "width", "stop", "sentence"),
+    [("plain", 5, 4, "of images of 5 bytes"), ("plain", 4, 7, "bytes 0 to 7"), ("pixels", 12, 4, "bytes 0 to 4")],
+)
+def test_what_is_not_whole_steps_of_an_image_is_refused(variant: str, width: int, stop: int, sentence: str) -> None:
+    backend = CudaBackend(model_of(variant), options=OPTIONS)
+    images = torch.zeros(1, width, dtype=torch.uint8, device=DEVICE)
+    with pytest.raises(ValueError, match=sentence):
+        backend.read(images, State.zeros(backend.config, 1, DEVICE), np.array([stop]))

@@ -1,0 +1,98 @@
+"""A device that works on its own gets the next steps before the last ones have ended, and is timed by itself."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import SlotPool
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import NOT_FINITE, Engine
+from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
+from scanline.model.sampling.offline import paint
+from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.queued_generator import QueuedGenerator
+
+SLOTS = 5
+
+
+@pytest.fixture
+def generator(grey: Transformer) -> Iterator[QueuedGenerator]:
+    generator = QueuedGenerator(grey, SLOTS, threads=1)
+    yield generator
+    generator.close()
+
+
+def test_steps_are_started_before_the_last_ones_are_waited_for(
+    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, start = [], generator.start
+
+    def recorded(slots: np.ndarray, steps: int) -> Pending[float]:
+        number = sum(name == "start" for name, _ in order)
+        order.append(("start", number))
+        seconds = start(slots, steps)
+
+        def ended() -> float:
+            order.append(("end", number))
+            return seconds.wait()
+
+        return Pending(ended)
+
+    monkeypatch.setattr(generator, "start", recorded)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 8)
+    run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS, seed=0))
+    starts = [at for at, (name, _) in enumerate(order) if name == "start"]
+    assert len(starts) >= 6
+    for number, at in enumerate(starts[1:]):
+        assert order.index(("end", number)) > at
+
+
+def test_images_are_those_of_their_seeds(generator: QueuedGenerator, grey: Transformer) -> None:
+    events = run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS + 1, seed=4))
+    found = {event.index: event.image for event in events if isinstance(event, Finished)}
+    expected = paint(grey, 3 * SLOTS + 1, seed=4).images
+    assert found == {index: image.tobytes() for index, image in enumerate(expected)}
+
+
+def test_a_cancelled_request_sends_nothing_of_what_is_under_way(generator: QueuedGenerator) -> None:
+    engine = Engine(generator)
+    engine.accept(GenerateRequest(0, 2, seed=0, stream=True))
+    engine.accept(GenerateRequest(1, 2, seed=1))
+    engine.tick()
+    engine.accept(Cancel(0))
+    events = run_until_idle(engine)
+    assert [type(event) for event in events] == [Finished, Finished]
+    assert {event.request for event in events if isinstance(event, Finished)} == {1}
+    assert not engine.scheduler.is_busy.any()
+
+
+def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = generator.backend.advance
+
+    def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        advance(pool, slots, steps).wait()
+        return Pending.ended(0.25)
+
+    monkeypatch.setattr(generator.backend, "advance", timed)
+    engine = Engine(generator)
+    run_until_idle(engine, GenerateRequest(0, 2, seed=0))
+    stats = engine.stats()
+    ticks = stats.step_seconds.sum / 0.25
+    assert ticks == pytest.approx(round(ticks))
+    assert ticks >= 2
+    assert engine.tick_length.last[0] >= 0.25 / 35
+
+
+def test_an_image_whose_numbers_overflow_fails_its_request_alone(engine: Engine) -> None:
+    engine.accept(GenerateRequest(0, 2, seed=0))
+    engine.accept(GenerateRequest(1, 2, seed=0))
+    engine.tick_length.last = (1.0, 1)  # a step a tick
+    engine.tick()
+    slot = next(slot for slot, one in engine.scheduler.assigned.items() if one.request == 0)
+    engine.generator.pool.bits[slot] = float("nan")
+    events = run_until_idle(engine)
+    assert [event.message for event in events if isinstance(event, Failed)] == [NOT_FINITE]
+    assert [event.request for event in events if isinstance(event, Finished)].count(1) == 2
+    assert engine.idle

@@ -1,0 +1,126 @@
+"""What fails inside the engine fails its own requests, with one event, and the engine goes on."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.model.config import ModelConfig
+from scanline.model.network.embedding import Embedding
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.errors import unrecoverable
+from scanline.model.sampling.generator import Generator, ImageSpec, Prefix
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.offline import paint
+from tests.support import small_models
+from tests.support.engine.engine_ticks import run_until_idle
+
+KNOWN = bytes(range(35))
+COMPLETION = GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(bytes(i < 12 for i in range(35)),))
+
+
+def broken(*arguments: object) -> Prefix:
+    raise RuntimeError("out of memory")
+
+
+def test_a_failing_prefix_fails_only_its_request_and_frees_its_slots(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.generator, "read", broken)
+    events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
+    assert sorted(engine.scheduler.free) == list(range(5))
+
+
+def test_an_image_that_cannot_be_placed_fails_its_request_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = engine.generator.place_many
+
+    def one_breaks(slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None]) -> None:
+        if any((spec.seed, spec.index) == (7, 1) for spec in specs):
+            raise RuntimeError("out of memory")
+        place(slots, specs, prefixes)
+
+    monkeypatch.setattr(engine.generator, "place_many", one_breaks)
+    events = run_until_idle(engine, GenerateRequest(0, 2, seed=7), GenerateRequest(1, 2, seed=0))
+    assert sorted((type(event).__name__, event.request) for event in events) == [
+        ("Failed", 0),
+        ("Finished", 1),
+        ("Finished", 1),
+    ]
+
+
+def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.generator, "start", broken)
+        events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
+    assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
+    (finished,) = run_until_idle(engine, GenerateRequest(2, 1, seed=1))
+    assert isinstance(finished, Finished)
+    assert finished.image == paint(grey, 1, seed=1).images.tobytes()
+
+
+def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine) -> None:
+    events = run_until_idle(engine, ScoreRequest(0, (b"short", b"too", KNOWN)), ScoreRequest(1, (KNOWN,)))
+    assert [(type(event), event.request) for event in events] == [(Failed, 0), (Scored, 1)]
+    assert isinstance(events[0], Failed)
+    assert events[0].message == "The engine failed while it worked on this request; its log says why."
+
+
+@pytest.mark.parametrize("work", ["start_reading", "read", "place_many", "start"])
+@pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
+def test_an_engine_does_not_continue_without_memory(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
+    with pytest.raises((MemoryError, RuntimeError)) as caught:
+        run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
+    assert unrecoverable(caught.value) == "out of memory"
+
+
+@pytest.mark.parametrize("work", ["start_reading", "read"])
+def test_a_gpu_without_room_for_a_prefix_fails_its_request_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    def full(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    monkeypatch.setattr(engine.generator, work, full)
+    events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
+
+
+def unsound(config: ModelConfig) -> Engine:
+    """Of a model that has no use for byte 77, and so for no image that has one before its last byte."""
+    model = small_models.model(config)
+    assert isinstance(model.embedding, Embedding)
+    model.embedding.value[77] = float("nan")
+    return Engine(Generator(model, 4))
+
+
+def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
+    config = small_models.config(height=2, width=3)
+    known, other = bytes([9, 77, 9, 9, 9, 9]), bytes([9, 9, 9, 9, 9, 77])
+    masks = (bytes([1, 1, 1, 0, 0, 0]),)  # read as a prefix
+    midst = (bytes([0, 1, 0, 0, 0, 0]),)  # painted
+    engine = unsound(config)
+    events = run_until_idle(
+        engine,
+        GenerateRequest(0, 2, seed=0, known=(known,), masks=masks),
+        GenerateRequest(1, 2, seed=0, known=(known,), masks=midst, stream=True),
+        GenerateRequest(2, 1, seed=0, known=(other,), masks=masks, stream=True),
+        ScoreRequest(3, (known,)),
+        ScoreRequest(4, (other,)),
+    )
+    failed = {event.request: event.message for event in events if isinstance(event, Failed)}
+    assert sorted(failed) == [0, 1, 3]
+    assert set(failed.values()) == {"The model computed numbers that are not finite for an image of this request."}
+    assert [event.request for event in events if isinstance(event, Scored)] == [4]
+    assert [event.request for event in events if isinstance(event, Finished)] == [2]

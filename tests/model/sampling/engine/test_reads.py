@@ -1,0 +1,274 @@
+"""Reads of known bytes: their share of the time, their turns, batches and pieces, on which no bit depends."""
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator, Reading
+from scanline.model.sampling.messages import Cancel, Failed, GenerateRequest, ImageSpec, Scored, ScoreRequest
+from scanline.model.sampling.reads import PASS_SECONDS, PIECE_STEPS, SHARE, Read, Reads
+from scanline.model.sampling.stats.tick_length import TICK_SECONDS
+from tests.support import small_models
+from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.tiny import GREY
+
+IMAGES = small_models.images(GREY, 6)
+PICTURES = tuple(image.tobytes() for image in IMAGES)
+LARGE = small_models.config(height=12, width=10)  # more steps than a piece
+PAINTED = 0.03  # seconds of painting in a tick
+
+
+@pytest.fixture
+def generator(grey: Transformer) -> Iterator[Generator]:
+    generator = Generator(grey, 4, threads=2)
+    yield generator
+    generator.close()
+
+
+def scores(request: int, count: int) -> list[Read]:
+    return [Read(request, index, PICTURES[index % 6], 35, True) for index in range(count)]
+
+
+def order(reads: Reads, count: int) -> list[tuple[int, int]]:
+    """The requests and indices of the next reads that end, batch by batch."""
+    ended: list[tuple[int, int]] = []
+    while len(ended) < count:
+        ended += [(done.read.request, done.read.index) for done in reads.run(None, 0.0)]
+    return ended
+
+
+@pytest.mark.parametrize("variant", small_models.VARIANTS)
+@pytest.mark.parametrize("backend", ["cpu", "eager"])
+@pytest.mark.parametrize("steps", [1, 7, PIECE_STEPS])
+def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backend: str, steps: int) -> None:
+    if backend == "cpu" and not cpu_kernels.available():
+        pytest.skip("needs the compiled library")
+    config = small_models.config(**small_models.VARIANTS[variant])
+    images = small_models.images(config, 3)
+    generator = Generator(small_models.model(config), 1, threads=2, backend=backend)
+    stop = config.bytes - 2 * config.step_bytes
+    reading = generator.start_reading(images, [stop] * 3)
+    while not reading.done:
+        generator.read(reading, steps)
+    for row, image in enumerate(images):
+        whole = generator.start_reading(image[None], [stop])
+        generator.read(whole)
+        np.testing.assert_array_equal(reading.bits[row], whole.bits[0])
+        spec = ImageSpec(0, 0, known=image, mask=np.arange(config.bytes) < stop)
+        alone, together = generator.prefill(spec), reading.prefix(row)
+        assert together.bits == alone.bits
+        for name, tensor in vars(alone.state).items():
+            np.testing.assert_array_equal(vars(together.state)[name].numpy(), tensor.numpy())
+    generator.close()
+
+
+def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more(generator: Generator) -> None:
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 100_000))
+    spent, longest = 0.0, 0.0
+    for _ in range(60):
+        began = time.perf_counter()
+        reads.run(PAINTED, TICK_SECONDS)
+        spent += time.perf_counter() - began
+        longest = max(longest, reads.pass_seconds)
+    due = 60 * PAINTED * SHARE / (1 - SHARE)
+    assert reads.left[0] > 0
+    assert 0.5 * due < spent < 1.1 * due + longest + PASS_SECONDS
+
+
+def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Generator) -> None:
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 100_000))
+    painting, spent = {f"client {number}" for number in range(15)}, 0.0
+    for _ in range(200):
+        reads.run(PAINTED, TICK_SECONDS, painting)
+        assert set(reads.spent) <= {"a"}
+        spent += sum(reads.spent.values())
+    due = 200 * PAINTED / len(painting)
+    assert spent == pytest.approx(due, abs=2 * PASS_SECONDS + 2 * reads.pass_seconds)
+
+
+def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(generator: Generator) -> None:
+    reads = Reads(generator)
+    for _ in range(1000):
+        reads.run(PAINTED, TICK_SECONDS)
+    reads.run(PAINTED, TICK_SECONDS)
+    assert reads.credit <= PASS_SECONDS + PAINTED * SHARE / (1 - SHARE)
+
+
+def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(reading: Reading, steps: int | None = None) -> None:
+        end = time.perf_counter() + 0.1
+        while time.perf_counter() < end:
+            pass
+        reading.position = int(reading.stops.max())
+
+    monkeypatch.setattr(generator, "read", slow)
+    generator.backend.reads_at_once = 1
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 100))
+    ended = [len(reads.run(PAINTED, TICK_SECONDS)) for _ in range(11)]
+    assert sum(ended) <= 2, "110 ms are due, and a pass takes at least 100"
+    assert ended[0] == 1, "the first one has not to be waited for"
+    assert len(reads.run(None, 0.05)) == 1, "while nothing is painted nothing is owed"
+
+
+def test_while_nothing_is_painted_reads_go_on_for_a_tick(generator: Generator) -> None:
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 100_000))
+    began = time.perf_counter()
+    ended = reads.run(None, 0.05)
+    assert time.perf_counter() - began >= 0.05
+    assert len(ended) > 2
+
+
+def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = Generator(small_models.model(LARGE), 1, threads=1)
+    if not generator.backend.reads_in_pieces:
+        pytest.skip("the backend reads whole images")
+    asked: list[int | None] = []
+    read = generator.read
+
+    def recorded(reading: Reading, steps: int | None = None) -> None:
+        asked.append(steps)
+        read(reading, steps)
+
+    monkeypatch.setattr(generator, "read", recorded)
+    image = small_models.images(LARGE, 1)[0].tobytes()
+    for step_seconds, first in ((1.0, PIECE_STEPS), (PASS_SECONDS / 200, 4 * PIECE_STEPS)):
+        reads = Reads(generator)
+        reads.step_seconds = step_seconds
+        reads.add(0, "a", [Read(0, 0, image, LARGE.bytes, True)])
+        asked.clear()
+        order(reads, 1)
+        assert asked[0] == first
+    generator.close()
+
+
+def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator: Generator) -> None:
+    generator.backend.reads_at_once = 1
+    reads = Reads(generator, itertools.count().__next__)  # every read takes as long
+    reads.add(0, "a", scores(0, 3))
+    reads.add(1, "a", scores(1, 2))
+    reads.add(2, "b", scores(2, 4))
+    assert order(reads, 9) == [(0, 0), (2, 0), (1, 0), (2, 1), (0, 1), (2, 2), (1, 1), (2, 3), (0, 2)]
+    assert reads.idle
+
+
+def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = Generator(small_models.model(LARGE), 1, threads=1)
+    generator.backend.reads_at_once = 1
+    now = [0.0]
+
+    def read(reading: Reading, steps: int | None = None) -> None:
+        now[0] += 0.0001 * (int(reading.stops.max()) - reading.position)
+        reading.position = int(reading.stops.max())
+
+    monkeypatch.setattr(generator, "read", read)
+    reads, image = Reads(generator, lambda: now[0]), small_models.images(LARGE, 1)[0].tobytes()
+    reads.add(0, "long", [Read(0, index, image, LARGE.bytes, True) for index in range(10_000)])
+    reads.add(1, "short", [Read(1, index, image, 12, True) for index in range(10_000)])
+    spent = Counter[str]()
+    for _ in range(1000):
+        reads.run(PAINTED, TICK_SECONDS)
+        spent.update(reads.spent)
+    longest = 0.0001 * LARGE.bytes
+    assert spent["long"] == pytest.approx(spent["short"], abs=2 * (PASS_SECONDS + longest))
+    assert spent["long"] > 4.0
+    assert sum(reads.time_shares.balances.values()) == pytest.approx(0, abs=1e-9)
+    generator.close()
+
+
+def test_the_likelihood_of_one_picture_does_not_wait_behind_ten_thousand_of_another_client(engine: Engine) -> None:
+    engine.accept(ScoreRequest(0, PICTURES * 1700, client="many"))
+    engine.tick()
+    engine.accept(ScoreRequest(1, PICTURES[:1], client="one"))
+    before: list[int] = []
+    while 1 not in before:
+        before += [event.request for event in engine.tick() if isinstance(event, Scored)]
+    assert before.index(1) <= 2 * engine.generator.backend.reads_at_once
+
+
+def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(generator: Generator) -> None:
+    generator.backend.reads_at_once = 4
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 3))
+    reads.add(1, "b", [Read(1, index, PICTURES[index], 20, False) for index in range(2)])
+    reads.add(2, "b", scores(2, 1))
+    batches, bits = [], {}
+    while not reads.idle:
+        ended = reads.run(None, 0.0)
+        batches.append([(done.read.request, done.read.index) for done in ended])
+        for done in ended:
+            assert done.reading is not None
+            bits[done.read.request, done.read.index] = done.reading.bits_of(done.row).tolist()
+    whole, front = generator.score(IMAGES), generator.score(IMAGES)[:, :20]
+    assert bits == {
+        **{(0, index): whole[index].tolist() for index in range(3)},
+        **{(1, index): front[index].tolist() for index in range(2)},
+        (2, 0): whole[0].tolist(),
+    }
+    assert [batch for batch in batches if batch] == [
+        [(0, 0), (1, 0), (0, 1), (2, 0)],
+        [(0, 2), (1, 1)],
+    ]
+
+
+def test_of_a_batch_that_fails_only_the_request_at_fault_fails(generator: Generator) -> None:
+    generator.backend.reads_at_once = 3
+    engine = Engine(generator)
+    wrong = ScoreRequest(1, (b"short", *PICTURES), client="b")
+    events = run_until_idle(engine, ScoreRequest(0, PICTURES, client="a"), wrong)
+    assert [event.request for event in events if isinstance(event, Failed)] == [1]
+    found = {event.index: event.bits for event in events if isinstance(event, Scored) and event.request == 0}
+    assert found == {index: bits.tobytes() for index, bits in enumerate(generator.score(IMAGES))}
+    assert engine.reads.idle
+
+
+def test_a_request_that_is_cancelled_while_it_is_read_changes_nothing_for_the_others(generator: Generator) -> None:
+    large = Generator(small_models.model(LARGE), 1, threads=2)
+    large.backend.reads_at_once = 2
+    images = small_models.images(LARGE, 2)
+    engine = Engine(large)
+    engine.reads.step_seconds = 1.0  # one piece a pass
+    for request, image in enumerate(images):
+        engine.accept(ScoreRequest(request, (image.tobytes(),), client="ab"[request]))
+    engine.reads.run(None, 0.0)
+    assert engine.reads.left == {0: 1, 1: 1}
+    (scored,) = run_until_idle(engine, Cancel(0))
+    assert scored == Scored(1, 0, large.score(images[1:])[0].tobytes())
+    large.close()
+
+
+def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
+    engine.reads.step_seconds = 1.0
+    engine.accept(GenerateRequest(0, 2, seed=0))
+    engine.accept(ScoreRequest(1, PICTURES))
+    engine.accept(ScoreRequest(2, PICTURES[:2]))
+    waiting = engine.stats()
+    assert (waiting.requests_running, waiting.requests_waiting) == (0, 3)
+    assert (waiting.images_waiting, waiting.scores_waiting, waiting.scores_running) == (10, 8, 0)
+    engine.reads.batch = engine.reads._next_batch()
+    running = engine.stats()
+    count = len(engine.reads.batch)
+    assert (running.scores_running, running.scores_waiting) == (count, 8 - count)
+    assert running.requests_running == len({read.request for read in engine.reads.batch})
+
+
+def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(generator: Generator) -> None:
+    generator.backend.reads_at_once, generator.backend.reads_in_pieces = 64, False
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 200))
+    assert len(reads._next_batch()) == 64
+    for share, images in ((3.5, 3), (0.5, 1), (1000.0, 64)):
+        reads.image_seconds = PASS_SECONDS / share
+        assert len(reads._next_batch()) == images

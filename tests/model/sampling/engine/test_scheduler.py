@@ -1,0 +1,228 @@
+"""The scheduler: the order of clients and requests, the choice of slots, and what is left when one is cancelled."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
+from tests.support.engine.turn_order import FairTurns
+
+
+def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
+    """Assign slots until slots or images run out."""
+    assignments = []
+    while assignment := scheduler.admit():
+        assignments.append(assignment)
+    return assignments
+
+
+def test_one_image_behind_thousands_gets_the_next_free_slot() -> None:
+    scheduler = Scheduler(4)
+    scheduler.add(0, range(5000))
+    admitted(scheduler)
+    scheduler.add(1, range(1))
+    scheduler.release(2)
+    scheduler.release(3)
+    assert SlotAssignment(3, request=1, index=0) in admitted(scheduler)
+
+
+def test_requests_take_turns_and_the_lowest_free_slot_goes_first() -> None:
+    scheduler = Scheduler(7)
+    for request, images in enumerate((10, 2, 10)):
+        scheduler.add(request, range(images))
+    turns = [(assignment.request, assignment.index) for assignment in admitted(scheduler)]
+    assert turns == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
+    for slot in (4, 1, 3):
+        scheduler.release(slot)
+    assert [assignment.slot for assignment in admitted(scheduler)] == [1, 3, 4]
+
+
+def test_beside_a_thousand_requests_of_one_client_another_gets_every_second_slot() -> None:
+    scheduler = Scheduler(1)
+    for request in range(1000):
+        scheduler.add(request, range(1), "many")
+    scheduler.admit()
+    scheduler.add(1000, range(20), "one")
+    order = []
+    for _ in range(41):
+        scheduler.release(0)
+        (assignment,) = admitted(scheduler)
+        order.append(assignment.request)
+    assert order[1::2] == [1000] * 20
+    assert order[::2] == list(range(1, 22)), "the requests of a client have their turns in order"
+
+
+def test_three_clients_get_a_third_of_the_slots_each_however_many_requests_they_have() -> None:
+    scheduler = Scheduler(300)
+    for request in range(200):
+        scheduler.add(request, range(5), f"client {min(request, 2)}")
+    scheduler.add(200, range(500), "client 0")
+    scheduler.add(201, range(500), "client 1")
+    taken = Counter(f"client {min(one.request, 2)}" for one in admitted(scheduler) if one.request < 200)
+    taken += Counter(f"client {one.request - 200}" for one in scheduler.assigned.values() if one.request >= 200)
+    assert set(taken.values()) == {100}
+
+
+def test_a_request_on_hold_has_no_turn_until_it_is_resumed() -> None:
+    scheduler = Scheduler(4)
+    for request in (0, 1):
+        scheduler.add(request, range(5))
+    scheduler.hold(0)
+    scheduler.admit()
+    scheduler.resume(0)
+    assert [assignment.request for assignment in admitted(scheduler)] == [1, 0, 1]
+    assert scheduler.images_waiting == 6
+
+
+def test_cancel_frees_the_slots_of_its_request_and_forgets_its_waiting_images() -> None:
+    scheduler = Scheduler(4)
+    for request in (0, 1):
+        scheduler.add(request, range(5))
+    admitted(scheduler)
+    assert scheduler.cancel(0) == [0, 2]
+    assert {assignment.request for assignment in scheduler.assigned.values()} == {1}
+    assert scheduler.images_waiting == 3
+    assert scheduler.cancel(7) == []  # unknown
+
+
+EVENTS = st.sampled_from(["add", "admit", "admit", "admit", "release", "release", "cancel", "hold", "resume"])
+
+
+@given(slots=st.integers(1, 5), script=st.lists(st.tuples(EVENTS, st.integers(0, 11)), max_size=80))
+def test_in_any_order_of_events_slots_hold_one_image_and_no_one_is_passed_over(
+    slots: int, script: list[tuple[str, int]]
+) -> None:
+    """The number of an event chooses the client and size, the slot or the request."""
+    scheduler = Scheduler(slots)
+    clients: dict[int, str] = {}
+    left: dict[int, list[int]] = {}  # images without a slot of the requests that are not cancelled
+    between_clients: FairTurns[str] = FairTurns()
+    between_requests: dict[str, FairTurns[int]] = {client: FairTurns() for client in "abc"}
+    for request, (event, number) in enumerate(script):
+        having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
+        if event == "add":
+            clients[request], left[request] = "abc"[number % 3], list(range(1 + number // 3))
+            scheduler.add(request, range(1 + number // 3), clients[request])
+        elif event == "admit":
+            is_possible = bool(scheduler.free and having_turns)
+            assignment = scheduler.admit()
+            assert bool(assignment) == is_possible
+            if assignment:
+                client = clients[assignment.request]
+                assert left[assignment.request].pop(0) == assignment.index
+                between_clients.turn(client, {clients[one] for one in having_turns})
+                its = [one for one in having_turns if clients[one] == client]
+                between_requests[client].turn(assignment.request, its)
+        elif event == "release" and scheduler.assigned:
+            scheduler.release(sorted(scheduler.assigned)[number % len(scheduler.assigned)])
+        elif event == "cancel" and left:
+            request = sorted(left)[number % len(left)]
+            held = sorted(slot for slot, one in scheduler.assigned.items() if one.request == request)
+            assert sorted(scheduler.cancel(request)) == held
+            del left[request]
+        elif event == "hold" and having_turns:
+            scheduler.hold(having_turns[number % len(having_turns)])
+        elif event == "resume" and scheduler.on_hold:
+            scheduler.resume(sorted(scheduler.on_hold)[number % len(scheduler.on_hold)])
+        assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(slots))
+        assert {one: list(images) for one, images in scheduler.waiting.items()} == {
+            one: images for one, images in left.items() if images
+        }
+        having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
+        assert sorted(scheduler.turns) == sorted(having_turns)
+        between_clients.waiting({clients[one] for one in having_turns})
+        for client, fair in between_requests.items():
+            fair.waiting([one for one in having_turns if clients[one] == client])
+
+
+@given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
+def test_every_image_gets_a_slot_exactly_once_and_no_request_waits_longer_than_a_turn_of_the_others(
+    slots: int, sizes: list[int], data: st.DataObject
+) -> None:
+    scheduler = Scheduler(slots)
+    assigned: list[tuple[int, int]] = []
+    for request, images in enumerate(sizes):
+        scheduler.add(request, range(images))
+    while assignments := admitted(scheduler):
+        assigned += [(assignment.request, assignment.index) for assignment in assignments]
+        for slot in data.draw(st.lists(st.sampled_from(sorted(scheduler.assigned)), min_size=1, unique=True)):
+            scheduler.release(slot)
+    assert sorted(assigned) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
+    assert [request for request, _ in assigned[: len(sizes)]] == list(range(len(sizes)))
+
+
+@given(
+    slots=st.integers(1, 4),
+    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 6)), min_size=1, max_size=20),
+)
+def test_at_any_time_two_clients_that_both_still_wait_have_had_the_same_number_of_slots_within_one(
+    slots: int, requests: list[tuple[str, int]]
+) -> None:
+    scheduler = Scheduler(slots)
+    for request, (client, images) in enumerate(requests):
+        scheduler.add(request, range(images), client)
+    had: Counter[str] = Counter(dict.fromkeys("abcd", 0))
+    while assignment := scheduler.admit():
+        had[requests[assignment.request][0]] += 1
+        counts = [had[client] for client in scheduler.turns.clients]
+        assert not counts or max(counts) - min(counts) <= 1
+        scheduler.release(assignment.slot)
+    assert had.total() == sum(images for _, images in requests)
+
+
+def reclaimed(scheduler: Scheduler, painted: list[int]) -> list[tuple[SlotAssignment, SlotAssignment]]:
+    """Take slots for clients that have too few until all have enough."""
+    return list(scheduler.reclaim(np.array(painted)))
+
+
+def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> None:
+    scheduler = Scheduler(6)
+    scheduler.add(0, range(6), "many")
+    admitted(scheduler)
+    scheduler.add(1, range(9), "one")
+    moves = reclaimed(scheduler, [50, 10, 40, 20, 30, 60])
+    assert [(victim.slot, assigned.slot) for victim, assigned in moves] == [(1, 1), (3, 3), (4, 4)]
+    assert [assigned.index for _, assigned in moves] == [0, 1, 2]
+    assert list(scheduler.waiting[0]) == [1, 3, 4], "the images that lost their slots wait again"
+    assert scheduler.held == {"many": 3, "one": 3}
+
+
+def test_no_slot_is_taken_for_a_client_that_has_its_share() -> None:
+    scheduler = Scheduler(4)
+    scheduler.add(0, range(9), "many")
+    scheduler.add(1, range(9), "one")
+    admitted(scheduler)
+    assert reclaimed(scheduler, [0, 0, 0, 0]) == []
+    scheduler.release(0)
+    assert reclaimed(scheduler, [0, 0, 0, 0]) == [], "a free slot comes first"
+
+
+def test_more_clients_than_slots_take_none_from_each_other() -> None:
+    scheduler = Scheduler(2)
+    for request, client in enumerate("abc"):
+        scheduler.add(request, range(3), client)
+    admitted(scheduler)
+    assert reclaimed(scheduler, [0, 0]) == []
+
+
+@given(
+    slots=st.integers(1, 12),
+    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 15)), min_size=1, max_size=8),
+    painted=st.lists(st.integers(0, 9), min_size=12, max_size=12),
+)
+def test_after_reclaiming_every_client_that_waits_has_its_share(
+    slots: int, requests: list[tuple[str, int]], painted: list[int]
+) -> None:
+    scheduler = Scheduler(slots)
+    for request, (client, images) in enumerate(requests):
+        scheduler.add(request, range(images), client)
+        admitted(scheduler)
+        reclaimed(scheduler, painted)
+        share = slots // len(scheduler.held.keys() | scheduler.turns.clients.keys())
+        assert all(scheduler.held[client] >= share for client in scheduler.turns.clients)
+        assert scheduler.held == Counter(one.client for one in scheduler.assigned.values())
+        images_of = Counter(one.request for one in scheduler.assigned.values())
+        images_of.update({one: len(waiting) for one, waiting in scheduler.waiting.items()})
+        assert images_of == {number: images for number, (_, images) in enumerate(requests[: request + 1])}

@@ -1,0 +1,88 @@
+"""Clients share the engine's time equally."""
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scanline.model.sampling.stats.time_shares import TimeShares
+
+FIXED, EACH = 10e-6, 5e-6  # seconds of a step, and of each of its images
+STEPS = 32
+clients = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 1000), min_size=1)
+
+
+def run(shares: TimeShares, images: dict[str, int], seconds: float) -> tuple[Counter[str], float]:
+    """Step for so long; the time of each client's steps, and the longest turn."""
+    used: Counter[str] = Counter()
+    longest = passed = 0.0
+    while passed < seconds:
+        chosen = shares.next(images)
+        stepped = {client: images[client] for client in chosen}
+        turn = STEPS * (FIXED + EACH * sum(stepped.values()))
+        shares.spent(turn, stepped)
+        for client, count in stepped.items():
+            used[client] += turn * count / sum(stepped.values())
+        longest, passed = max(longest, turn), passed + turn
+    return used, longest
+
+
+def test_a_client_alone_always_steps() -> None:
+    shares = TimeShares()
+    for _ in range(100):
+        assert shares.next({"a": 7}) == {"a"}
+        shares.spent(0.1, {"a": 7})
+
+
+def test_clients_with_as_many_images_step_together() -> None:
+    shares, images = TimeShares(), {"a": 5, "b": 5, "c": 5}
+    for _ in range(1000):
+        assert shares.next(images) == {"a", "b", "c"}
+        shares.spent(0.0123, images)
+
+
+def test_a_client_with_few_images_beside_one_with_a_thousand_has_half_of_the_time() -> None:
+    used, longest = run(TimeShares(), {"many": 1000, "few": 4}, 60)
+    assert used["few"] == pytest.approx(30, abs=longest)
+
+
+def test_a_client_pays_for_its_reads_with_its_steps() -> None:
+    shares, images = TimeShares(), {"reads": 4, "paints": 4}
+    stepped = Counter[str]()
+    for _ in range(1000):
+        chosen = shares.next(images)
+        shares.spent(0.01, {client: images[client] for client in chosen})
+        stepped.update({client: 0.01 / len(chosen) for client in chosen})
+        shares.charge({"reads": 0.002, "has nothing in flight": 0.002})
+    assert stepped["paints"] - stepped["reads"] == pytest.approx(1000 * 0.002, abs=0.03)
+    assert sum(shares.balances.values()) == pytest.approx(0, abs=1e-9)
+
+
+@given(clients)
+def test_every_client_has_its_share(images: dict[str, int]) -> None:
+    used, longest = run(TimeShares(), images, 30)
+    total = sum(used.values())
+    for client in images:
+        assert used[client] == pytest.approx(total / len(images), abs=2 * longest)
+
+
+@given(st.lists(st.tuples(clients, st.floats(0, 1)), min_size=1, max_size=30))
+def test_somebody_always_steps_and_the_balances_add_up_to_0(turns: list[tuple[dict[str, int], float]]) -> None:
+    shares = TimeShares()
+    for images, seconds in turns:
+        chosen = shares.next(images)
+        assert chosen
+        assert chosen <= images.keys()
+        assert math.isclose(sum(shares.balances.values()), 0, abs_tol=1e-9)
+        shares.spent(seconds, {client: images[client] for client in chosen})
+
+
+def test_a_client_that_returns_owes_nothing() -> None:
+    shares = TimeShares()
+    shares.next({"a": 1000, "b": 1})
+    shares.spent(1.0, {"a": 1000, "b": 1})
+    assert shares.next({"a": 1000, "b": 1}) == {"b"}
+    assert shares.next({"b": 1}) == {"b"}
+    assert shares.next({"a": 1, "b": 1}) == {"a", "b"}

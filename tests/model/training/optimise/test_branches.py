@@ -1,0 +1,170 @@
+"""Branches train weights of their own, go on from their mean, and resume as if they had never stopped."""
+
+import copy
+import os
+import re
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.training import TrainingConfig
+from scanline.model.training.data.batches import batch_at, labels_at
+from scanline.model.training.loop import train
+from scanline.model.training.optimise.branches import Branches
+from scanline.model.training.optimise.optimiser import learning_rate
+from scanline.model.training.optimise.processes import Group, WorkerError
+from scanline.model.training.optimise.update import Updater
+from scanline.model.training.run.state import ResumeError, load_state, save_state
+from tests.model.training.optimise.test_processes import workers
+from tests.support.close import assert_close
+from tests.support.training.training_runs import (
+    CLASSES,
+    IMAGES,
+    LABELS,
+    MODEL,
+    RECIPE,
+    StoppedError,
+    curve,
+    run,
+    state,
+)
+
+TWO: dict[str, Any] = {"updates": 25, "branches": 2, "branch_updates": 10, "checkpoint_every": 5}
+PARTS = ("model", "average")
+
+
+def saved(directory: Path) -> dict[str, Any]:
+    return torch.load(directory / "training.pt", weights_only=True)
+
+
+def weights(state: dict[str, Any]) -> torch.Tensor:
+    return torch.cat([tensor.flatten() for part in PARTS for tensor in state[part].values()])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("whole")
+    run(directory, classes=True, **TWO)
+    return directory
+
+
+def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
+    config = TrainingConfig(**{**RECIPE, **TWO})
+    model = replace(MODEL, classes=CLASSES)
+    torch.manual_seed(config.seed)
+    first = Updater(Transformer(model), config, Group(), torch.float32, compiled=False)
+    second = Updater(Transformer(model), config, Group(), torch.float32, compiled=False)
+    second.load_state_dict(first.state_dict())
+    for update in range(25):
+        for rank, updater in enumerate((first, second)):
+            batch = batch_at(IMAGES[:32], 2 * update + rank, config, model)
+            labels = labels_at(LABELS[:32], 2 * update + rank, config)
+            updater.update(batch, update, learning_rate(config, update), labels)
+        if update in (9, 19):
+            mean = mean_of(first.state_dict(), second.state_dict())
+            for updater in (first, second):
+                updater.load_state_dict(copy.deepcopy({**mean, "model": mean["average"]}))
+    found = saved(whole)
+    assert_close("first", weights(found), weights(first.state_dict()), bound=1e-3)
+    assert_close("second", weights(found["others"][0]), weights(second.state_dict()), bound=1e-3)
+    assert not torch.equal(weights(found), weights(found["others"][0]))
+
+
+def mean_of(first: Any, second: Any) -> Any:
+    if isinstance(first, torch.Tensor):
+        return (first + second) / 2
+    if isinstance(first, dict):
+        return {key: mean_of(first[key], second[key]) for key in first}
+    return [mean_of(*pair) for pair in zip(first, second, strict=True)] if isinstance(first, list) else first
+
+
+def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
+    found = saved(whole)
+    for name, weight in load_model(whole).state_dict().items():
+        mean = (found["average"][name] + found["others"][0]["average"][name]) / 2
+        assert torch.equal(weight, mean.half().float()), name  # as it is saved
+
+
+def test_all_branches_go_on_from_the_mean(tmp_path: Path) -> None:
+    model = run(tmp_path, **{**TWO, "updates": 20})
+    found = saved(tmp_path)
+    for part in PARTS:
+        for name, weight in model.state_dict().items():
+            assert torch.equal(found[part][name], weight)
+            assert torch.equal(found["others"][0][part][name], weight)
+
+
+@pytest.mark.parametrize("stops", [(20,), (10, 25)])
+def test_stopped_at_any_checkpoint_and_resumed(whole: Path, tmp_path: Path, stops: tuple[int, ...]) -> None:
+    for i, stop_at in enumerate(stops):
+        with pytest.raises(StoppedError):
+            run(tmp_path, stop_at, resume=i > 0, classes=True, **TWO)
+    run(tmp_path, resume=True, classes=True, **TWO)
+    assert state(tmp_path) == state(whole)
+    assert curve(tmp_path) == curve(whole)
+    assert (tmp_path / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert not workers()
+
+
+def test_a_finished_run_returns_the_mean_again(whole: Path) -> None:
+    model = run(whole, resume=True, classes=True, **TWO)
+    assert load_model(whole).state_dict().keys() == model.state_dict().keys()
+    assert_close("weights", model.head.weight, load_model(whole).head.weight, bound=1e-3)
+
+
+def test_checkpoints_change_no_branch(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path, classes=True, **{**TWO, "checkpoint_every": 25})
+    found, expected = saved(tmp_path), saved(whole)
+    assert torch.equal(weights(found), weights(expected))
+    assert torch.equal(weights(found["others"][0]), weights(expected["others"][0]))
+
+
+def test_a_group_of_one_has_nobody_to_wait_for() -> None:
+    updater = Updater(Transformer(MODEL), TrainingConfig(**RECIPE), Group(), torch.float32, compiled=False)
+    branches = Branches(Group(), updater.config, updater)
+    assert branches.model is updater.average.model
+    assert (branches.rate(0.25), branches.batch_number(7)) == (0.25, 7)
+    assert "others" not in branches.state_dict()
+
+
+@pytest.mark.parametrize("others", [[], [{}, {}], [{}], "no branches", 7])
+def test_a_state_without_all_of_its_branches_is_refused(whole: Path, tmp_path: Path, others: Any) -> None:
+    save_state(tmp_path, saved(whole) | {"others": others})
+    config, model = TrainingConfig(**{**RECIPE, **TWO}), replace(MODEL, classes=CLASSES)
+    with pytest.raises(ResumeError, match=r"training.pt (has 1 of 2 branches|is not a training state of this program)"):
+        load_state(tmp_path, model, config, torch.device("cpu"))
+
+
+def test_another_number_of_branches_is_another_recipe(whole: Path) -> None:
+    config = TrainingConfig(**{**RECIPE, **TWO, "branches": 3})
+    with pytest.raises(ResumeError, match=re.escape("is of another recipe: branches is 2 there, 3 here")):
+        load_state(whole, replace(MODEL, classes=CLASSES), config, torch.device("cpu"))
+
+
+def test_a_branch_that_is_killed_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
+    def kill(row: Any) -> None:
+        (worker,) = workers()
+        os.kill(worker.pid, signal.SIGKILL)
+
+    config = TrainingConfig(**{**RECIPE, **TWO, "updates": 10_000})
+    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is unh"):
+        train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, compiled=False, report=kill)
+    assert not workers()
+
+
+def test_branches_beside_processes_that_share_batches_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="several branches, or several processes that share every batch, but not both"):
+        run(tmp_path / "new", workers=2, **TWO)
+    assert not (tmp_path / "new").exists()
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(FloatingPointError, match=re.escape("the norm of the weights is nan after 1 updates; the last")):
+        run(tmp_path, updates=1, warm_up=0, learning_rate=1e38)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,179 @@
+"""The loss: mean bits as scoring counts them; compiled, in bfloat16, and where nothing can be compiled."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.config as inductor
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, loss_of
+from tests.support import small_models
+from tests.support.close import assert_close
+
+ROOT = Path(__file__).parents[4]
+
+
+def small(variant: str) -> tuple[Transformer, torch.Tensor]:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    return small_models.model(config).requires_grad_(True), torch.from_numpy(small_models.images(config, 3))
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the log lines of training alone: torch logs its own."""
+    return [record.getMessage() for record in caplog.records if record.name == "scanline.training"]
+
+
+@pytest.mark.parametrize("variant", ["plain", "histogram", "strokes", "pixels"])
+def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None:
+    model, batch = small(variant)
+    first, length = model.config.first, model.config.bytes
+    bits = model.bits(model.parallel(batch), batch, first, length).mean()
+    assert_close(variant, bits.float(), loss_of(model, batch))
+    assert_close(f"{variant} in bfloat16", bits.float(), loss_of(model, batch, torch.bfloat16), bound=0.03)
+
+
+def with_classes(variant: str) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
+    """A model, images, and their labels."""
+    config = small_models.config(**small_models.VARIANTS[variant], classes=(("a",), ("b",)))
+    model = small_models.model(config).requires_grad_(True)
+    return model, torch.from_numpy(small_models.images(config, 3)), torch.tensor([2, 0, 1])
+
+
+@pytest.mark.parametrize("variant", ["authors", "strokes"])
+def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
+    model, batch, labels = with_classes(variant)
+    alone = [loss_of(model, batch[i : i + 1], torch.float32, labels[i : i + 1]) for i in range(3)]
+    assert_close(variant, torch.stack(alone).mean(), loss_of(model, batch, torch.float32, labels))
+    assert len({loss_of(model, batch[:1], torch.float32, torch.tensor([label])).item() for label in range(3)}) == 3
+    (gradient,) = torch.autograd.grad(alone[0], [model.classes])
+    assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
+
+
+def test_compiled_it_reads_the_labels_of_each_batch() -> None:
+    model, batch, labels = with_classes("pixels")
+    loss = CompiledLoss()
+    for given in (labels, labels.roll(1)):
+        assert_close("loss", loss_of(model, batch, torch.float32, given), loss(model, batch, torch.float32, given))
+    assert loss.compiled is not loss_of
+
+
+def test_compiled_it_has_the_same_value_and_gradients(caplog: pytest.LogCaptureFixture) -> None:
+    model, batch = small("pixels")
+    found = []
+    with caplog.at_level(logging.INFO, "scanline.training"):
+        for loss in (loss_of, CompiledLoss()):
+            value = loss(model, batch)
+            gradients = torch.autograd.grad(value, list(model.parameters()))
+            found.append(torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)]))
+    assert_close("loss and gradients", *found, bound=1e-3)
+    assert said(caplog) == ["the loss is compiled"]
+
+
+def test_small_features_leave_gradients_right_in_bfloat16() -> None:
+    model, batch = small("pixels")
+    small_models.with_small_features(model)
+    gradients = []
+    for dtype in (torch.float32, torch.bfloat16):
+        found = torch.autograd.grad(loss_of(model, batch, dtype), list(model.parameters()))
+        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
+    assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
+
+
+def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    model, batch = small("plain")
+    nowhere = {"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}
+    with inductor.patch(nowhere), caplog.at_level(logging.INFO, "scanline.training"):
+        loss = CompiledLoss()
+        for _ in range(2):
+            assert torch.equal(loss(model, batch), loss_of(model, batch))
+    (sentence,) = said(caplog)
+    assert sentence.startswith("the loss is not compiled, so that training is slower: ")
+
+
+WRONG: dict[str, Loss] = {
+    "compiled it is nan, as it is": lambda *given: loss_of(*given) * float("nan"),
+    "compiled, its gradients are off by 1 of": lambda *given: 2 * loss_of(*given) - loss_of(*given).detach(),
+    "compiled, its gradients are off by nan of": lambda *given: _with_gradients_of_nan(loss_of(*given)),
+}
+
+
+def _with_gradients_of_nan(value: torch.Tensor) -> torch.Tensor:
+    value.register_hook(lambda gradient: gradient * float("nan"))
+    return value
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
+    reason: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small("plain")
+    monkeypatch.setattr("scanline.model.training.optimise.loss.compile_loss", lambda device: WRONG[reason])
+    loss = CompiledLoss()
+    for _ in range(2):
+        assert torch.equal(loss(model, batch), loss_of(model, batch))
+    (sentence,) = said(caplog)
+    assert sentence.startswith("the loss is not compiled, so that training is slower: " + reason)
+
+
+def _with_exact_gradients(model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *rest: None) -> torch.Tensor:
+    """The loss as it is written, with the gradients of float32."""
+    exact = loss_of(model, batch, torch.float32, *rest)
+    return exact - exact.detach() + loss_of(model, batch, dtype, *rest).detach()
+
+
+def _with_half_gradients(*given: Any) -> torch.Tensor:
+    value = _with_exact_gradients(*given)
+    return (value + value.detach()) / 2
+
+
+@pytest.mark.parametrize(("compiled", "used"), [(_with_exact_gradients, True), (_with_half_gradients, False)])
+def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_written(
+    compiled: Loss, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small("plain")
+    gradients = [
+        torch.cat([g.flatten() for g in torch.autograd.grad(loss_of(model, batch, dtype), list(model.parameters()))])
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    assert (gradients[1] - gradients[0]).norm() > SAME_GRADIENTS * gradients[0].norm()
+    monkeypatch.setattr("scanline.model.training.optimise.loss.compile_loss", lambda device: compiled)
+    loss = CompiledLoss()
+    loss(model, batch, torch.bfloat16)
+    assert loss.compiled is (compiled if used else loss_of)
+
+
+def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small("plain")
+    factors = iter([1.0, 1.0, float("nan")])  # of the check, of the first update, of the second
+    monkeypatch.setattr(
+        "scanline.model.training.optimise.loss.compile_loss",
+        lambda device: lambda *given: loss_of(*given) * next(factors),
+    )
+    loss = CompiledLoss()
+    for _ in range(3):
+        assert torch.equal(loss(model, batch), loss_of(model, batch))
+    assert said(caplog)[-1] == "the loss is not compiled, so that training is slower: compiled it is nan"
+
+
+@pytest.mark.slow  # generating vector code takes a minute for each instruction set
+@pytest.mark.parametrize("preset", ["mnist-small", "cifar10-small"])
+def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, tmp_path: Path) -> None:
+    avx2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    for capability in ({}, avx2):  # the second finds the folder of the first
+        # Without its own check, which fails on some machines, torch generates code with vectors.
+        folder = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+        subprocess.run(
+            [sys.executable, "-m", "tests.support.training.compiled_loss", preset],
+            env=os.environ | folder | capability,
+            cwd=ROOT,
+            check=True,
+            timeout=500,
+        )

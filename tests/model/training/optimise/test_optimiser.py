@@ -1,0 +1,94 @@
+"""Which weights each optimiser moves and which decay, the learning rate over a run, the moving average."""
+
+import pytest
+import torch
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.training import TrainingConfig
+from scanline.model.training.optimise.muon import Muon
+from scanline.model.training.optimise.optimiser import (
+    CombinedOptimiser,
+    MovingAverage,
+    clip_gradients,
+    learning_rate,
+    optimiser,
+)
+from tests.support import small_models
+from tests.support.close import assert_close
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
+def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(name: str, kind: type) -> None:
+    model = small_models.model(small_models.config())
+    found = optimiser(model, TrainingConfig(1, optimiser=name, weight_decay=0.1))
+    assert type(found) is kind
+    assert_trains_everything(found, model)
+    decayed = [p for group in found.param_groups if group["weight_decay"] == 0.1 for p in group["params"]]
+    assert {id(p) for p in decayed} == matrices(model)
+
+
+def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
+    found = optimiser(model, TrainingConfig(1, optimiser="muon"))
+    assert isinstance(found, CombinedOptimiser)
+    assert [type(part) for part in found.parts] == [Muon, torch.optim.AdamW]
+    moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
+    assert moved == matrices(model)
+    assert_trains_everything(found, model)
+    rates = {id(p): group["scale"] for group in found.param_groups for p in group["params"]}
+    assert [rates[id(model.layers[0].attention_out.weight)], rates[id(model.embedding.row)]] == [1.0, 0.4]
+    assert {rates[id(p)] for p in model.head.parameters()} == {0.2}
+
+
+def matrices(model: Transformer) -> set[int]:
+    """Return the ids of the matrices of blocks and layers."""
+    return {id(p) for stack in (model.blocks, model.layers) for p in stack.parameters() if p.dim() == 2}
+
+
+def assert_trains_everything(found: torch.optim.Optimizer | CombinedOptimiser, model: Transformer) -> None:
+    trained = [parameter for group in found.param_groups for parameter in group["params"]]
+    assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
+    assert len(trained) == len(list(model.parameters()))
+
+
+def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
+    model = small_models.model(small_models.config())
+    for name, parameter in model.named_parameters():
+        parameter.grad = torch.full_like(parameter, 100.0 if name.startswith("head.") else 1e-4)
+    before = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    whole = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
+    torch.testing.assert_close(clip_gradients(model, 1.0), whole)
+    head = torch.cat([p.grad.flatten() for p in model.head.parameters()])
+    torch.testing.assert_close(head.norm(), torch.tensor(1.0))
+    layers = ((name, p) for name, p in model.named_parameters() if not name.startswith("head."))
+    assert all(torch.equal(p.grad, before[name]) for name, p in layers)
+
+
+def rates(schedule: str, **changes: float) -> list[float]:
+    config = TrainingConfig(100, learning_rate=1.0, schedule=schedule, **{"warm_up": 10, "decay": 0.3, **changes})
+    return [learning_rate(config, update) for update in range(100)]
+
+
+def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says() -> None:
+    constant, trapezoid, cosine = (rates(schedule) for schedule in ("constant", "trapezoid", "cosine"))
+    warm_up = pytest.approx([(i + 1) / 10 for i in range(10)])
+    assert constant[:10] == trapezoid[:10] == cosine[:10] == warm_up
+    assert rates("constant", warm_up=0)[0] == 1
+    assert constant[10:] == [1.0] * 90
+    assert trapezoid[10:73] == [1.0] * 63
+    assert trapezoid[73:] == pytest.approx([(100 - update) / 27 for update in range(73, 100)])
+    assert cosine[10:] == sorted(cosine[10:], reverse=True)
+    assert (cosine[10], cosine[55]) == (1, pytest.approx(0.5))
+    assert 0 < cosine[-1] < 0.001
+
+
+@pytest.mark.parametrize(("decay", "update", "step"), [(0.9, 10_000, 0.1), (0.999, 0, 0.9)])
+def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_first(
+    decay: float, update: int, step: float
+) -> None:
+    model = small_models.model(small_models.config())
+    average, before = MovingAverage(model, decay), model.head.weight.clone()
+    model.head.weight.add_(1)
+    assert torch.equal(average.model.head.weight, before)
+    average.move(model, update)
+    assert_close("average", before + step, average.model.head.weight)

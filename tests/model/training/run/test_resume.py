@@ -1,0 +1,165 @@
+"""Whole == split and resumed, for training: a run that was stopped anywhere ends in the same bits."""
+
+import os
+import re
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scanline.model.training import TrainingConfig
+from scanline.model.training.run.curve import Curve
+from scanline.model.training.run.state import ResumeError, load_state, save_state
+from tests.support import small_models
+from tests.support.training.training_runs import MODEL, RECIPE, StoppedError, curve, run, state
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("whole")
+    run(directory)
+    return directory
+
+
+def assert_same_end(expected: Path, found: Path) -> None:
+    assert state(expected) == state(found)
+    assert curve(expected) == curve(found)
+    for name in ("config.json", "model.safetensors", "samples.png"):
+        assert (expected / name).read_bytes() == (found / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("stops", [(40,), (60,), (80,), (40, 80)])
+def test_stopped_between_checkpoints_and_resumed(whole: Path, tmp_path: Path, stops: tuple[int, ...]) -> None:
+    for i, stop_at in enumerate(stops):
+        with pytest.raises(StoppedError):
+            run(tmp_path, stop_at, resume=i > 0)
+    run(tmp_path, resume=True)
+    assert_same_end(whole, tmp_path)
+
+
+@pytest.mark.parametrize("optimiser", ["radam", "adamw"])
+def test_other_optimisers_resume_too(tmp_path: Path, optimiser: str) -> None:
+    run(tmp_path / "whole", optimiser=optimiser, updates=40, schedule="constant")
+    run(tmp_path / "split", optimiser=optimiser, updates=30, schedule="constant")
+    run(tmp_path / "split", optimiser=optimiser, updates=40, schedule="constant", resume=True)
+    weights = [torch.load(tmp_path / name / "training.pt", weights_only=True)["model"] for name in ("whole", "split")]
+    assert all(map(torch.equal, weights[0].values(), weights[1].values()))
+
+
+def test_a_run_that_learns_classes_resumes_with_the_same_labels(tmp_path: Path) -> None:
+    run(tmp_path / "whole", classes=True, updates=50)
+    with pytest.raises(StoppedError):
+        run(tmp_path / "split", 40, classes=True, updates=50)
+    run(tmp_path / "split", classes=True, updates=50, resume=True)
+    assert_same_end(tmp_path / "whole", tmp_path / "split")
+    table = torch.load(tmp_path / "whole" / "training.pt", weights_only=True)["model"]["classes"]
+    assert (table.norm(dim=1) > 0).all()
+    sentence = "training.pt is of another recipe: unlabelled is 0.5 there, 0.4 here"
+    with pytest.raises(ResumeError, match=re.escape(sentence)):
+        run(tmp_path / "whole", classes=True, unlabelled=0.4, resume=True)
+
+
+def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: Path) -> None:
+    saved = torch.load(whole / "training.pt", weights_only=True)
+    del saved["model_config"]["classes"], saved["config"]["unlabelled"]
+    save_state(tmp_path, saved)
+    assert load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 90
+
+
+def dies(*_: Any) -> None:
+    raise StoppedError
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["formats.checkpoint.save", "training.run.state.torch.save", "training.run.curve.Curve.save", "contact_sheet.save"],
+)
+def test_killed_in_the_midst_of_a_save_and_resumed(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    with pytest.raises(StoppedError):
+        run(tmp_path, 40)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"scanline.model.{what}", dies)
+        with pytest.raises(StoppedError):
+            run(tmp_path, resume=True)
+    run(tmp_path, resume=True)
+    assert_same_end(whole, tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
+    """The limit of the process's file size stands for a full disk."""
+    save_state(tmp_path, {"update": 1})
+    if not (child := os.fork()):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            save_state(tmp_path, {"update": 2, "model": torch.zeros(100_000)})
+        except OSError as error:
+            os._exit(7 if error.filename == str(tmp_path / "training.pt") else 8)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert torch.load(tmp_path / "training.pt", weights_only=True) == {"update": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
+
+
+def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(tmp_path: Path) -> None:
+    run(tmp_path, updates=60)
+    before = (tmp_path / "training.pt").read_bytes()
+    run(tmp_path, updates=60, resume=True)
+    assert (tmp_path / "training.pt").read_bytes() == before
+    run(tmp_path, updates=20)
+    assert [row.update for row in Curve(tmp_path, until=1000).rows] == [20]
+
+
+@pytest.mark.parametrize("changes", [{"updates": 200}, {"schedule": "cosine"}, {"checkpoint_every": 7}, {"decay": 0.5}])
+def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> None:
+    config = TrainingConfig(**{**RECIPE, **changes})
+    assert load_state(whole, MODEL, config, torch.device("cpu"))["update"] == 90
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"seed": 1}, "training.pt is of another recipe: seed is 0 there, 1 here"),
+        ({"batch": 9}, "training.pt is of another recipe: batch is 8 there, 9 here"),
+        ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is muon there, radam here"),
+        ({"average": 0.5}, "training.pt is of another recipe: average is 0.9 there, 0.5 here"),
+        ({}, "is of another model: components is 3 there, 4 here"),
+    ],
+)
+def test_another_recipe_or_model_is_refused(whole: Path, changes: dict[str, Any], sentence: str) -> None:
+    model = MODEL if changes else small_models.config(layers=1, components=4)
+    with pytest.raises(ResumeError, match=re.escape(sentence)):
+        load_state(whole, model, TrainingConfig(**{**RECIPE, **changes}), torch.device("cpu"))
+
+
+NO_STATE = "training.pt is not a training state of this program"
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: path.unlink(), "there is nothing to resume: "),
+    "no bytes": (lambda path: path.write_bytes(b""), "training.pt is not a training state"),
+    "text": (lambda path: path.write_text("hello\nworld\n" * 50), "training.pt is not a training state"),
+    "zeros": (lambda path: path.write_bytes(bytes(5000)), "training.pt is not a training state"),
+    "half": (lambda path: path.write_bytes(path.read_bytes()[:20_000]), "training.pt is not a training state"),
+    "head": (lambda path: path.write_bytes(path.read_bytes()[:10]), "training.pt is not a training state"),
+    "no state": (lambda path: torch.save([1, 2], path), NO_STATE),
+    "half a state": (lambda path: torch.save({"config": {}}, path), NO_STATE),
+    "all but the weights": (lambda path: torch.save({"config": {}, "model_config": {}}, path), NO_STATE),
+    "words": (lambda path: torch.save({"config": "a", "model_config": "b"}, path), NO_STATE),
+    "a function": (lambda path: torch.save({"config": print}, path), "training.pt is not a training state"),
+    "a directory": (lambda path: (path.unlink(), path.mkdir()), "training.pt is not a training state"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_wrong_state(whole: Path, tmp_path: Path, case: str) -> None:
+    damage, sentence = DAMAGE[case]
+    path = tmp_path / "training.pt"
+    path.write_bytes((whole / "training.pt").read_bytes())
+    damage(path)
+    with pytest.raises(ResumeError, match=re.escape(sentence)) as error:
+        run(tmp_path, resume=True)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,199 @@
+"""Large answers are made while they are sent, no faster than they are read; their size is bounded."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+from starlette.types import Message
+
+from scanline.model import zoo
+from scanline.model.inputs import InvalidInput
+from scanline.model.sampling.messages import Scored, ScoreRequest
+from scanline.server.api.payload.answers import (
+    JSON,
+    MAX_PER_PIXEL_BYTES,
+    NPY,
+    PART_BYTES,
+    WorkingResponse,
+    check_per_pixel,
+    painted_pieces,
+    scored_pieces,
+    send_answer,
+)
+from scanline.server.api.payload.response_schemas import ImagesAnswer, LikelihoodsAnswer, Usage
+from scanline.server.engine.job import Job
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
+from scanline.server.settings import Settings
+from tests.support.pictures import encode, noise, painted, text
+from tests.support.server.loop_lag import assert_loop_is_free
+from tests.support.server.websocket_client import WebsocketClient
+from tests.support.small_models import config
+
+GENERATIONS, LIKELIHOODS = "/v1/images/generations", "/v1/images/likelihoods"
+PIECE = 10_000  # bytes
+SMALL = config(channels=3)
+
+
+def whole(pieces: AsyncIterator[bytes]) -> bytes:
+    async def collect() -> bytes:
+        return b"".join([piece async for piece in pieces])
+
+    return asyncio.run(collect())
+
+
+def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
+    fields: dict[str, Any] = {"created": 1, "seed": 2, "size": "4x5", "usage": Usage.of(3, 9)}
+    return ImagesAnswer(model=model, data=[], output_format=output_format, **fields)
+
+
+@given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
+def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
+    images = noise(len(bits), 5, 4)
+    found = whole(painted_pieces(answer(model), images, [{"bits_per_dim": one} for one in bits], JSON))
+    parsed = ImagesAnswer.model_validate_json(found)
+    assert parsed.model_copy(update={"data": []}) == answer(model)
+    assert [one.index for one in parsed.data] == list(range(len(bits)))
+    assert [one.bits_per_dim for one in parsed.data] == [one if np.isfinite(one) else None for one in bits]
+    if bits:
+        np.testing.assert_array_equal(painted(json.loads(found)), images)
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_an_array_in_pieces_is_the_file_that_numpy_writes(count: int) -> None:
+    images, file = noise(count, 5, 4, 3), io.BytesIO()
+    np.save(file, images)
+    assert whole(painted_pieces(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY)) == file.getvalue()
+
+
+@given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))
+def test_likelihoods_in_pieces_are_those_of_the_job(count: int, per_pixel: bool, rare: float) -> None:
+    bits = np.random.default_rng(count).random((count, SMALL.bytes))
+    bits[0, 3] = rare
+    job = Job(ScoreRequest(0, (bytes(SMALL.bytes),) * count), SMALL.bytes)
+    for index in reversed(range(count)):
+        job.receive(Scored(0, index, bits[index].tobytes()))
+    found = json.loads(whole(scored_pieces(LikelihoodsAnswer(created=1, model="m", data=[]), job, SMALL, per_pixel)))
+    assert [one["index"] for one in found["data"]] == list(range(count))
+    for one, expected in zip(found["data"], bits, strict=True):
+        mean = expected.mean()
+        assert one["bits_per_dim"] == (mean if np.isfinite(mean) else None)
+        assert ("per_pixel" in one) == per_pixel
+        if per_pixel:
+            numbers = [None if not np.isfinite(value) else value for value in expected.tolist()]
+            assert np.reshape(np.array(one["per_pixel"], object), -1).tolist() == numbers
+            assert np.shape(one["per_pixel"]) == SMALL.image_shape
+
+
+class Connection:
+    """A client that takes the first parts of an answer and then, until `reads` is set, no more."""
+
+    def __init__(self) -> None:
+        self.made = 0  # pieces of the answer
+        self.messages: list[Message] = []
+        self.reads = asyncio.Event()
+
+    async def pieces(self, count: int) -> AsyncIterator[bytes]:
+        for _ in range(count):
+            self.made += 1
+            yield b"a" * PIECE
+
+    async def receive(self) -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(self, message: Message) -> None:
+        self.messages.append(message)
+        if len(self.messages) > 2:
+            await self.reads.wait()
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.messages)
+
+    async def answer(self, count: int, timeout: float = 60) -> None:
+        request: Any = self  # of a request, only `receive` is used
+
+        async def work(send: Any) -> bytes | None:
+            return await send_answer(request, send, self.pieces(count), {"content-type": "text/plain"}, timeout)
+
+        await WorkingResponse(work)({"type": "http"}, self.receive, self.send)
+
+
+def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
+    async def act() -> None:
+        connection = Connection()
+        sending = asyncio.create_task(connection.answer(1000))
+        while len(connection.messages) < 3:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert connection.made * PIECE < 3 * (PART_BYTES + PIECE)
+        connection.reads.set()
+        await sending
+        assert connection.body == b"a" * 1000 * PIECE
+        assert b"content-length" not in dict(connection.messages[0]["headers"])
+
+    asyncio.run(act())
+
+
+def test_a_small_answer_is_sent_whole_with_its_length() -> None:
+    connection = Connection()
+    asyncio.run(connection.answer(3))
+    start, body = connection.messages
+    assert dict(start["headers"])[b"content-length"] == b"30000"
+    assert body == {"type": "http.response.body", "body": b"a" * 3 * PIECE}
+
+
+def test_an_answer_that_is_not_read_in_time_ends_without_its_end() -> None:
+    connection = Connection()
+    asyncio.run(connection.answer(1000, timeout=0.1))
+    assert all(message.get("more_body", True) for message in connection.messages)
+
+
+def test_a_large_answer_has_all_images(client: httpx.Client) -> None:
+    request = {"n": 1500, "seed": 3}
+    response = client.post(GENERATIONS, json=request)
+    assert response.headers["transfer-encoding"] == "chunked"
+    array = client.post(GENERATIONS, json=request, headers={"accept": "application/x-npy"}).content
+    np.testing.assert_array_equal(painted(response.json()), np.load(io.BytesIO(array)))
+    assert response.json()["seed"] == 3
+
+
+def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: WebsocketClient) -> None:
+    request = {"n": 300, "seed": 3}
+    for kind in ("png", "webp"):
+        assert_loop_is_free(client, lambda kind=kind: client.post(GENERATIONS, json={**request, "output_format": kind}))
+        sheet = {"accept": f"image/{kind}"}
+        assert_loop_is_free(client, lambda sheet=sheet: client.post(GENERATIONS, json=request, headers=sheet))
+    pictures = [text(encode(noise(7, 5)))] * 300
+    assert_loop_is_free(client, lambda: client.post(LIKELIHOODS, json={"image": pictures, "per_pixel": True}))
+    events = {**request, "stream": True, "partial_images": 3, "output_format": "webp"}
+    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=events))
+    assert_loop_is_free(client, lambda: websocket.paint(type="generate", **request))
+
+
+def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:
+    large = config(height=32, width=32, channels=3)
+    most = MAX_PER_PIXEL_BYTES // large.bytes
+    check_per_pixel(most, large)
+    with pytest.raises(InvalidInput, match=f"at most {most} images of 32x32"):
+        check_per_pixel(most + 1, large)
+    check_per_pixel(1, config(height=1024, width=1024, channels=1))
+
+
+def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded() -> None:
+    settings = Settings(models=("cifar10-small",), max_images_per_request=10_000)
+    assert zoo.find("cifar10-small").is_dir()
+    client = TestClient(build(settings, served_models(settings)))
+    response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "per_pixel"

@@ -1,0 +1,66 @@
+"""Work on many bytes runs in one other thread, work on few bytes on the event loop, both in pieces of milliseconds."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.offload import INLINE_BYTES, PIECE_SECONDS
+from tests.support.server.running_server import PATIENCE
+
+
+def test_the_event_loop_runs_during_work_on_many_bytes() -> None:
+    async def act() -> list[bool]:
+        has_gone_on = threading.Event()
+        asyncio.get_running_loop().call_soon(has_gone_on.set)
+        return await offload.collect((has_gone_on.wait(PATIENCE) for _ in range(1)), INLINE_BYTES + 1)
+
+    assert asyncio.run(act()) == [True]
+
+
+def test_work_on_few_bytes_begins_on_the_event_loop_and_goes_on_in_the_thread() -> None:
+    def steps() -> Iterator[int]:
+        yield threading.get_ident()
+        time.sleep(2 * PIECE_SECONDS)
+        yield threading.get_ident()
+        yield threading.get_ident()
+
+    first, second, third = asyncio.run(offload.collect(steps(), INLINE_BYTES))
+    assert first == second == threading.get_ident() != third
+
+
+def test_a_request_waits_only_for_pieces_of_another() -> None:
+    """Each takes turns in the thread, so a short one ends long before a long one that came first."""
+
+    async def act() -> tuple[bool, int]:
+        done: list[int] = []
+
+        def long() -> Iterator[None]:
+            for step in range(200):
+                time.sleep(PIECE_SECONDS)
+                done.append(step)
+                yield
+
+        task = asyncio.create_task(offload.collect(long(), INLINE_BYTES + 1))
+        while not done:
+            await asyncio.sleep(0)
+        await offload.run(lambda: None)
+        steps_before = len(done)
+        task.cancel()
+        return task.done(), steps_before
+
+    is_done, steps_before = asyncio.run(act())
+    assert not is_done
+    assert steps_before < 20
+
+
+def test_an_error_in_the_thread_reaches_the_caller() -> None:
+    def steps() -> Iterator[None]:
+        yield
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(offload.collect(steps(), INLINE_BYTES + 1))

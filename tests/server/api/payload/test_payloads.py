@@ -1,0 +1,195 @@
+"""Whatever one message or upload is made of, the event loop is free and the memory is a few times its size."""
+
+import base64
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosed
+
+from tests.support.pictures import encode, noise
+from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.loop_lag import assert_loop_is_free, peak, reset_peak
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.websocket_client import connected
+
+ROUTES = [f"/v1/images/{name}" for name in ("edits", "likelihoods")]
+PICTURE = encode(noise(7, 5))
+LARGEST = 4_000_000  # bytes
+MESSAGE_BYTES = 700_000  # that a websocket accepts at least, of the tiny models
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+BASE = 20_000_000  # bytes of memory that any request may take, however small it is
+FACTOR = 6
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+nonsense = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+names = st.sampled_from(
+    ["n", "seed", "image", "mask", "user", "prompt", "model", "size", "quality", "per_pixel", "type"]
+)
+sizes = st.sampled_from([1_000, 60_000, 300_000, LARGEST])
+
+
+def repeated(unit: bytes, size: int) -> bytes:
+    return unit * max(1, size // len(unit))
+
+
+def many_names(size: int, seed: int) -> bytes:
+    letters = random.Random(seed)
+    return b",".join(b'"%x":%d' % (letters.getrandbits(40), i) for i in range(size // 20))
+
+
+texts = st.text(st.characters(exclude_characters='"\\', exclude_categories=["Cs", "Cc"]), min_size=1, max_size=5)
+units = st.sampled_from(
+    ["[],", "{},", "[", '{"a":', "1,", '"a":1,', "1e9,", r"\u00e9", r"\/", " ", "9", "A", "/", "null,"]
+)
+DOCUMENTS: dict[str, st.SearchStrategy[bytes]] = {
+    "nonsense keys": st.builds(lambda size, seed: b"{%s}" % many_names(size, seed), sizes, st.integers(0, 9)),
+    "a value of one thing many times": st.builds(
+        lambda name, unit, size: b'{"%s": [%s0]}' % (name.encode(), repeated(unit.encode(), size)), names, units, sizes
+    ),
+    "a long text": st.builds(
+        lambda name, unit, size: b'{"%s": "%s"}' % (name.encode(), repeated(unit.encode(), size)),
+        names,
+        texts | units.filter(lambda unit: '"' not in unit),
+        sizes,
+    ),
+    "deep": st.builds(
+        lambda name, unit, size: b'{"%s": %s' % (name.encode(), repeated(unit.encode(), size)),
+        names,
+        st.sampled_from(["[", '{"a":', "[{"]),
+        sizes,
+    ),
+    "a huge number": st.builds(
+        lambda name, digits, size: b'{"%s": %s}' % (name.encode(), digits.encode() + repeated(b"7", size)),
+        names,
+        st.sampled_from(["", "-", "0.", "1e", "1e-"]),
+        sizes,
+    ),
+    "wrong types": st.builds(
+        lambda fields: json.dumps(fields).encode(), st.dictionaries(names | st.text(), nonsense, max_size=90)
+    ),
+    "many pictures": st.builds(
+        lambda count, size: json.dumps({"image": [base64.b64encode(PICTURE + bytes(size)).decode()] * count}).encode(),
+        st.integers(1, 2100),
+        st.sampled_from([0, 1000]),
+    ),
+}
+
+
+def assert_refused_or_done(status: int, body: Any) -> None:
+    """The answer is one error that does not repeat what was sent, or no error."""
+    __tracebackhide__ = True
+    if status != 200:
+        assert status in (400, 404, 413, 429), body
+        assert ONE_SENTENCE.fullmatch(body["error"]["message"]), body
+        assert len(json.dumps(body)) < 1000
+
+
+@pytest.mark.parametrize("label", DOCUMENTS)
+@FEW
+@given(data=st.data())
+def test_a_json_body(client: httpx.Client, label: str, data: st.DataObject) -> None:
+    document, route = data.draw(DOCUMENTS[label]), data.draw(st.sampled_from(ROUTES))
+
+    def post() -> None:
+        response = client.post(route, content=document, headers={"content-type": "application/json"})
+        assert_refused_or_done(response.status_code, response.json())
+
+    assert_loop_is_free(client, post)
+
+
+@pytest.mark.parametrize("label", DOCUMENTS)
+@FEW
+@given(data=st.data())
+def test_a_websocket_message(client: httpx.Client, server: Server, label: str, data: st.DataObject) -> None:
+    document, kind = data.draw(DOCUMENTS[label]), data.draw(st.sampled_from(["generate", "complete"]))
+    text = document.decode().replace("{", f'{{"type": "{kind}", ', 1)
+
+    def send() -> None:
+        with connected(server.url) as websocket:
+            try:
+                websocket.socket.send(text)
+                message = json.loads(websocket.socket.recv(timeout=PATIENCE))
+            except ConnectionClosed:
+                message = {"type": "closed"}  # it is larger than a message may be
+                assert len(text) > MESSAGE_BYTES
+            if message["type"] == "error":
+                assert_refused_or_done(400, message)
+
+    assert_loop_is_free(client, send)
+
+
+def part(name: str, header: bytes, content: bytes) -> bytes:
+    return b'--x\r\ncontent-disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % (name.encode(), header, content)
+
+
+headers = st.sampled_from([b"", b'; filename="a"', b'; filename="a"' + b"\r\na: b" * 7, b"\r\na: b" * 2000])
+contents = st.builds(
+    repeated, st.sampled_from([PICTURE, b"\r\n--y", b"\r\n", b"a", b"\xff", b"1"]), st.sampled_from([1, 5_000, 300_000])
+)
+parts = st.builds(
+    lambda name, header, content, count: part(name, header, content) * max(1, min(count, LARGEST // len(content))),
+    names | st.just("image[]"),
+    headers,
+    contents,
+    st.sampled_from([1, 2, 60, 1000, 3000]),
+)
+charsets = st.sampled_from(["", "; charset=utf-8", "; charset=punycode", "; charset=idna", "; charset=utf-7"])
+
+
+@settings(FEW, max_examples=40)
+@given(form=st.lists(parts, min_size=1, max_size=3), charset=charsets, is_whole=st.booleans())
+def test_a_form(client: httpx.Client, form: list[bytes], charset: str, is_whole: bool) -> None:
+    body = b"".join(form) + (b"--x--\r\n" if is_whole else b"")
+    content_type = f"multipart/form-data; boundary=x{charset}"
+
+    def post() -> None:
+        response = client.post(ROUTES[0], content=body, headers={"content-type": content_type})
+        assert_refused_or_done(response.status_code, response.json())
+
+    assert_loop_is_free(client, post)
+
+
+HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
+    "nonsense keys": lambda: ("application/json", b"{%s}" % many_names(LARGEST, 0)),
+    "empty lists": lambda: ("application/json", b'{"image": [' + b"[]," * (LARGEST // 3) + b"[]]}"),
+    "a face in a long text": lambda: ("application/json", '{"user": "😀'.encode() + b"a" * LARGEST + b'"}'),
+    "a long text": lambda: ("application/json", b'{"image": "' + b"A" * LARGEST + b'"}'),
+    "headers of a part": lambda: ("multipart/form-data; boundary=x", part("a", b"\r\na: b" * (LARGEST // 6), b"")),
+    "files": lambda: ("multipart/form-data; boundary=x", part("image", b'; filename="a"', b"") * (LARGEST // 80)),
+    "a file": lambda: ("multipart/form-data; boundary=x", part("image", b'; filename="a"', b"a" * LARGEST)),
+}
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_memory_is_a_few_times_what_was_sent(client: httpx.Client, server: Server, label: str) -> None:
+    content_type, body = HOSTILE[label]()
+    before = reset_peak(server)
+    response = client.post(ROUTES[0], content=body, headers={"content-type": content_type})
+    assert_refused_or_done(response.status_code, response.json())
+    assert peak(server) - before < FACTOR * len(body) + BASE
+
+
+def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> None:
+    message = f'{{"type": "generate", {many_names(500_000, 0).decode()}}}'
+    before = reset_peak(server)
+    with connected(server.url) as websocket:
+        for _ in range(20):
+            websocket.socket.send(message)
+            assert websocket.receive().order[-1] == "error"
+    assert peak(server) - before < FACTOR * len(message) + BASE
+
+
+@pytest.fixture(scope="module", autouse=True)
+def paints_afterwards(server: Server) -> Iterator[None]:
+    """The server has not been harmed."""
+    yield
+    response = httpx.post(f"{server.url}/v1/images/generations", json={"n": 4, "seed": 7}, timeout=PATIENCE)
+    assert len(response.json()["data"]) == 4
+    log = "".join(server.log)
+    assert "request failed" not in log, log[log.index("request failed") :][:5000]

@@ -1,0 +1,119 @@
+"""scanline train: from published files to a model directory."""
+
+import csv
+import json
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.training import TrainingConfig
+from scanline.model.training.presets import PRESETS, Preset
+from scanline.model.training.run.state import saved_configs
+from tests.support import blobs, small_models
+from tests.support.commands import done, refused, scanline
+
+TINY = Preset(
+    "mnist",
+    small_models.config(height=28, width=28, layers=1),
+    TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def preset() -> Iterator[None]:
+    """A preset of three updates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "tiny", TINY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    blobs.write(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "tiny"
+    done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", directory)
+    return directory
+
+
+def test_training_writes_a_model_a_curve_and_a_sheet(trained: Path) -> None:
+    assert load_model(trained).config == TINY.model
+    assert Image.open(trained / "samples.png").size == (28, 28)
+    assert Image.open(trained / "loss.png").size[0] > 100
+    with (trained / "loss.csv").open() as file:
+        assert [row["update"] for row in csv.DictReader(file)] == ["3"]
+
+
+def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
+    options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
+    result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert json.loads(result)["update"] == 2
+
+
+def test_digits_are_drawn_again_when_asked(tmp_path: Path, data: Path) -> None:
+    options = ("--updates", 2, "--redrawn", 0.75)
+    done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert (
+        " passes, 75% of the images drawn again until the rate is 0.2 of its peak)"
+        in (tmp_path / "README.md").read_text()
+    )
+    assert saved_configs(tmp_path)[1].redrawn == 0.75
+    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
+
+
+def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    options = ("--updates", 2, "--branches", 2, "--branch-updates", 1)
+    assert "2 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
+    assert " passes) by each of 2 branches, averaged every 1 updates; " in (tmp_path / "README.md").read_text()
+    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
+    assert (saved_configs(tmp_path)[1].branches, saved_configs(tmp_path)[1].branch_updates) == (2, 1)
+    ran = scanline("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 4, "--processes", 2)
+    sentence = "scanline: a run has several branches, or several processes that share every batch, but not both\n"
+    assert (ran.status, ran.err) == (2, sentence)
+
+
+def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    done(*train, "--updates", 2)
+    done(*train, "--resume")
+    assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_a_run_is_neither_overwritten_without_resume_nor_resumed_with_another_recipe(data: Path, trained: Path) -> None:
+    before = (trained / "training.pt").read_bytes()
+    said = refused("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", trained)
+    assert "already holds a training run; continue it with --resume, or name another directory" in said
+    assert (trained / "training.pt").read_bytes() == before
+    said = refused(
+        "train", "--no-compile", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3
+    )
+    assert said == f"{trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here"
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
+    """The limit of the process's file size stands for a full disk."""
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    done(*train, "--updates", 2)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        ran = scanline(*train, "--resume")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (ran.status, ran.err) == (
+        2,
+        f"scanline: {tmp_path / 'model.safetensors'}: File too large; the last checkpoint is intact, so make room and"
+        f" continue with: scanline train --resume --out {tmp_path}\n",
+    )
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -1,0 +1,130 @@
+"""What a server says of an engine that hangs, and what it does with one that cannot be killed."""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scanline.server.engine.job import EngineFailedError
+from scanline.server.engine.local import engine_process
+from scanline.server.engine.worker.process import EngineOptions
+from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import LISTENS, PATIENCE, command_line, serve
+from tests.support.waiting import wait_for
+
+UNKILLABLE = """
+import sys
+from scanline.server.engine.local import engine_process
+
+engine_process.KILL_SECONDS = 1.0
+engine_process.EngineProcess.kill = lambda self: setattr(self, "is_killed", True)
+from scanline.server.cli import main
+options = ["--port", "0", "--slots", "1", "--threads", "1", "--engine-timeout", "2"]
+sys.argv[1:] = ["serve", "--model", sys.argv[1], *options]
+main()
+"""
+
+
+def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_directory: Path) -> None:
+    with serve(grey_directory, "--slots", "4") as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+        os.kill(server.engine, signal.SIGSTOP)
+        response = wait_for(lambda: refused(client), "a server that is not ready")
+        assert response.json()["error"]["code"] == "not_ready"
+        assert Metrics(client).of("engine_up") == 0
+        assert Metrics(client).of("engine_heartbeat_age_seconds") > engine_process.SILENT_SECONDS
+        os.kill(server.engine, signal.SIGCONT)
+        wait_for(lambda: client.get("/readyz").status_code == 200, "a server that is ready")
+        assert client.post("/v1/images/generations", json={}).status_code == 200
+
+
+def refused(client: httpx.Client) -> httpx.Response | None:
+    response = client.get("/readyz")
+    return response if response.status_code == 503 else None
+
+
+def test_a_killed_engine_is_not_ready_at_once(runner: asyncio.Runner, grey_directory: Path) -> None:
+    async def killed() -> None:
+        engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
+        assert engine.is_ready
+        assert engine.process is not None
+        engine.process.kill()
+        assert not engine.is_ready
+        await engine.close()
+
+    runner.run(killed())
+
+
+@pytest.fixture
+def short_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_process, "KILL_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("short_kill")
+def test_an_engine_that_cannot_be_killed_is_given_up(
+    runner: asyncio.Runner, grey_directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stopped process whose kill has no effect stands for one that waits for a device that hangs."""
+
+    async def given_up() -> None:
+        options = EngineOptions(grey_directory, "cpu", slots=1, threads=1, timeout=3)
+        engine = await RecordingClient(options).started()
+        assert engine.process is not None
+        process = engine.process.process
+        kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
+        try:
+            with engine.reserve(2), engine.paint(ENDLESS, seed=0) as job:
+                engine.signal(signal.SIGSTOP)
+                with pytest.raises(EngineFailedError, match="stopped while it worked"):
+                    await with_deadline(job.wait())
+            assert engine.failed.is_set()
+            assert not engine.is_ready
+            assert process not in multiprocessing.active_children()
+            await with_deadline(engine.close())
+        finally:
+            kill()
+            process.join()
+
+    runner.run(given_up())
+    assert "the engine cannot be killed and is given up" in caplog.text
+
+
+@pytest.mark.usefixtures("short_kill")
+def test_closing_does_not_wait_for_an_engine_that_cannot_be_killed(
+    runner: asyncio.Runner, grey_directory: Path
+) -> None:
+    async def closed() -> None:
+        engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
+        assert engine.process is not None
+        process = engine.process.process
+        kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
+        try:
+            engine.signal(signal.SIGSTOP)
+            await asyncio.wait_for(engine.close(), 60)
+        finally:
+            kill()
+            process.join()
+
+    runner.run(closed())
+
+
+def test_a_server_whose_engine_cannot_be_killed_exits_with_1(grey_directory: Path) -> None:
+    command = [sys.executable, "-c", UNKILLABLE, grey_directory]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        assert server.stdout is not None
+        url = next(found[1] for line in server.stdout if (found := LISTENS.search(line)))
+        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+            wait_for(lambda: client.get("/readyz").status_code == 200, "a server that is ready")
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        (engine,) = [pid for pid in children if "spawn_main" in command_line(pid)]
+        os.kill(int(engine), signal.SIGSTOP)
+        try:
+            assert server.wait(PATIENCE) == 1
+        finally:
+            server.kill()

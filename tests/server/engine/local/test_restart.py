@@ -1,0 +1,182 @@
+"""An engine that dies is restarted and its jobs are replayed: the same bytes, each sent once."""
+
+import asyncio
+import os
+import shutil
+import signal
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import Event, Finished, Scored
+from scanline.model.sampling.offline import paint
+from scanline.server.engine.job import EngineFailedError, Job
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.worker.process import EngineOptions
+from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+
+IMAGES = 10  # of each request, in four slots
+KNOWN = np.random.default_rng(0).integers(0, 256, 35, np.uint8)
+SCORED = np.random.default_rng(1).integers(0, 256, (IMAGES, 35), np.uint8)
+HOLE = np.arange(35) % 5 < 2  # bytes known after unknown ones
+PARTICLES = 3  # of a completion
+
+
+@dataclass
+class Replayed:
+    """The results of one request of each kind whose engine was killed at its third call."""
+
+    painted: Job
+    streamed: list[bytes]
+    ended: list[int]
+    scored: Job
+    events: list[Event]
+    restarts: int
+
+
+@pytest.fixture(scope="module")
+def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file: Path) -> Replayed:
+    signal_file.write_text(str(int(signal.SIGKILL)))
+
+    async def streamed() -> tuple[list[bytes], list[int]]:
+        streamed, ended = [b""] * IMAGES, []
+        completion = faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), True, PARTICLES)
+        with completion as job:
+            async for update in job.updates():
+                for index, first, data in update.frames:
+                    assert first == len(streamed[index])
+                    streamed[index] += data
+                ended += update.finished
+        return streamed, ended
+
+    async def scored() -> Job:
+        with faulty_engine.score(tuple(image.tobytes() for image in SCORED)) as job:
+            await with_deadline(job.wait())
+        return job
+
+    async def all_three() -> Replayed:
+        faulty_engine.events.clear()
+        restarts = faulty_engine.restarts
+        paint, stream, score = await asyncio.gather(painted(faulty_engine, IMAGES, seed=7), streamed(), scored())
+        return Replayed(paint, *stream, score, faulty_engine.events.copy(), faulty_engine.restarts - restarts)
+
+    return runner.run(all_three())
+
+
+async def painted(engine: RecordingClient, images: int, seed: int) -> Job:
+    with engine.reserve(images), engine.paint(images, seed, temperature=0.8) as job:
+        await with_deadline(job.wait())
+    return job
+
+
+def assert_equals_offline(grey: Transformer, job: Job, seed: int) -> None:
+    __tracebackhide__ = True
+    expected = paint(grey, len(job.images), seed=seed, temperature=0.8)
+    np.testing.assert_array_equal(job.images, expected.images)
+    np.testing.assert_array_equal(job.bits_per_dim, expected.bits_per_dim)
+
+
+def test_bytes_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
+    assert replayed.restarts == 1
+    assert_equals_offline(grey, replayed.painted, seed=7)
+
+
+def test_a_stream_has_every_byte_once(replayed: Replayed, grey: Transformer) -> None:
+    expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE, particles=PARTICLES).images
+    np.testing.assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], expected)
+    assert sorted(replayed.ended) == list(range(IMAGES))
+
+
+def test_scores_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
+    generator = Generator(grey, 1, threads=1)
+    alone = [generator.score(image[None])[0] for image in SCORED]
+    generator.close()
+    np.testing.assert_array_equal([replayed.scored.bits[index] for index in range(IMAGES)], alone)
+
+
+def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
+    done = Counter((event.request, event.index) for event in replayed.events if isinstance(event, Finished | Scored))
+    assert set(done.values()) == {1}
+    assert len(done) == 3 * IMAGES
+
+
+def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
+    runner: asyncio.Runner,
+    faulty_engine: RecordingClient,
+    signal_file: Path,
+    grey: Transformer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    signal_file.write_text(str(int(signal.SIGSTOP)))
+    assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
+    assert f"silent for {faulty_engine.options.timeout:g} seconds, then killed" in caplog.text
+
+
+def test_an_idle_engine_sends_heartbeats(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
+    async def receive_twice() -> None:
+        for _ in range(2):
+            faulty_engine.received.clear()
+            await faulty_engine.received.wait()
+
+    restarts = faulty_engine.restarts
+    runner.run(with_deadline(receive_twice()))
+    assert faulty_engine.restarts == restarts
+
+
+def test_a_restart_leaks_no_job_thread_process_or_descriptor(
+    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
+) -> None:
+    def counted() -> tuple[int, list[str], int]:
+        threads = [thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")]
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        return len(os.listdir("/proc/self/fd")), sorted(threads), len(children)
+
+    async def meanwhile() -> Job:
+        with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0):
+            faulty_engine.signal(signal.SIGKILL)
+            while faulty_engine.is_ready:
+                await asyncio.sleep(0)
+            painting = asyncio.create_task(painted(faulty_engine, 2, seed=5))
+            await asyncio.sleep(0)
+        faulty_engine.events.clear()
+        job = await painting
+        assert sum(isinstance(event, Finished) for event in faulty_engine.events) == 2
+        return job
+
+    before = counted()
+    assert_equals_offline(grey, runner.run(meanwhile()), seed=5)
+    assert counted() == before
+    assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())
+
+
+def test_an_engine_that_cannot_be_restarted_is_given_up(
+    runner: asyncio.Runner,
+    tmp_path: Path,
+    grey_directory: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server's copy of its model is damaged after the first load."""
+    monkeypatch.setattr("scanline.server.engine.local.engine_client.RESTART_DELAYS", (0.0, 0.0))
+    shutil.copytree(grey_directory, tmp_path, dirs_exist_ok=True)
+
+    async def given_up() -> EngineClient:
+        engine = await RecordingClient(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
+        (engine.directory / "model.safetensors").unlink()
+        with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
+            engine.signal(signal.SIGKILL)
+            with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
+                await with_deadline(job.wait())
+        await engine.close()
+        return engine
+
+    engine = runner.run(given_up())
+    assert engine.failed.is_set()
+    assert engine.load_error is not None
+    assert "2 crashes in a row without a finished image: it is not started again" in caplog.text

@@ -1,0 +1,62 @@
+"""A server with two API processes, one of which answers at a time where a test wants to know which."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
+from tests.support.waiting import wait_for
+
+KEY = "sk-shared"
+OPTIONS = arguments(
+    {
+        "api-processes": 2,
+        "slots": 4,
+        "max-images-per-request": LONG,
+        "max-waiting-images": 4 * LONG,
+        "client-share": 1,
+        "api-key": KEY,
+        "request-timeout": 36_000,
+        "keep-alive-timeout": 600,  # a client stays with its process
+        **NO_DELAY,
+    }
+)
+Only = Callable[[int], AbstractContextManager[None]]
+
+
+@pytest.fixture(scope="module")
+def shared_server(grey_directory: Path) -> Iterator[Server]:
+    with serve(grey_directory, *OPTIONS) as server:
+        yield server
+
+
+@pytest.fixture
+def processes(shared_server: Server) -> list[int]:
+    return wait_for_processes(shared_server)
+
+
+def wait_for_processes(server: Server) -> list[int]:
+    """Both API processes, once there are two that listen."""
+    found = wait_for(lambda: server.api_processes() if len(server.api_processes()) == 2 else [], "two API processes")
+    for process in found:
+        with only(server, process), server.client() as client:
+            assert client.get("/healthz").status_code == 200
+    return found
+
+
+@contextmanager
+def only(server: Server, process: int) -> Iterator[None]:
+    """Let new connections go to one API process: the other ones stand still meanwhile."""
+    others = [other for other in server.api_processes() if other != process]
+    for other in others:
+        os.kill(other, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for other in others:
+            os.kill(other, signal.SIGCONT)

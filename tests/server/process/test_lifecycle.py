@@ -1,0 +1,102 @@
+"""Draining waits for running work and interrupts it at the timeout. No server runs here."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from scanline.server.api.middleware.draining import DrainingMiddleware
+from scanline.server.process.lifecycle import DrainTimeoutError, Lifecycle
+
+LONG = 3600.0  # seconds that no test waits
+
+
+async def wait_until(true: Callable[[], Any]) -> None:
+    while not true():
+        await asyncio.sleep(0)
+
+
+def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
+    """Drain while `scene` runs; return whether it ended in time, and its result."""
+
+    async def run() -> tuple[bool, Any]:
+        lifecycle = Lifecycle()
+        task = asyncio.ensure_future(scene(lifecycle))
+        await wait_until(lambda: lifecycle.unfinished)
+        in_time = not await lifecycle.drain(seconds)
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+        assert not lifecycle.unfinished
+        assert not lifecycle.timeouts
+        return in_time, ended
+
+    return asyncio.run(run())
+
+
+def test_a_drain_waits_for_work_that_ends() -> None:
+    async def work(lifecycle: Lifecycle) -> str:
+        async with lifecycle.interruptible():
+            await lifecycle.draining.wait()
+            await asyncio.sleep(0)
+            return "done"
+
+    assert drained(work) == (True, "done")
+    assert asyncio.run(Lifecycle().drain(0)) == 0
+
+
+def test_unfinished_work_is_interrupted() -> None:
+    async def work(lifecycle: Lifecycle) -> None:
+        async with lifecycle.interruptible():
+            await asyncio.sleep(LONG)
+
+    in_time, ended = drained(work, 0.01)
+    assert not in_time
+    assert isinstance(ended, DrainTimeoutError)
+
+
+def test_only_the_work_of_a_connection_is_interrupted() -> None:
+    async def work(lifecycle: Lifecycle) -> str:
+        async with lifecycle.interruptible():
+            await asyncio.sleep(LONG)
+        raise AssertionError
+
+    async def visit(lifecycle: Lifecycle) -> str:
+        with lifecycle.tracked():
+            (ended,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
+            return type(ended).__name__
+
+    assert drained(visit, 0.01) == (False, "DrainTimeoutError")
+
+
+def test_a_timeout_inside_the_work_is_not_replaced() -> None:
+    async def work(lifecycle: Lifecycle) -> None:
+        async with lifecycle.interruptible(), asyncio.timeout(0):
+            await asyncio.sleep(LONG)
+
+    in_time, ended = drained(work)
+    assert in_time
+    assert type(ended) is TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("content_type", "last"),
+    [("text/event-stream; charset=utf-8", b'"code": "shutting_down"'), ("image/png", b"the first part")],
+)
+def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, last: bytes) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def half(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", content_type.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"the first part", "more_body": True})
+        await asyncio.sleep(LONG)
+
+    async def ask(lifecycle: Lifecycle) -> None:
+        await DrainingMiddleware(half, lifecycle)({"type": "http", "method": "POST"}, send, send)
+
+    assert drained(ask, 0.01) == (False, None)
+    assert [message["type"] for message in sent].count("http.response.start") == 1
+    assert last in sent[-1]["body"]

@@ -1,0 +1,193 @@
+"""Reloading a model: new requests get the files that are there now, requests in progress finish with the old ones."""
+
+import itertools
+import os
+import pty
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.offline import paint
+from tests.support import small_models
+from tests.support.pictures import painted
+from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import LISTENS, PATIENCE, SCANLINE, Server, serve
+from tests.support.server.shared_servers import bearer
+from tests.support.server.websocket_client import connected
+from tests.support.tiny import GREY
+from tests.support.waiting import wait_for
+
+KEY = "sk-reload"
+URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
+IMAGES = 2000  # in four slots: seconds of painting
+
+
+@dataclass
+class Reloadable:
+    """A server, the directory of its model, and the model that it has."""
+
+    server: Server
+    directory: Path
+    model: Transformer
+    seeds: Iterator[int] = field(default_factory=lambda: itertools.count(5))
+
+    def save_other(self) -> Transformer:
+        """Save other weights into the directory."""
+        save_model(small_models.model(GREY, next(self.seeds)), self.directory)
+        return load_model(self.directory)
+
+    def reload(self, client: httpx.Client) -> httpx.Response:
+        """Reload, once the engine before the last reload has stopped."""
+
+        def answer() -> httpx.Response | None:
+            response = client.post(RELOAD)
+            return None if "reload_in_progress" in response.text else response
+
+        response = wait_for(answer, "a reload")
+        if response.status_code == 200:
+            self.model = load_model(self.directory)
+        return response
+
+    def wait_for_one_engine(self) -> None:
+        wait_for(lambda: len(self.server.engines()) == 1, "the end of the old engine")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, grey: Transformer) -> Iterator[Reloadable]:
+    """At the end the server, whose model was reloaded many times, exits with 0."""
+    directory = tmp_path_factory.mktemp("models") / "changing"
+    save_model(grey, directory)
+    options = ("--slots", "4", "--max-images-per-request", str(IMAGES), "--api-key", KEY)
+    with serve(directory, *options) as server:
+        yield Reloadable(server, directory, grey)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.wait_until_exited() == 0
+
+
+@pytest.fixture
+def client(served: Reloadable) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served.server.url, timeout=PATIENCE, headers=bearer(KEY)) as client:
+        yield client
+
+
+def assert_paints(client: httpx.Client, model: Transformer) -> None:
+    __tracebackhide__ = True
+    posted = painted(client.post(URL, json={"n": 3, "seed": 1}).json())
+    np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=1).images)
+
+
+def assert_error(response: httpx.Response, status: int, code: str) -> None:
+    __tracebackhide__ = True
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (status, code)
+    assert ONE_SENTENCE.fullmatch(error["message"]), error
+
+
+def test_new_requests_get_the_new_model_and_a_stream_in_progress_finishes_with_the_old_one(
+    served: Reloadable, client: httpx.Client
+) -> None:
+    before, old = client.get("/v1/models/changing").json(), served.model
+    finished = Metrics(client).of("images_total", finished_reason="finished")
+    with connected(served.server.url, additional_headers=bearer(KEY)) as websocket:
+        websocket.send(type="generate", id="old", n=IMAGES, seed=1)
+        while not websocket.receive().frames:
+            pass
+        new = served.save_other()
+        assert_paints(client, old)  # files that change change nothing
+        card = served.reload(client).json()
+        assert card == client.get("/v1/models/changing").json()
+        assert card["digest"] != before["digest"]
+        assert_paints(client, new)
+        assert_error(client.post(RELOAD), 409, "reload_in_progress")
+        received = websocket.receive_until_finished(1)["old"].images()
+    np.testing.assert_array_equal(received, paint(old, IMAGES, seed=1).images)
+    served.wait_for_one_engine()
+    metrics = Metrics(client)
+    assert metrics.of("images_total", finished_reason="finished") == finished + IMAGES + 3 + 3
+    assert metrics.of("num_images_reserved") == 0
+
+
+def test_a_model_of_another_size_is_served_after_a_reload(served: Reloadable, client: httpx.Client) -> None:
+    save_model(small_models.model(replace(GREY, height=4)), served.directory)
+    card = served.reload(client).json()
+    assert (card["height"], card["width"]) == (4, 5)
+    assert_paints(client, served.model)
+    assert_error(client.post(URL, json={"size": "5x7"}), 400, "invalid_value")
+
+
+def test_files_that_cannot_be_loaded_leave_the_old_model_served(served: Reloadable, client: httpx.Client) -> None:
+    before = client.get("/v1/models/changing").json()
+    served.wait_for_one_engine()
+    for name in ("model.safetensors", "config.json"):
+        (served.directory / name).write_bytes(b"no model")
+        response = served.reload(client)
+        assert_error(response, 409, "model_not_loadable")
+        assert str(served.directory) not in response.text
+    assert client.get("/v1/models/changing").json() == before
+    assert client.get("/readyz").status_code == 200
+    assert_paints(client, served.model)
+    assert len(served.server.engines()) == 1
+    assert len([line for line in served.server.log if "was not loaded again" in line]) == 2
+
+
+def test_a_crash_after_a_reload_restarts_the_reloaded_model(served: Reloadable, client: httpx.Client) -> None:
+    new = served.save_other()
+    assert served.reload(client).status_code == 200
+    served.wait_for_one_engine()
+    served.save_other()
+    os.kill(served.server.engine, signal.SIGKILL)
+    assert_paints(client, new)
+
+
+def test_sighup_reloads_every_model(served: Reloadable, client: httpx.Client) -> None:
+    before = client.get("/v1/models/changing").json()["digest"]
+    served.model = served.save_other()
+    served.server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: client.get("/v1/models/changing").json()["digest"] != before, "another digest")
+    assert_paints(client, served.model)
+
+
+def test_requests_meanwhile_are_all_answered(served: Reloadable, client: httpx.Client) -> None:
+    def post(number: int) -> int:
+        return client.post(URL, json={"n": 20, "seed": number}).status_code
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = threads.map(post, range(200))
+        served.save_other()
+        assert served.reload(client).status_code == 200
+        assert set(answers) == {200}
+
+
+def test_unknown_models_are_not_found_and_clients_without_a_key_are_refused(
+    served: Reloadable, client: httpx.Client
+) -> None:
+    assert_error(client.post("/v1/models/other/reload"), 404, "model_not_found")
+    assert_error(httpx.post(f"{served.server.url}{RELOAD}"), 401, "invalid_api_key")
+
+
+def test_a_server_without_keys_does_not_reload_over_http(grey_directory: Path) -> None:
+    with serve(grey_directory, "--slots", "1") as server:
+        assert_error(httpx.post(f"{server.url}/v1/models/grey/reload"), 403, "reload_not_allowed")
+
+
+def test_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
+    """Closing a terminal sends SIGHUP too."""
+    pid, terminal = pty.fork()
+    if not pid:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored until the server handles it
+        os.execv(SCANLINE, ["scanline", "serve", "--model", str(grey_directory), "--port", "0", "--slots", "1"])
+    said = ""
+    while not LISTENS.search(said):
+        said += os.read(terminal, 4096).decode()
+    os.close(terminal)
+    ended = wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the server")
+    assert ended == pid

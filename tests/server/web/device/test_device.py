@@ -1,0 +1,218 @@
+"""On your device, in a real browser: the model is downloaded on request and paints what the server paints."""
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Route, expect
+
+from scanline.model.formats.checkpoint import save_model
+from tests.support import small_models
+from tests.support.page.visitor import Visit, Visitor
+from tests.support.server.running_server import PATIENCE, Server, serve
+
+IMAGES = 12
+EQUAL = re.compile(rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal")
+CLASSES = (("7", "seven"), ("horse",))
+MODELS = {
+    "without-start": small_models.config(**small_models.VARIANTS["authors"]),
+    "categorical": small_models.config(**small_models.VARIANTS["strokes"]),
+    "grey-pixels": small_models.config(**small_models.VARIANTS["grey pixels"]),
+    "pixels": small_models.config(**small_models.VARIANTS["waves of pixels"]),
+    "classes": small_models.config(**small_models.VARIANTS["strokes"], classes=CLASSES),
+    "classes-of-pixels": small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES),
+    "long": small_models.config(height=100, width=100),  # takes long enough to be stopped
+}
+LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
+LARGEST = str(2**63 - 1)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of MODELS."""
+    directory = tmp_path_factory.mktemp("device")
+    for name, config in MODELS.items():
+        save_model(small_models.model(config), directory / name)
+    first, *others = (directory / name for name in MODELS)
+    with serve(first, *(f"--model={other}" for other in others), "--slots", "16") as server:
+        yield server
+
+
+def wait_for_size(visitor: Visitor) -> Visitor:
+    """Waits until the button shows the size of the download."""
+    expect(visitor.see("#device-go")).to_have_text(re.compile(r"^Download \d+\.\d MB and paint$"))
+    return visitor
+
+
+def paint(visitor: Visitor, seed: str = LARGEST) -> None:
+    """Paints to the end."""
+    visitor.see("#device-count").fill(str(IMAGES))
+    visitor.see("#device-seed").fill(seed)
+    visitor.see("#device-go").click()
+    done = re.compile(rf"^Seed {seed} · 100 % · [\d,]+ pixels/s in this browser · \d+\.\d+ bits/dim$")
+    expect(visitor.see("#device-meter")).to_have_text(done)
+    expect(visitor.see("#device-compare")).to_be_visible()
+    expect(visitor.see("#device-gallery canvas")).to_have_count(IMAGES)
+
+
+def compare(visitor: Visitor) -> tuple[int, float]:
+    """The number of images and the percentage of bytes that are equal on the server."""
+    visitor.see("#device-compare").click()
+    expect(visitor.see("#device-status")).to_have_text(EQUAL)
+    found = EQUAL.search(visitor.see("#device-status").inner_text())
+    assert found is not None
+    return int(found[1]), float(found[2])
+
+
+@pytest.mark.parametrize("name", ["server", "colour_server"])
+def test_the_browser_paints_what_the_server_paints(visit: Visit, request: pytest.FixtureRequest, name: str) -> None:
+    server: Server = request.getfixturevalue(name)
+    paint_and_compare(visit(f"{server.url}/#device"))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "long"])
+def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str) -> None:
+    """Without a start token; by pixels, grey and colour, whose bytes are one step."""
+    visitor = visit(f"{models.url}/?model={name}#device")
+    expect(visitor.see("#model")).to_have_value(name)
+    paint_and_compare(visitor)
+    fields = {"model": name, "n": IMAGES, "seed": int(LARGEST), "class": "any" if MODELS[name].classes else None}
+    answer = httpx.post(f"{models.url}/v1/images/generations", json=fields, timeout=PATIENCE)
+    expected = sum(image["bits_per_dim"] for image in answer.json()["data"]) / IMAGES
+    shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
+    assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
+def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str) -> None:
+    """Those of another class are others, and so are those of none; where the class is drawn, each is one of them."""
+    visitor = visit(f"{models.url}/?model={model}#device")
+    expect(visitor.see("#model")).to_have_value(model)
+    images = []
+    for name in ("none", "7", "horse", "any"):
+        visitor.see("#device-class label").get_by_text(name, exact=True).click()
+        if not images:
+            wait_for_size(visitor)
+        paint(visitor)
+        assert compare(visitor)[0] >= IMAGES - 1
+        images.append([visitor.pixels(canvas).tobytes() for canvas in visitor.see("#device-gallery canvas").all()])
+    assert not set(images[0]) & set(images[1])
+    assert not set(images[1]) & set(images[2])
+    assert sum(image in pair for image, *pair in zip(images[3], images[1], images[2], strict=True)) == IMAGES
+
+
+def paint_and_compare(visitor: Visitor) -> None:
+    """Paints and compares: equal up to rounding, which can change single bytes."""
+    wait_for_size(visitor)
+    paint(visitor)
+    images, percentage = compare(visitor)
+    assert images >= IMAGES - 1
+    assert percentage > 95
+    expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
+
+
+def test_several_workers_share_the_images(visit: Visit, server: Server) -> None:
+    visitor = visit("about:blank")
+    visitor.page.add_init_script("Object.defineProperty(navigator, 'hardwareConcurrency', { value: 4 })")
+    visitor.page.goto(f"{server.url}/#device")
+    paint(wait_for_size(visitor))
+    assert len(visitor.page.workers) == 3
+    assert compare(visitor)[0] >= IMAGES - 1
+
+
+def test_the_model_is_downloaded_once_and_only_on_request(visit: Visit, server: Server) -> None:
+    visitor = visit("about:blank")
+    requests: list[tuple[str, str]] = []
+    visitor.page.on("request", lambda request: requests.append((request.method, request.url)))
+    visitor.page.goto(f"{server.url}/#device")
+    wait_for_size(visitor)
+    assert {method for method, url in requests if LARGE.search(url)} == {"HEAD"}
+    for seed in ("1", "2"):
+        paint(visitor, seed)
+        expect(visitor.see("#device-go")).to_have_text("Paint")
+        fetched = [url for method, url in requests if method == "GET" and LARGE.search(url)]
+        assert len(fetched) == 2 + len(visitor.page.workers)
+
+
+def test_a_download_can_be_stopped(visit: Visit, server: Server) -> None:
+    """One that never ends; it can be started again afterwards."""
+    visitor = wait_for_size(visit(f"{server.url}/#device"))
+    visitor.page.route("**/assets/*.gz", lambda route: route.continue_() if route.request.method == "HEAD" else None)
+    visitor.see("#device-go").click()
+    expect(visitor.see("#device-meter")).to_contain_text(" of ")
+    expect(visitor.see("#device-progress")).to_be_visible()
+    visitor.see("#device-stop").click()
+    expect(visitor.see("#device-stop")).to_be_hidden()
+    expect(visitor.see("#notice")).to_be_hidden()
+    expect(visitor.see("#device-progress")).to_be_hidden()
+    assert visitor.page.workers == []
+    visitor.page.unroute("**/assets/*.gz")
+    paint(visitor)
+
+
+def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
+    visitor = wait_for_size(visit(f"{models.url}/?model=long#device"))
+    visitor.see("#device-count").fill("64")
+    visitor.see("#device-go").click()
+    expect(visitor.see("#device-meter")).to_contain_text("pixels/s")
+    visitor.see("#device-stop").click()
+    expect(visitor.see("#device-stop")).to_be_hidden()
+    expect(visitor.see("#device-meter")).not_to_contain_text("100 %")
+    expect(visitor.see("#device-compare")).to_be_hidden()
+    expect(visitor.see("#device-go")).to_have_text("Paint")
+
+
+def test_another_model_resets_the_tab(visit: Visit, models: Server) -> None:
+    visitor = wait_for_size(visit(f"{models.url}/#device"))
+    paint(visitor)
+    for model in ("long", "without-start"):
+        visitor.see("#model").select_option(model)
+        wait_for_size(visitor)
+        expect(visitor.see("#device-gallery canvas")).to_have_count(0)
+        expect(visitor.see("#device-compare")).to_be_hidden()
+    paint(visitor)
+    assert compare(visitor)[0] >= IMAGES - 1
+
+
+def test_an_error_of_the_download_is_shown(visit: Visit, server: Server) -> None:
+    visitor = wait_for_size(visit(f"{server.url}/#device"))
+    error = {"message": "There is no model of that name.", "type": "x", "param": None, "code": "model_not_found"}
+
+    def refuse(route: Route) -> None:
+        route.continue_() if route.request.method == "HEAD" else route.fulfill(status=404, json={"error": error})
+
+    visitor.page.route("**/onnx", refuse)
+    visitor.see("#device-go").click()
+    visitor.expect_notice(error["message"])
+    expect(visitor.see("#device-go")).to_be_enabled()
+    visitor.expect_errors("404")
+
+
+def test_a_refusal_is_told_before_anything_is_downloaded(visit: Visit, server: Server) -> None:
+    """As by a server without the extra onnx; the answer to a HEAD has no body that could say so."""
+    visitor = visit("about:blank")
+    error = {"message": "ONNX export needs the extra onnx.", "type": "x", "param": None, "code": "onnx_not_installed"}
+
+    def refuse(route: Route) -> None:
+        body = {} if route.request.method == "HEAD" else {"json": {"error": error}}
+        route.fulfill(status=501, **body)
+
+    visitor.page.route("**/onnx", refuse)
+    visitor.page.goto(f"{server.url}/#device")
+    visitor.expect_notice(error["message"])
+    visitor.expect_errors("501")
+
+
+def test_an_invalid_field_is_reported_and_nothing_is_downloaded(visit: Visit, server: Server) -> None:
+    visitor = wait_for_size(visit(f"{server.url}/#device"))
+    for field, wrong, right, message in (
+        ("count", "65", "4", "The number of images must be an integer from 1 to 64."),
+        ("seed", "-1", "4", "The seed must be an integer from 0 to 9223372036854775807."),
+    ):
+        visitor.see(f"#device-{field}").fill(wrong)
+        visitor.see("#device-go").click()
+        visitor.expect_notice(message)
+        expect(visitor.see(f"#device-{field}")).to_be_focused()
+        visitor.see(f"#device-{field}").fill(right)
+    assert visitor.page.workers == []

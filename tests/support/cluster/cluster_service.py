@@ -1,0 +1,119 @@
+"""A service on a Ray cluster of this machine, its processes, and the images that it must return."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.offline import paint
+from scanline.server.cluster import app
+from scanline.server.cluster.replica import ReplicaStatus
+from tests.support.server.running_server import PATIENCE, command_line
+
+NAME = "scanline"
+KEY = "k-cluster"
+ALLOWED = {"authorization": f"Bearer {KEY}"}
+
+
+class Service:
+    """A running service, seen from outside."""
+
+    def __init__(self, url: str, model: str) -> None:
+        self.url, self.model = url, model
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, headers=ALLOWED)
+
+    def replicas(self) -> list[int]:
+        """The process ids of all replicas of the model."""
+        return _processes(f"ray::ServeReplica:{NAME}:{self.model}")
+
+    def engines(self) -> list[int]:
+        """The process ids of all their engines."""
+        return [engine for replica in self.replicas() for engine in self.engines_of(replica)]
+
+    def engines_of(self, replica: int) -> list[int]:
+        """Those of one replica: none between an engine's death and the next one's start."""
+        return [child for child in _children(replica) if "spawn_main" in command_line(child)]
+
+    def statuses(self) -> list[ReplicaStatus]:
+        """All replicas' answers to a poll."""
+        handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
+        return handle.broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
+
+    def painted(self) -> list[int]:
+        """Bytes that each replica has painted."""
+        return [one.stats.painted_bytes for one in self.statuses()]
+
+    def wait_until_idle(self) -> None:
+        """Wait until no engine has work."""
+        deadline = time.monotonic() + PATIENCE
+        while any(one.stats.requests_running + one.stats.requests_waiting for one in self.statuses()):
+            assert time.monotonic() < deadline, self.statuses()
+            time.sleep(0.2)
+
+    def wait_for_replicas(self, count: int) -> None:
+        """Wait until so many are up, and no other replica or engine process is left."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            states = serve.status().applications[NAME].deployments[self.model].replica_states
+            if dict(states) == {"RUNNING": count} and len(self.engines()) == count == len(self.replicas()):
+                return
+            assert time.monotonic() < deadline, (dict(states), self.replicas(), self.engines())
+            time.sleep(0.2)
+
+
+@contextmanager
+def running(port: int, **args: Any) -> Iterator[Service]:
+    """A service with these arguments behind Serve's proxy at `port`, for as long as the context lasts."""
+    serve.run(app(args), name=NAME, route_prefix="/")
+    try:
+        service = Service(f"http://127.0.0.1:{port}", Path(args["model"]).name)
+        with service.client() as client:
+            deadline = time.monotonic() + PATIENCE
+            while client.get("/readyz").status_code != 200:
+                assert time.monotonic() < deadline, client.get("/readyz").text
+                time.sleep(0.2)
+        yield service
+    finally:
+        serve.delete(NAME)
+
+
+@cache
+def offline(n: int, seed: int) -> np.ndarray:
+    """[n, 28, 28] uint8: what the shipped model paints for a seed without a server."""
+    return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(n, 28, 28)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
+def _processes(name: str) -> list[int]:
+    found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [process for process in found if command_line(process).startswith(name)]
+
+
+def _children(process: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:  # it is gone
+        return []

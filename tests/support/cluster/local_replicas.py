@@ -1,0 +1,94 @@
+"""Replicas of a cluster in this process, with real engines: Serve's handle without Serve, for a `ReplicaPool`.
+
+Only the transport is missing. A test chooses by `route` which replica gets the next shard.
+"""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from scanline.model.sampling.messages import Event, Request
+from scanline.server.cluster.replica import Replica, ReplicaStatus
+from scanline.server.cluster.replica_pool import ReplicaPool
+from scanline.server.cluster.settings import ClusterSettings
+from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.worker.process import EngineOptions
+
+
+class Call:
+    """A shard on a replica: an iterator of its events that can be cancelled."""
+
+    def __init__(self, events: AsyncIterator[list[Event]]) -> None:
+        self.events, self.cancelled = events, False
+
+    def __aiter__(self) -> "Call":
+        return self
+
+    async def __anext__(self) -> list[Event]:
+        if self.cancelled:
+            raise StopAsyncIteration
+        return await anext(self.events)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Answers:
+    """The answers of all replicas to a poll."""
+
+    def __init__(self, statuses: list[Coroutine[Any, Any, ReplicaStatus]]) -> None:
+        self.statuses = statuses
+
+    async def results_async(self, **_: Any) -> list[ReplicaStatus]:
+        return [await status for status in self.statuses]
+
+
+class LocalReplica(Replica):
+    """A replica that its test closes: Serve awaits `__del__`, the garbage collector does not."""
+
+    def __del__(self) -> None:  # type: ignore[override]
+        pass
+
+
+class LocalReplicas:
+    """What a ReplicaPool uses of a DeploymentHandle."""
+
+    def __init__(self, *replicas: Replica) -> None:
+        self.replicas = list(replicas)
+        self.sent: list[tuple[Request, Replica]] = []  # all shards, and where they went
+        self.route: Callable[[Request], Replica] = lambda _: self.replicas[len(self.sent) % len(self.replicas)]
+
+    def options(self, **_: Any) -> "LocalReplicas":
+        return self
+
+    def remote(self, command: Request) -> Call:
+        replica = self.route(command)
+        self.sent.append((command, replica))
+        return Call(replica.run(command))
+
+    def broadcast(self, _: str, ingress: str, images: int) -> Answers:
+        return Answers([replica.status(ingress, images) for replica in self.replicas])
+
+
+@asynccontextmanager
+async def replica_of(directory: Path) -> AsyncIterator[Replica]:
+    """A replica of the model in a directory, which is loaded."""
+    replica = LocalReplica.__new__(LocalReplica)
+    await Replica.__init__(replica, ClusterSettings(slots=32, threads=1), str(directory))  # type: ignore[misc]
+    try:
+        yield replica
+    finally:
+        await replica.engine.close()
+
+
+@asynccontextmanager
+async def pool_of(handle: LocalReplicas, directory: Path) -> AsyncIterator[ReplicaPool]:
+    """A pool over these replicas that has polled them once."""
+    pool = ReplicaPool(handle, 1, EngineOptions(directory), QueueLimits(10_000))  # type: ignore[arg-type]
+    pool.start()
+    try:
+        await pool.settled()
+        yield pool
+    finally:
+        await pool.close()

@@ -1,0 +1,124 @@
+"""Engine processes with their client in this process, and engines with a fault built in."""
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scanline.model.backends.pending import Pending
+from scanline.model.sampling.generator import Generator, Prefix, Reading
+from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
+from scanline.server.engine.job import Job
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.worker.process import EngineOptions
+from tests.support.waiting import PATIENCE
+
+LENGTH = 35  # bytes of an image of the grey model
+ENDLESS = 100_000  # images: minutes of work
+CRASHING_SEED, OUT_OF_MEMORY_SEED = 666, 667  # of images that a FaultyOptions engine does not survive
+
+
+class RecordingClient(EngineClient):
+    """An engine client, for images of 35 bytes, that records every event of its engine."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        super().__init__(options, QueueLimits(ENDLESS))
+        self.events: list[Event] = []
+        self.received = asyncio.Event()
+
+    def _receive(self, events: list[Event]) -> None:
+        super()._receive(events)
+        self.events += events
+        self.received.set()
+
+    async def started(self) -> "RecordingClient":
+        self.start()
+        await self.wait_for(Ready)
+        return self
+
+    async def wait_for(self, kind: type[Event]) -> None:
+        """Returns when an event of that kind has been received."""
+        async with asyncio.timeout(PATIENCE):
+            while not any(isinstance(event, kind) for event in self.events):
+                self.received.clear()
+                await self.received.wait()
+
+    def paint(
+        self,
+        images: int,
+        seed: int,
+        temperature: float = 1.0,
+        known: tuple[bytes, ...] = (),
+        masks: tuple[bytes, ...] = (),
+        stream: bool = False,
+        particles: int = 1,
+    ) -> AbstractContextManager[Job]:
+        """A painting job."""
+        request = GenerateRequest(
+            next(self.request_ids), images, seed, temperature, known, masks, particles=particles, stream=stream
+        )
+        return self.run(Job(request, LENGTH))
+
+    def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[Job]:
+        """A scoring job."""
+        return self.run(Job(ScoreRequest(next(self.request_ids), images), LENGTH))
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends its process a signal."""
+        assert self.process is not None
+        assert self.process.process.pid is not None
+        os.kill(self.process.process.pid, number)
+
+
+async def with_deadline(work: Awaitable[None]) -> None:
+    await asyncio.wait_for(work, PATIENCE)
+
+
+@dataclass(frozen=True)
+class FaultyOptions(EngineOptions):
+    """An engine that dies of images of some seeds, and of a signal on request.
+
+    Where `signal_file` holds a signal's number, the engine sends itself that signal once, at its third call of
+    `start` or `read`.
+    """
+
+    signal_file: Path = Path("none")
+
+    def generator(self) -> Generator:
+        generator = super().generator()
+        place, start, read = generator.place_many, generator.start, generator.read
+        calls = itertools.count(1)
+
+        def send_signal_if_due() -> None:
+            if self.signal_file.exists() and next(calls) == 3:
+                number = int(self.signal_file.read_text())
+                self.signal_file.unlink()
+                os.kill(os.getpid(), number)
+
+        def faulty_place(
+            slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+        ) -> None:
+            seeds = {spec.seed for spec in specs}
+            if CRASHING_SEED in seeds:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            elif OUT_OF_MEMORY_SEED in seeds:
+                np.empty(1 << 50, np.uint8)
+            place(slots, specs, prefixes)
+
+        def faulty_start(slots: np.ndarray, steps: int) -> Pending[float]:
+            send_signal_if_due()
+            return start(slots, steps)
+
+        def faulty_read(reading: Reading, steps: int | None = None) -> None:
+            send_signal_if_due()
+            read(reading, steps)
+
+        generator.place_many, generator.start, generator.read = faulty_place, faulty_start, faulty_read  # type: ignore[method-assign]
+        return generator

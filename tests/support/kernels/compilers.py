@@ -1,0 +1,34 @@
+"""This machine's C++ compiler, and the one for aarch64 with the emulator that runs what it makes (Debian:
+g++-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+HEADERS = ROOT / "kernels" / "cpu"
+PROGRAMS = ROOT / "tests" / "kernels" / "cpu"
+COMPILER = shutil.which("c++")
+CROSS_PREFIX = "aarch64-linux-gnu"
+CROSS_COMPILER, EMULATOR = shutil.which(f"{CROSS_PREFIX}-g++"), shutil.which("qemu-aarch64")
+CROSS_MISSING = [
+    name for name, found in ((f"{CROSS_PREFIX}-g++", CROSS_COMPILER), ("qemu-aarch64", EMULATOR)) if found is None
+]
+
+
+def compile_program(compiler: str, source: str, folder: Path, *arguments: str | Path) -> Path:
+    """Compile one of PROGRAMS into `folder`, without contraction as setup.py does; returns the program."""
+    program = folder / Path(source).stem
+    flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{HEADERS}"]
+    flags += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]
+    command = [compiler, *flags, str(PROGRAMS / source), *map(str, arguments), "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
+def run_program(program: Path, *arguments: str | Path, emulated: bool = False) -> str:
+    """What the program prints; fails with that if it does not exit with 0."""
+    emulator = [str(EMULATOR), "-L", f"/usr/{CROSS_PREFIX}"] if emulated else []
+    ran = subprocess.run([*emulator, str(program), *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{ran.returncode}: {ran.stdout[-1000:]} {ran.stderr[-1000:]}"
+    return ran.stdout

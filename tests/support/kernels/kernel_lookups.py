@@ -1,0 +1,66 @@
+"""Looks up in Triton's cache what a server on a GPU of one compute capability would launch for a shipped model, and
+fails where a kernel is not there.
+
+    TRITON_CACHE_DIR=... python -m tests.support.kernels.kernel_lookups 90 mnist-small
+
+Launches come from the sequence of a step as the backend on such a GPU runs it, chained and not; they are looked up by
+Triton itself, under the keys that it computes for a launch, and none is made.
+"""
+
+import sys
+from typing import Any
+
+import torch
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from scanline.model import zoo
+from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.slots import SlotPool
+from scanline.model.formats.checkpoint import load_model
+
+found, missing = [], []
+look_up_or_run = JITFunction.run
+
+
+class NoDriver:
+    def __init__(self, capability: int) -> None:
+        self.target = GPUTarget("cuda", capability, 32)  # as Triton's own driver describes a GPU
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+
+def look_up(self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+    look_up_or_run(self, *args, grid=grid, warmup=True, **options)
+
+
+def listener(*, src: Any, cache_hit: bool, **_: Any) -> None:
+    (found if cache_hit else missing).append(src.name)
+
+
+def main(capability: int, name: str) -> None:
+    driver.set_active(NoDriver(capability))
+    JITFunction.run = look_up
+    knobs.compilation.listener = listener
+    model = load_model(zoo.find(name))
+    for chained in (True, False) if capability >= 90 else (False,):
+        kernels = KernelSequence(model, chained)
+        for dtype in (torch.float32, torch.float16):
+            slots = SlotPool.empty(model.config, 3, state_dtype=dtype)
+            for batch in (1, 64, 1024, 4096):
+                kernels.run(slots, Buffers.of(model.config, batch, torch.device("cpu")))
+    print(f"{len(found)} found, {len(missing)} missing: {missing}")
+    sys.exit(1 if missing or not found else 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,222 @@
+"""Random networks, slots and arguments for the CPU kernel, many of them with numbers that are not finite or denormal.
+
+Whatever the numbers are, a call ends, and the bytes depend neither on threads nor on how many steps a call runs. Built
+with sanitizers (tests/kernels/cpu/sanitize.py) every access to memory is checked as well.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from tests.support.kernels import native_vectors
+from tests.support.kernels.native_vectors import CATEGORICAL, LOGISTICS, PIXEL_LOGISTICS, Arrays, Case
+
+ODD = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-45, -1e-40, 1e-38, 3e38, -3e38, 1e20, 65520.0]
+WHOLE = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 255, 256, 2**16, 2**16 + 1, 2**20, 2**31, 2**62, 2**63 - 1]
+Random = np.random.Generator
+
+
+def random_case(random: Random) -> Case:
+    """A network of any shape that there is, with few weights."""
+
+    def one_of(*values: Any) -> int:
+        return int(random.choice(values))
+
+    fields = {
+        **{name: one_of(0, 1) for name in ("pre_norm", "gelu", "exp_scale")},
+        "height": one_of(1, 2, 3, 5, 9),
+        "width": one_of(1, 2, 4, 7, 11),
+        "channels": one_of(1, 1, 2, 3, 4),
+        "layers": one_of(1, 1, 2, 3),
+        "heads": one_of(1, 2, 3, 5),
+        "key_width": one_of(1, 3, 8, 16, 17, 33),
+        "value_width": one_of(1, 2, 7, 16, 31, 32, 48),
+        "feed_forward": one_of(1, 5, 32, 33, 70),
+        "components": one_of(1, 2, 3, 10, 16, 17),
+    }
+    even = fields["heads"] * fields["value_width"] % 2 == 0
+    if random.random() < 0.5:
+        fields |= {"predicts": one_of(LOGISTICS, CATEGORICAL), "first": one_of(0, 1), "axial": one_of(0, 1)}
+        fields |= {"concat": one_of(0, 1) if even else 0}
+        fields["width"] += fields["height"] * fields["width"] * fields["channels"] == 1  # a byte to predict
+    else:
+        rows, columns = one_of(0, 1, 2, 4), one_of(1, 2, 5)
+        fields |= {"reads": 1, "window_rows": rows, "window_columns": columns, "centred": one_of(0, 1)}
+        fields |= {"outside": one_of(0, 128, 255), "blocks": one_of(0, 1, 2), "block_width": one_of(1, 13, 40)}
+        fields |= {"waves": one_of(0, 1, 8), "wave_rows": one_of(0, rows), "wave_columns": one_of(0, 1, columns)}
+        fields["predicts"] = PIXEL_LOGISTICS if fields["channels"] > 1 else one_of(0, 1, 2)
+        fields["step_bytes"] = fields["channels"]
+    fields["classes"] = one_of(0, 0, 1, 7)
+    weights = str(random.choice(["float32", "float16", "int8"]))
+    return Case(fields, weights, images=one_of(1, 2, 3, 5, 45))
+
+
+def sprinkle(tensor: torch.Tensor, random: Random, share: float) -> torch.Tensor:
+    """A copy in which a share of the numbers is replaced by ODD ones."""
+    found = tensor.clone()
+    chosen = torch.from_numpy(random.random(tuple(tensor.shape)) < share)
+    found[chosen] = torch.from_numpy(random.choice(ODD, int(chosen.sum()))).to(found.dtype)
+    return found
+
+
+def random_slots(case: Case, random: Random, share: float) -> Arrays:
+    """Slots at any positions, some empty, with any seeds, temperatures, masks and states."""
+    shape, slots = case.shape(), native_vectors.slots(case)
+    steps = (shape.bytes - shape.first) // shape.step_bytes
+    at = shape.first + shape.step_bytes * random.integers(0, steps + 1, case.images)
+    slots["position"] = torch.from_numpy(at)
+    slots["known"] = torch.from_numpy(random.random((case.images, shape.bytes)) < random.random())
+    for name in ("s", "z"):
+        slots[name] = sprinkle(torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share)
+    slots["temperature"] = sprinkle(slots["temperature"], random, share)
+    if shape.classes and shape.predicts == CATEGORICAL and random.random() < 0.5:
+        _guide(slots, random, share)
+    return slots
+
+
+def _guide(slots: Arrays, random: Random, share: float) -> None:
+    """Make pairs of slots, any two of them, those of guided images, IN PLACE."""
+    count = len(slots["label"])
+    chosen = random.permutation(count)[: int(random.integers(0, count // 2 + 1)) * 2]
+    slots["guidance"] = sprinkle(torch.from_numpy(random.random(count, np.float32) * 10), random, share)
+    for one, other in chosen.reshape(-1, 2).tolist():
+        slots["partner"][one], slots["partner"][other] = other - one, one - other
+        slots["label"][one], slots["label"][other] = 1, 0
+        for name in ("position", "images", "known", "seed", "index", "temperature", "guidance"):
+            slots[name][other] = slots[name][one]
+
+
+@dataclass
+class Call:
+    """A network and its slots, and how they are run."""
+
+    case: Case
+    tensors: list[torch.Tensor]
+    slots: Arrays
+    isa: str
+
+    def paint(self, threads: int, steps: list[int]) -> dict[str, np.ndarray]:
+        """The slots' arrays after calls of so many steps each."""
+        slots = {name: tensor.clone() for name, tensor in self.slots.items()}
+        network = cpu_kernels.Network(self.case.shape(), self.tensors, self.case.weights, threads, self.isa)
+        for count in steps:
+            network.advance(slots, count)
+        network.close()
+        return {name: tensor.numpy() for name, tensor in slots.items()}
+
+    def read(self, threads: int, stop: int) -> dict[str, np.ndarray]:
+        """Bits, parameters and states after the known bytes up to `stop`."""
+        shape, count = self.case.shape(), self.case.images
+        names = ("s", "z", "position", "images", "label")
+        slots = {name: self.slots[name].clone() for name in names}
+        bits = torch.zeros(count, stop - shape.first, dtype=torch.float64)
+        parameters = torch.zeros(count, bits.shape[1] // shape.step_bytes, shape.parameters)
+        network = cpu_kernels.Network(shape, self.tensors, self.case.weights, threads, self.isa)
+        network.read(slots, shape.first, stop, bits, parameters)
+        network.close()
+        return {name: tensor.numpy() for name, tensor in (slots | {"bits": bits, "parameters": parameters}).items()}
+
+
+def random_call(random: Random, odd: bool) -> Call:
+    """odd: with numbers that are not finite, denormal or huge among weights, states and temperatures."""
+    case = random_case(random)
+    share = float(random.choice([0.001, 0.02, 0.3])) if odd else 0.0
+    tensors = [sprinkle(tensor, random, share) for tensor in native_vectors.tensors(case)]
+    isa = str(random.choice(cpu_kernels.instruction_sets()))
+    return Call(case, tensors, random_slots(case, random, share), isa)
+
+
+def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]:
+    """The arrays that differ; NaN equals NaN."""
+    return [
+        name for name, array in one.items() if not np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f")
+    ]
+
+
+def check_painting(random: Random, odd: bool) -> None:
+    """Random calls of random numbers of steps on several threads leave what one call on one thread does."""
+    call = random_call(random, odd)
+    shape = call.case.shape()
+    steps = shape.bytes + 1
+    parts = random.integers(0, steps, int(random.integers(0, 4))).tolist()
+    once, divided = call.paint(1, [steps]), call.paint(int(random.integers(1, 6)), [*parts, steps])
+    assert different(once, divided) == [], call
+    assert (once["position"] == shape.bytes).all(), call
+    kept = call.slots["known"].numpy().astype(bool)
+    kept |= np.arange(shape.bytes) < call.slots["position"].numpy()[:, None]
+    assert (once["images"][kept] == call.slots["images"].numpy()[kept]).all(), call
+    other = replace(call, isa=str(random.choice(cpu_kernels.instruction_sets())))
+    assert different({"images": once["images"]}, other.paint(1, [steps])) == [], (call, other.isa)
+
+
+def check_reading(random: Random, odd: bool) -> None:
+    """Known bytes leave the same numbers on one thread and on several."""
+    call = random_call(random, odd)
+    shape = call.case.shape()
+    steps = int(random.integers(1, (shape.bytes - shape.first) // shape.step_bytes + 1))
+    stop = shape.first + shape.step_bytes * steps
+    assert different(call.read(1, stop), call.read(int(random.integers(1, 6)), stop)) == [], call
+
+
+def check_wrong_arguments(random: Random) -> None:
+    """An argument that is replaced by another is refused with a sentence, or is a right one as well."""
+    call = random_call(random, odd=False)
+    changes: list[Callable[[Call, Random], None]] = [_other_field, _other_tensors, _other_array, _other_call]
+    with suppress(ValueError):
+        changes[random.integers(len(changes))](call, random)
+
+
+def _other_field(call: Call, random: Random) -> None:
+    shape = call.case.shape()
+    for _ in range(int(random.integers(1, 3))):
+        setattr(shape, str(random.choice([name for name, _ in shape._fields_])), int(random.choice(WHOLE)))
+    cpu_kernels.Network(shape, call.tensors, call.case.weights, 2, call.isa).close()
+
+
+def _other_tensors(call: Call, random: Random) -> None:
+    tensors, at = list(call.tensors), int(random.integers(len(call.tensors)))
+    wrong = [tensors[at].half(), tensors[at].flatten()[:-1], torch.empty(0), tensors[at].t(), tensors[at].double()]
+    tensors[at : at + int(random.integers(0, 3))] = [wrong[random.integers(len(wrong))]]
+    cpu_kernels.Network(call.case.shape(), tensors, call.case.weights, 1, call.isa).close()
+
+
+def _other_array(call: Call, random: Random) -> None:
+    name = str(random.choice(list(call.slots)))
+    right = call.slots[name]
+    wrong = [
+        right[:-1],
+        right.unsqueeze(0),
+        torch.cat([right, right]),
+        right.half(),
+        right.double(),
+        right.to(torch.int64),
+        right.flip(0).repeat_interleave(2, 0)[::2],
+        torch.empty(0),
+        torch.full_like(right, -1) if name == "position" else right,
+        right + 1 if name == "position" else right,
+    ]
+    call.slots[name] = wrong[random.integers(len(wrong))]
+    if random.random() < 0.1:
+        del call.slots[name]
+    call.paint(2, [int(random.choice([-1, 0, 1, 2**40]))])
+
+
+def _other_call(call: Call, random: Random) -> None:
+    shape = call.case.shape()
+    network = cpu_kernels.Network(shape, call.tensors, call.case.weights, int(random.choice(WHOLE[2:])), call.isa)
+    if random.random() < 0.2:
+        network.close()
+    slots = {name: call.slots[name] for name in ("s", "z", "position", "images", "label")}
+    start, stop = (int(random.choice([*WHOLE, shape.bytes, shape.bytes - 1])) for _ in range(2))
+    bits = torch.zeros(call.case.images, max(0, min(stop - start, 100)), dtype=torch.float64)
+    if random.random() < 0.5:
+        network.read(slots, start, stop, bits, None)
+    else:
+        sources, targets = (torch.from_numpy(random.choice(WHOLE, int(random.integers(0, 3)))) for _ in range(2))
+        del slots["label"]
+        network.copy_slots(slots | {"bits": call.slots["bits"]}, sources, targets)

@@ -1,0 +1,122 @@
+"""Test vectors for the page's random numbers and samples, made by the code that the server paints with.
+
+`python -m tests.support.page.vectors` writes server/web/test/vectors.json.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from scanline.kernels.logistics.reference import LN2, Logistics
+from scanline.kernels.philox import philox4x32, uniforms
+from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.model.class_names import label_of_image
+from scanline.model.network.distribution import Distribution, distribution
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
+from tests.support import small_models
+
+FILE = Path(__file__).parents[3] / "server/web/test/vectors.json"
+WORDS = (0, 1, 2**16, 2**31, 2**32 - 1)
+SEEDS = (0, 1, 2**32, 2**53 + 1, 2**63 - 1)
+INDICES = (0, 7, 2**32 - 1, 2**32 + 5)
+POSITIONS = (0, 783, 3071)
+TEMPERATURES = (0.3, 1.0, 1.7)
+DRAWS = 60  # of each distribution and temperature
+DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {  # changes of a configuration, rows of parameters
+    "logistics": ({"components": 4}, 30),
+    "logistics, elu scale": ({"components": 4, "scale": "elu"}, 30),
+    "categorical": ({"predicts": "categorical"}, 5),
+    "grey pixels": (small_models.VARIANTS["grey pixels"], 20),
+    "colour pixels": ({**small_models.VARIANTS["pixels"], "components": 5}, 30),
+}
+
+
+def vectors() -> dict[str, Any]:
+    """All vectors as JSON values; seeds are strings, since JSON numbers are not exact beyond 2^53."""
+    return {
+        "philox": _philox(),
+        "uniforms": [_uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)],
+        "samples": [_samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES],
+        "labels": [_label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)],
+        "first": {"histogram": small_models.HISTOGRAM, "draws": [_first(seed) for seed in range(60)]},
+    }
+
+
+def _philox() -> list[dict[str, Any]]:
+    random = np.random.default_rng(0)
+    words = np.concatenate((random.choice(WORDS, (20, 6)), random.integers(0, 2**32, (20, 6))))
+    found = philox4x32(torch.tensor(words[:, :4]), torch.tensor(words[:, 4:]))
+    return [
+        {"counter": row[:4], "key": row[4:], "words": out}
+        for row, out in zip(words.tolist(), found.tolist(), strict=True)
+    ]
+
+
+def _label(label: int, seed: int, index: int) -> dict[str, Any]:
+    return {"label": label, "seed": str(seed), "index": index, "of_image": label_of_image(label, seed, index)}
+
+
+def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:
+    found = uniforms(*map(torch.tensor, (seed, index, position)))
+    return {"seed": str(seed), "index": index, "position": position, "uniforms": found.tolist()}
+
+
+def _samples(name: str, temperature: float) -> dict[str, Any]:
+    """Samples of a distribution and their bits at temperature 1: the parameters of a row, then some draws of it."""
+    changes, rows = DISTRIBUTIONS[name]
+    config = small_models.config(**changes)
+    law, size, each = distribution(config), config.step_bytes, DRAWS // rows
+    random = torch.Generator().manual_seed(int(10 * temperature))
+    parameters = _parameters(law, config.components, rows, random)
+    repeated = parameters.repeat_interleave(each, dim=0)
+    draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))  # [DRAWS, n, 2]
+    known = torch.rand(DRAWS, size, generator=random) < (0.3 if size > 1 else 0.1)
+    values = torch.randint(0, 256, (DRAWS, size), generator=random, dtype=torch.uint8)
+    painted = law.sample(repeated, draws, torch.full((DRAWS,), temperature), values, known)
+    bits = -law.log_prob(repeated, painted).double().sum(dim=-1) / LN2
+    return {
+        "name": name,
+        "config": {key: getattr(config, key) for key in ("predicts", "components", "channels", "scale")},
+        "temperature": temperature,
+        "parameters": parameters.tolist(),
+        "draws": draws.tolist(),
+        "known": [
+            [value if is_known else None for value, is_known in zip(*row, strict=True)]
+            for row in zip(values.tolist(), known.tolist(), strict=True)
+        ],
+        "bytes": painted.tolist(),
+        "bits": [float(f"{bit:.6g}") for bit in bits.tolist()],
+    }
+
+
+def _parameters(law: Distribution, components: int, rows: int, random: torch.Generator) -> torch.Tensor:
+    """Parameters [rows, P] of few digits: for logistics, narrow and wide, with means inside and outside the range."""
+    parameters = (64 * torch.randn(rows, law.width, generator=random)).round() / 64
+    if isinstance(law, Logistics):
+        parameters[:, 2 * components :] = 3 * parameters[:, 2 * components :] - 4
+    elif isinstance(law, PixelLogistics):
+        first = components * (1 + law.channels)
+        scales = parameters[:, first : first + components * law.channels]
+        scales.copy_(3 * scales - 4)
+    else:
+        parameters *= 4
+    return parameters
+
+
+def _first(seed: int) -> dict[str, Any]:
+    """Byte 0 of a model without a start token, which has a histogram for it."""
+    temperature = TEMPERATURES[seed % 3]
+    generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1, backend="eager")
+    generator.place(0, ImageSpec(seed, 2, temperature))
+    byte = int(generator.image(0)[0])
+    generator.close()
+    draw = uniforms(torch.tensor(seed), torch.tensor(2), torch.tensor(0)).tolist()
+    return {"uniforms": draw, "temperature": temperature, "byte": byte}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(vectors()) + "\n")

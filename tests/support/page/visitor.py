@@ -1,0 +1,93 @@
+"""A visitor of the page: a browser page of its own, with what the tests look at and the errors of its console."""
+
+import re
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+
+from tests.support.server.running_server import PATIENCE
+
+KEY = "sk-page?>~"  # of the server `locked`
+READ = """canvas => {
+    const {width, height} = canvas;
+    return [height, width, [...canvas.getContext("2d").getImageData(0, 0, width, height).data]];
+}"""
+
+
+class Visitor:
+    """One page in its own browser context."""
+
+    def __init__(self, browser: Browser, downloads: Path, **options: Any) -> None:
+        context = browser.new_context(**options)
+        context.set_default_timeout(1000 * PATIENCE)
+        self.page: Page = context.new_page()
+        self.downloads = downloads
+        self.errors: list[str] = []  # of the console, without those that the test expects
+        self.page.on("console", self._log)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _log(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "getImageData" not in message.text:  # READ causes that warning
+            self.errors.append(message.text)
+
+    def see(self, selector: str) -> Locator:
+        return self.page.locator(selector)
+
+    def expect_ready(self) -> None:
+        """Waits until the models are known: before that, the page ignores all input."""
+        expect(self.see("#model")).to_be_enabled()
+
+    def expect_done(self, images: int, meter: str = "#paint-meter") -> None:
+        """Waits until that many images are painted and their job has ended."""
+        expect(self.see(meter)).to_have_text(re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$"))
+
+    def expect_notice(self, sentence: str) -> None:
+        expect(self.see("#notice")).to_have_text(sentence)
+        expect(self.see("#notice")).to_be_visible()
+
+    def pixels(self, canvas: str | Locator) -> np.ndarray:
+        """The pixels of a canvas, [H, W, 4] uint8."""
+        locator = self.see(canvas) if isinstance(canvas, str) else canvas
+        height, width, data = locator.evaluate(READ)
+        return np.array(data, np.uint8).reshape(height, width, 4)
+
+    def gallery_image(self, index: int) -> np.ndarray:
+        """The pixels [H, W, 4] that the gallery's canvas shows over the button of an image."""
+        rectangles = [self.see("#sheet"), self.see(".tile").nth(index)]
+        sheet, tile = (
+            locator.evaluate("element => element.getBoundingClientRect().toJSON()") for locator in rectangles
+        )
+        pixels = self.pixels("#sheet")
+        scale = sheet["width"] / pixels.shape[1]
+        edges = [(tile["left"] - sheet["left"]) / scale, (tile["top"] - sheet["top"]) / scale]
+        edges += [tile["width"] / scale, tile["height"] / scale]
+        left, top, width, height = (round(edge) for edge in edges)
+        np.testing.assert_allclose(edges, [left, top, width, height], atol=0.05)  # whole pixels of the canvas
+        return pixels[top : top + height, left : left + width]
+
+    def saved(self, button: str) -> Path:
+        """The file that a button saves."""
+        with self.page.expect_download() as download:
+            self.see(button).click()
+        path = self.downloads / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    def expect_errors(self, pattern: str) -> None:
+        """Removes the errors that the test has caused."""
+        self.errors = [error for error in self.errors if not re.search(pattern, error)]
+
+
+Visit = Callable[..., Visitor]
+
+
+def painted(client: httpx.Client, path: str = "generations", **fields: object) -> np.ndarray:
+    """The images that the API returns, [n, H, W] or [n, H, W, 3]."""
+    answer = client.post(f"/v1/images/{path}", json=fields, headers={"accept": "application/x-npy"})
+    assert answer.status_code == 200, answer.text
+    return np.load(BytesIO(answer.content))

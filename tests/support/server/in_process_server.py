@@ -1,0 +1,55 @@
+"""A server in this process, for tests that inspect its engine client.
+
+Its sockets have small send buffers, so that what a client does not read stays at the server.
+"""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from scanline.model.sampling.messages import Cancel, Failed
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.queue_limits import Usage
+from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.process.app import build
+from scanline.server.process.registry import served_models
+from scanline.server.settings import Settings
+from tests.support.waiting import wait_for
+
+
+@contextmanager
+def serve_in_process(
+    settings: Settings, kind: type[EngineOptions] = EngineOptions
+) -> Iterator[tuple[str, EngineClient]]:
+    """The server's address and its engine client, once it is ready, for as long as the context lasts."""
+    models = served_models(settings)
+    models.default.engine.options = kind(**vars(models.default.engine.options))
+    app = build(settings, models)
+    server = uvicorn.Server(uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options(settings, app.state.counters)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            wait_for(lambda: models.default.engine.is_ready or not thread.is_alive(), "an engine that is ready")
+            assert thread.is_alive()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", models.default.engine
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def wait_until_no_jobs(engine: EngineClient) -> None:
+    wait_for(lambda: engine.admission.total == Usage() and not engine.jobs, "an engine client without jobs")
+
+
+def fail_all_jobs(engine: EngineClient) -> None:
+    """Delivers a failure of every running job, as if the engine had reported it."""
+    assert engine.process is not None
+    for request in list(engine.jobs):
+        engine.process.pipe.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.process.send(Cancel(request))  # the engine itself still works on it

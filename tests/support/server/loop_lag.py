@@ -1,0 +1,42 @@
+"""Whether a server's event loop is held by what it is sent, and what memory that takes: seen from outside."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server
+
+BOUND = "0.25"  # seconds; generous, because the machine of the tests does other work too
+ATTEMPTS = 3  # another process may hold a busy machine once, a payload that holds the loop does so each time
+
+
+def assert_loop_is_free(client: httpx.Client, act: Callable[[], object]) -> None:
+    """Fails if the event loop was late by more than BOUND at every attempt of `act`."""
+    __tracebackhide__ = True
+    for _ in range(ATTEMPTS):
+        before = _late(client)
+        act()
+        if _late(client) == before:
+            return
+    raise AssertionError(f"the event loop was held for more than {BOUND} seconds {ATTEMPTS} times")
+
+
+def _late(client: httpx.Client) -> float:
+    """How often the loop has been late by more than BOUND."""
+    metrics = Metrics(client)
+    name = "event_loop_lag_seconds"
+    return metrics.of(f"{name}_count") - metrics.of(f"{name}_bucket", le=BOUND)
+
+
+def reset_peak(server: Server) -> int:
+    """Make the peak of the server's resident bytes what is resident now, and return that."""
+    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+    return peak(server)
+
+
+def peak(server: Server) -> int:
+    """The most bytes that were resident in the server's process since `reset_peak`."""
+    lines = Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) * 1024

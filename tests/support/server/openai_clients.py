@@ -1,0 +1,35 @@
+"""The official OpenAI clients, unchanged but for their base_url; without retries unless a test sets max_retries."""
+
+import base64
+from typing import Any
+
+import numpy as np
+import openai
+from openai.types import ImagesResponse
+
+from tests.support.pictures import decode
+from tests.support.server.running_server import PATIENCE
+
+
+def official(url: str, **options: Any) -> openai.OpenAI:
+    return openai.OpenAI(**_options(url, options))
+
+
+def async_official(url: str, **options: Any) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(**_options(url, options))
+
+
+def _options(url: str, options: dict[str, Any]) -> dict[str, Any]:
+    ours = {"base_url": f"{url}/v1", "api_key": "none is needed", "max_retries": 0, "timeout": PATIENCE}
+    return {**ours, **options}
+
+
+def pictures(answer: ImagesResponse) -> np.ndarray:
+    """The images [n, ...] of an answer."""
+    assert answer.data is not None
+    return np.stack([picture(one.b64_json) for one in answer.data])
+
+
+def picture(b64_json: str | None) -> np.ndarray:
+    assert b64_json is not None
+    return decode(base64.b64decode(b64_json))

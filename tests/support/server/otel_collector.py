@@ -1,0 +1,70 @@
+"""A minimal collector of OpenTelemetry traces over OTLP/HTTP."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.server.running_server import PATIENCE
+
+
+class Collector:
+    """All spans that have been received."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.services: set[str] = set()
+        self.arrived = threading.Condition()
+
+    def take(self, body: bytes) -> None:
+        with self.arrived:
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                named = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
+                self.services.add(named["service.name"])
+                for scope in resource.scope_spans:
+                    self.spans += scope.spans
+            self.arrived.notify_all()
+
+    def wait_for(self, matches: Callable[[Span], bool], count: int = 1) -> list[Span]:
+        """The spans that satisfy `matches`, once there are `count` of them."""
+
+        def found() -> list[Span]:
+            return [span for span in self.spans if matches(span)]
+
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: len(found()) >= count, PATIENCE), [span.name for span in self.spans]
+            return found()
+
+
+def attributes(span: Span) -> dict[str, Any]:
+    """The attributes by name, as plain values."""
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes}
+
+
+@contextmanager
+def collecting() -> Iterator[tuple[str, Collector]]:
+    """The address of a collector and the collector, for as long as the context lasts."""
+    collector = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.path == "/v1/traces"
+            collector.take(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", collector
+        finally:
+            server.shutdown()
+            thread.join()

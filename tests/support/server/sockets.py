@@ -1,0 +1,84 @@
+"""Bare connections to a server, for what no client library sends."""
+
+import json
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from tests.support.server.running_server import PATIENCE, Server
+
+
+@contextmanager
+def open_connection(
+    server: Server, receive_buffer: int | None = None, source: str = "127.0.0.1"
+) -> Iterator[socket.socket]:
+    """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server.
+
+    `source` is the client's address: all of 127.0.0.0/8 are this machine, and each is another client.
+    """
+    address = httpx.URL(server.url)
+    with socket.socket() as connection:
+        connection.bind((source, 0))
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.settimeout(PATIENCE)
+        connection.connect((address.host, address.port))
+        yield connection
+
+
+def read_until_closed(connection: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    data = b""
+    try:
+        while more := connection.recv(65536):
+            data += more
+    except ConnectionResetError:  # the server closed with some of what was sent unread
+        pass
+    return data
+
+
+def parse_response(data: bytes) -> httpx.Response:
+    """The one response in `data`."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = [tuple(line.split(": ", 1)) for line in lines]
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+def post_request(url: str, fields: object, **headers: str) -> bytes:
+    """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
+    body = json.dumps(fields).encode()
+    sent = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body)), **headers}
+    head = [f"POST {url} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in sent.items())]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def until(connection: socket.socket, end: bytes) -> bytes:
+    """What the server sends, up to and including `end`."""
+    data = b""
+    while end not in data:
+        more = connection.recv(65536)
+        assert more, data
+        data += more
+    return data
+
+
+WEBSOCKET_HEAD = (
+    b"GET /v1/images/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+def open_websocket(connection: socket.socket) -> None:
+    """Makes a websocket of a bare connection, on which frames are then written by hand."""
+    connection.sendall(WEBSOCKET_HEAD + b"\r\n")
+    assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
+
+
+def reset(connection: socket.socket) -> None:
+    """Closes the connection with a TCP reset."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()

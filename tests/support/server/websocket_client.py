@@ -1,0 +1,97 @@
+"""A websocket client that keeps everything it receives, by job."""
+
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from websockets.sync.client import ClientConnection, connect
+
+from tests.support.server.running_server import PATIENCE
+
+FRAME = struct.Struct("<III")  # job, image index, first byte position
+LAST = ("done", "error")
+NOT_READING = {"max_queue": 1, "close_timeout": 0.1}  # options of a client that leaves what it is sent unread
+
+
+@dataclass
+class JobMessages:
+    """Everything that was received for one job."""
+
+    messages: list[dict] = field(default_factory=list)
+    frames: list[tuple[int, int, bytes]] = field(default_factory=list)  # image index, first byte position, bytes
+    order: list[str] = field(default_factory=list)  # "started", "frame 3", "image 3", "done"
+
+    def image(self, index: int) -> bytes:
+        """The frames of an image, concatenated; each must begin where the one before it ended."""
+        data = b""
+        for _, first, more in (frame for frame in self.frames if frame[0] == index):
+            assert first == len(data)
+            data += more
+        return data
+
+    def images(self) -> np.ndarray:
+        """[n, N] uint8."""
+        return np.stack([np.frombuffer(self.image(index), np.uint8) for index in range(self.messages[0]["n"])])
+
+
+class WebsocketClient:
+    """One connection."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.jobs: dict[object, JobMessages] = {}  # by id, None without one; the newest where an id was used again
+        self.numbers: dict[int, JobMessages] = {}
+
+    def send(self, **message: object) -> None:
+        self.socket.send(json.dumps(message))
+
+    def send_together(self, *messages: dict[str, Any]) -> None:
+        """Sends messages in one piece, so that the server reads them at once."""
+        for message in messages:
+            self.socket.protocol.send_text(json.dumps(message).encode())
+        self.socket.socket.sendall(b"".join(self.socket.protocol.data_to_send()))
+
+    def receive(self) -> JobMessages:
+        """Receives one message and returns its job, with that message."""
+        message = self.socket.recv(timeout=PATIENCE)
+        if isinstance(message, bytes):
+            number, index, first = FRAME.unpack_from(message)
+            job = self.numbers[number]
+            job.frames.append((index, first, message[FRAME.size :]))
+            job.order.append(f"frame {index}")
+            return job
+        received = json.loads(message)
+        if received["type"] == "started":
+            self.jobs[received.get("id")] = self.numbers[received["job"]] = JobMessages()
+        job = self.jobs.setdefault(received.get("id"), JobMessages())
+        job.messages.append(received)
+        job.order.append(f"image {received['index']}" if received["type"] == "image" else received["type"])
+        return job
+
+    def receive_until_finished(self, jobs: int) -> dict[object, JobMessages]:
+        """Receives until so many more jobs have had their last message; returns all jobs by id."""
+        while jobs:
+            jobs -= self.receive().order[-1] in LAST
+        return self.jobs
+
+    def paint(self, **message: object) -> JobMessages:
+        """Sends a job and receives until it has finished."""
+        self.send(**message)
+        while (job := self.receive()).order[-1] not in LAST:
+            pass
+        return job
+
+
+@contextmanager
+def connected(url: str, path: str = "/v1/images/stream", **options: Any) -> Iterator[WebsocketClient]:
+    """A connection to the server at `url` for as long as the context lasts.
+
+    It reads everything that comes, so that it takes part in the closing handshake; with NOT_READING it does not.
+    """
+    defaults = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None, "max_queue": None}
+    with connect(f"{url.replace('http', 'ws')}{path}", **{**defaults, **options}) as socket:
+        yield WebsocketClient(socket)
