@@ -27,10 +27,15 @@ from tests.support.tiny import COLOUR, GREY
 
 torch.set_num_threads(1)
 if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and model need
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 
-    settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
-    settings.load_profile("seeded")
+    # few examples of each property by default, many with `--hypothesis-profile many`; no example is judged by its time
+    seeded_examples = settings(
+        derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.register_profile("few", seeded_examples, max_examples=15)
+    settings.register_profile("many", seeded_examples, max_examples=500)
+    settings.load_profile("few")
 
 
 # what is slow to start and used by several files: fixtures, and folders whose conftest.py starts something
