@@ -163,21 +163,14 @@ class StreamedGenerationRequest(GenerationRequest):
     """`generate` on the websocket, which may also ask for state snapshots of one layer and head."""
 
     state: Annotated[list[int] | None, Field(description="[layer, head], from 0; answered by `state` messages")] = None
-    trace: Annotated[list[int] | None, Field(description="old name of `state`; answered by `trace` messages")] = None
 
-    @field_validator("state", "trace", mode="before")
+    @field_validator("state", mode="before")
     @classmethod
-    def _layer_and_head(cls, value: Any, info: Any) -> Any:
-        fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int and one >= 0 for one in value)
+    def _layer_and_head(cls, value: Any) -> Any:
+        fits = isinstance(value, list) and len(value) == 2 and all(type(part) is int and part >= 0 for part in value)
         if value is None or fits:
             return value
-        raise InvalidInput(f"{info.field_name} must be [layer, head], two whole numbers from 0.", info.field_name)
-
-    @model_validator(mode="after")
-    def _one_name(self) -> "StreamedGenerationRequest":
-        if self.state is not None and self.trace is not None:
-            raise InvalidInput("state and trace exclude each other; trace is the old name of state.", "trace")
-        return self
+        raise InvalidInput("state must be [layer, head], two whole numbers from 0.", "state")
 
 
 class PictureFields(ModelField):

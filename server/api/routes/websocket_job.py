@@ -77,7 +77,7 @@ class JobRunner:
                     sent += len(data)
                 bind_contextvars(bytes=sent)
                 if update.snapshot:
-                    await sender.message(state_message(name, fields, update.snapshot))
+                    await sender.message(state_message(name, update.snapshot))
                 for index in update.finished:
                     await sender.message({"type": "image", "id": name, "index": index, **facts(job, index, config)})
                 await self.throttle.pause(len(update.frames))

@@ -63,7 +63,7 @@ def test_likelihoods_are_those_of_the_painted_images(client: httpx.Client) -> No
 
 def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
-        job = painter.paint(type="generate", n=40, seed=7, trace=[0, 0])
+        job = painter.paint(type="generate", n=40, seed=7, state=[0, 0])
     assert np.array_equal(job.images().reshape(40, 28, 28), offline(40, 7))
     assert job.messages[-1]["type"] == "done"
 

@@ -16,8 +16,8 @@ from tests.support.server.running_server import Server
 from tests.support.server.websocket_client import WebsocketClient, connected
 
 BAD: tuple[object, ...] = ("0", [0], [0, 0, 0], [0, -1], [0, 0.5], [0, True])
-SHAPE = "must be [layer, head], two whole numbers from 0."
-BOTH = "state and trace exclude each other; trace is the old name of state."
+SHAPE = "state must be [layer, head], two whole numbers from 0."
+UNKNOWN = "state: colour has layers 0 to 1 and heads 0 to 1."
 
 
 @pytest.fixture
@@ -30,11 +30,9 @@ def values(text: str) -> torch.Tensor:
     return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
 
 
-@pytest.mark.parametrize("name", ["state", "trace"])
-def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour: Transformer, name: str) -> None:
-    job = websocket.paint(type="generate", n=2, seed=7, **{name: [1, 0]})
-    assert set(job.order) & {"state", "trace"} == {name}
-    snapshots = [message for message in job.messages if message["type"] == name]
+def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour: Transformer) -> None:
+    job = websocket.paint(type="generate", n=2, seed=7, state=[1, 0])
+    snapshots = [message for message in job.messages if message["type"] == "state"]
     positions = [snapshot["position"] for snapshot in snapshots]
     assert positions == sorted(set(positions))
     assert positions[-1] == colour.config.bytes
@@ -50,24 +48,20 @@ def test_the_state_is_that_of_the_recurrence(websocket: WebsocketClient, colour:
 def test_state_snapshots_change_no_image(websocket: WebsocketClient) -> None:
     watched = websocket.paint(type="generate", n=3, seed=7, state=[0, 1]).images()
     np.testing.assert_array_equal(watched, websocket.paint(type="generate", n=3, seed=7).images())
-    assert not {"state", "trace"} & set(websocket.paint(type="generate", seed=7).order)
+    assert "state" not in websocket.paint(type="generate", seed=7).order
 
 
-@pytest.mark.parametrize("name", ["state", "trace"])
-def test_an_invalid_or_unknown_layer_and_head_are_refused(websocket: WebsocketClient, name: str) -> None:
-    unknown = f"{name}: colour has layers 0 to 1 and heads 0 to 1."
-    cases = [({name: value}, f"{name} {SHAPE}", name) for value in BAD]
-    cases += [({name: value}, unknown, name) for value in ([2, 0], [0, 2])]
-    for fields, message, param in (*cases, ({"state": [0, 0], "trace": [0, 0]}, BOTH, "trace")):
-        error = websocket.paint(type="generate", **fields).messages[-1]["error"]
-        assert (error["message"], error["param"]) == (message, param)
+def test_an_invalid_or_unknown_layer_and_head_are_refused(websocket: WebsocketClient) -> None:
+    for value, message in (*((bad, SHAPE) for bad in BAD), ([2, 0], UNKNOWN), ([0, 2], UNKNOWN)):
+        error = websocket.paint(type="generate", state=value).messages[-1]["error"]
+        assert (error["message"], error["param"]) == (message, "state")
 
 
 def test_the_number_of_observed_jobs_is_limited(websocket: WebsocketClient) -> None:
     websocket.send_together(*({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_JOBS + 1)))
     jobs = websocket.receive_until_finished(MAX_WATCHED_JOBS + 1)
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
-    assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_traces"]
+    assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_state_snapshots"]
     assert websocket.paint(type="generate", state=[0, 0]).order[-1] == "done"
 
 
