@@ -9,63 +9,83 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scanline.model import zoo
-from scanline.model.device import AUTO, BackendName
-from scanline.model.precision import DEFAULT, PrecisionName
+from scanline.model.device import AUTO, BACKEND_HELP, BackendName
+from scanline.model.precision import DEFAULT, PRECISION_HELP, PrecisionName
 from scanline.server.process.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Items = Annotated[tuple[str, ...], NoDecode]  # of a variable, whose text is split at commas
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
 HOST_NAME = re.compile(r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 MAX_SOCKET_PATH_BYTES = 107  # of a unix socket's address
 
 
+def setting(default: Any, text: str, **limits: Any) -> Any:
+    """Return the field of a setting: its default, the help of its option, and the limits of its value."""
+    return Field(default, description=text, **limits)
+
+
 class Settings(BaseSettings):
-    """Every setting and its default, which stands nowhere else."""
+    """Every setting, with its default and its help, from which `scanline serve` makes its options."""
 
     model_config = SettingsConfigDict(env_prefix="SCANLINE_", frozen=True, extra="forbid")
 
-    models: Annotated[tuple[str, ...], NoDecode] = (zoo.DEFAULT,)  # the first is the default of requests
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    api_processes: Positive = 1  # that speak HTTP; more than one share the engines of a main process
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    slots: Literal["auto"] | Positive = "auto"
-    threads: Literal["auto"] | Positive = "auto"
-    precision: PrecisionName = DEFAULT
-    backend: BackendName = AUTO
-    engine_timeout: Seconds = 120  # includes compiling the kernels in a GPU's first tick
-    load_timeout: Seconds = 600
-    max_images_per_request: Positive = 1024
-    max_waiting_images: Positive = 10_000
-    max_body_bytes: Positive = 16_000_000
-    max_head_bytes: Positive = 32_768
-    max_websockets: Positive = 4096
-    max_connections: Positive = 8192  # websockets included
-    max_arriving_bytes: Positive = 256_000_000  # of bodies and messages that are not complete, all clients together
-    max_unread_bytes: Positive = 512_000_000  # of answers that wait for their clients to read them, all together
-    client_share: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the queue and of each limit above, for one client
-    max_jobs_per_websocket: Positive = 64
-    max_messages_per_second: Positive = 1000
-    max_overhead_per_second: Positive = 20  # requests and messages of one client that return no image
-    max_frames_per_second: Positive | None = None  # None: as fast as clients read
-    request_timeout: Seconds = 600
-    receive_timeout: Seconds = 60
-    send_timeout: Seconds = 60
-    keep_alive_timeout: Seconds = 5
-    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 25  # Kubernetes kills a pod after 30
-    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = ()  # empty: no key is needed
-    api_keys_file: Path | None = None  # lines of NAME KEY, read again when it changes
-    allow_origins: Annotated[tuple[str, ...], NoDecode] = ()
-    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()  # names in requests' Host headers, without ports
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()  # whose X-Forwarded-For counts
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    unix_socket: Path | None = None  # instead of host and port
-    log_format: Format = "console"
-    log_level: Level = "info"
-    otlp_endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    models: Items = setting(
+        (zoo.DEFAULT,), "Name of a shipped model, or a model directory. Repeatable; the first is the default."
+    )
+    host: str = setting("127.0.0.1", "Address to listen on.")
+    port: int = setting(8000, "Port to listen on; 0 picks a free one.", ge=0, le=65535)
+    api_processes: Positive = setting(1, "Processes that speak HTTP; more than one share the models' engines.")
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "auto, cpu or cuda.")
+    slots: Literal["auto"] | Positive = setting("auto", "Images in flight at once, per model: auto or a number.")
+    threads: Literal["auto"] | Positive = setting("auto", "CPU threads per model: auto or a number.")
+    precision: PrecisionName = setting(DEFAULT, PRECISION_HELP)
+    backend: BackendName = setting(AUTO, BACKEND_HELP)
+    # includes compiling the kernels in a GPU's first tick
+    engine_timeout: Seconds = setting(120, "Seconds of silence after which an engine or API process is restarted.")
+    load_timeout: Seconds = setting(600, "The same while an engine loads its model.")
+    max_images_per_request: Positive = setting(1024, "Maximum number of images in one request.")
+    max_waiting_images: Positive = setting(10_000, "Maximum number of images queued for a slot; beyond it, 429.")
+    max_body_bytes: Positive = setting(16_000_000, "Maximum size of a body or websocket message; beyond it, 413.")
+    max_head_bytes: Positive = setting(32_768, "Maximum size of a request's URL and headers; beyond it, 414 or 431.")
+    max_websockets: Positive = setting(4096, "Maximum open websockets; beyond it, 503.")
+    max_connections: Positive = setting(8192, "Maximum open connections, websockets included; beyond it, 503.")
+    max_arriving_bytes: Positive = setting(256_000_000, "Maximum bytes of incomplete requests, all clients together.")
+    max_unread_bytes: Positive = setting(512_000_000, "Maximum bytes of unread answers, all clients together.")
+    client_share: float = setting(0.5, "Share of the queue and of each limit that one client may hold.", gt=0, le=1)
+    max_jobs_per_websocket: Positive = setting(64, "Maximum concurrent jobs on one websocket; beyond it, 429.")
+    max_messages_per_second: Positive = setting(1000, "Maximum message rate of one websocket; beyond it, it is closed.")
+    max_overhead_per_second: Positive = setting(20, "Rate of one client's requests without images; more are delayed.")
+    max_frames_per_second: Positive | None = setting(None, "Maximum frame rate over all websockets; none is no limit.")
+    request_timeout: Seconds = setting(600, "Seconds from accepting a request to its last pixel; then 504.")
+    receive_timeout: Seconds = setting(60, "Seconds for a request to arrive; then 408.")
+    send_timeout: Seconds = setting(60, "Seconds without progress after which an unread answer is dropped.")
+    keep_alive_timeout: Seconds = setting(5, "Seconds an idle connection stays open.")
+    # below the 30 after which Kubernetes kills a pod
+    drain_seconds: float = setting(25, "Seconds for running requests to finish at shutdown.", ge=0, allow_inf_nan=False)
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = setting(
+        (),
+        "API key required on every route except probes, the page and /docs. Repeatable. Visible in `ps`; prefer"
+        " SCANLINE_API_KEYS or --api-keys-file.",
+    )
+    api_keys_file: Path | None = setting(None, "File with a NAME and a KEY on each line; read again when it changes.")
+    allow_origins: Items = setting((), "Origin of web pages that may use this server, * for all. Repeatable.")
+    allow_hosts: Items = setting(
+        (),
+        "Host name that requests may use, without a port; * for all. On loopback without keys, localhost is allowed"
+        " too. Repeatable.",
+    )
+    trusted_proxies: Items = setting((), "Trusted source of X-Forwarded-For: address, network or unix. Repeatable.")
+    tls_cert: Path | None = setting(None, "Certificate chain (PEM) for HTTPS; with --tls-key.")
+    tls_key: Path | None = setting(None, "Private key (PEM) of the certificate.")
+    unix_socket: Path | None = setting(None, "Unix socket to listen on instead of host and port.")
+    log_format: Format = setting("console", "console or json.")
+    log_level: Level = setting("info", "debug, info, warning or error.")
+    otlp_endpoint: str | None = setting(
+        None, "OpenTelemetry collector for traces, like http://host:4318.", pattern=r"^https?://"
+    )
 
     @field_validator("models", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies", mode="before")
     @classmethod
