@@ -137,6 +137,7 @@ class CpuBackend:
         self.network.close()
 
 
+@resources.one_torch_thread()
 def _fits_float16(model: Transformer) -> bool:
     """Whether float16 holds the network's matrices without loss, as it does those of a stored model."""
     matrices = [module.weight for module in model.modules() if isinstance(module, torch.nn.Linear)]

@@ -18,6 +18,7 @@ from safetensors.torch import save
 from scanline.model.atomic import write_atomically
 from scanline.model.formats.model_dir import CONFIG, INDEX, WEIGHTS, ModelDirectoryError, load_config, weight_files
 from scanline.model.network.transformer import Transformer
+from scanline.model.resources import one_torch_thread
 
 SHARD = re.compile(r"model-([0-9a-f]{8}-)?\d{5}-of-\d{5}\.safetensors")
 SHARD_BYTES = 16_000_000
@@ -62,6 +63,7 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
             path.unlink()
 
 
+@one_torch_thread()
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
     """Return the model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
     config = load_config(directory)

@@ -1,45 +1,20 @@
 """The command line: `scanline COMMAND`. It exits with status 0, or prints one sentence to stderr and exits with 2.
 
-Each command is a file in commands/ and imports what it needs when it runs, so that `scanline --help` is fast.
+Importing this package imports nothing: each process that a server starts imports the console script again.
 """
 
 import sys
 
-import typer
-
-from scanline.server.cli.commands import (
-    bench,
-    classify,
-    complete,
-    evaluate,
-    export,
-    import_,
-    models,
-    sample,
-    score,
-    serve,
-    train,
-)
-
-app = typer.Typer(
-    name="scanline",
-    help="Generate images with linear transformers, pixel by pixel, thousands at once.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-for command in (serve.serve, sample.sample, complete.complete, score.score, classify.classify):
-    app.command()(command)
-app.command()(train.train)
-app.command()(evaluate.evaluate)
-app.command("models")(models.list_models)
-app.command("import")(import_.import_checkpoint)
-app.command("export")(export.export)
-app.command()(bench.bench)
-
 
 def main() -> None:
     """Run the console script; errors in what the user asked for become one sentence, without a traceback."""
+    if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
+        # First of all imports the longest: torch, which engines need, in a process of its own.
+        from scanline.server.engine.worker.forkserver import warm_up
+
+        warm_up()
+    from scanline.server.cli.app import app
+
     try:
         app()
     except OSError as error:

@@ -1,7 +1,7 @@
 """One engine process and the pipe to it. Nothing of it outlives `wait_for_death`.
 
 The exception is a process that SIGKILL does not end, because it waits for a device or a file system that hangs: it is
-abandoned, so that this process can exit without it. It is started by the thread of the event loop.
+abandoned, so that this process can exit without it.
 """
 
 import asyncio
@@ -14,7 +14,8 @@ from contextlib import suppress
 
 from scanline.model.sampling.messages import Command, Event
 from scanline.server.engine.pipe import Pipe
-from scanline.server.engine.worker.process import EngineOptions, start
+from scanline.server.engine.worker.forkserver import CONTEXT, start
+from scanline.server.engine.worker.process import EngineOptions, process_of
 
 CHECK_SECONDS = 1.0  # between two checks of the engine's heartbeat
 EXIT_SECONDS = 5.0  # that an engine may take to exit by itself
@@ -34,7 +35,9 @@ class EngineProcess:
         self.is_loaded = False  # set by the receiver
         self.is_killed = False
         self.started = time.monotonic()
-        self.process, connection = start(options)
+        connection, self.child_connection = CONTEXT.Pipe()
+        self.process = process_of(options, self.child_connection)
+        self.starting = asyncio.create_task(asyncio.to_thread(self._start))
         atexit.register(self.kill)  # multiprocessing would otherwise wait for a process that ignores SIGTERM
         self.pipe = Pipe(connection, receive, "engine")
 
@@ -66,13 +69,15 @@ class EngineProcess:
         """Kill it; it is not ready from now on."""
         self.is_killed = True
         with suppress(ValueError):  # it has been closed already
-            self.process.kill()
+            if self.process.pid is not None:
+                self.process.kill()
 
     async def wait_for_death(self) -> str:
         """Return how it died, once it and its threads are gone; one that hangs is killed.
 
-        UnkillableEngineError where a kill does not end it.
+        UnkillableEngineError where a kill does not end it; OSError where it could not be started.
         """
+        await self.starting
         limit = await self._hang()
         if limit is not None:
             self.kill()
@@ -87,6 +92,16 @@ class EngineProcess:
         if limit is not None:
             return f"silent for {limit:g} seconds, then killed"
         return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+    def _start(self) -> None:
+        """Start the process, which may wait for the fork server's imports; its end of the pipe is closed here, so that
+        its death is our end of file."""
+        try:
+            start(self.process)
+        finally:
+            self.child_connection.close()
+        if self.is_killed:
+            self.kill()
 
     async def _hang(self) -> float | None:
         """The limit that its silence exceeded at two checks in a row (one alone may be a stall of this process).

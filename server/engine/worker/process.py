@@ -1,17 +1,17 @@
 """The engine's process: loads the model, then ticks while there is work and waits while there is none.
 
-It exits when it runs out of memory and when its parent is gone. Only the child imports torch, which would be most of
-the parent's memory.
+It exits when it runs out of memory and when the server is gone. It is a fork of a process that has imported torch
+(forkserver.py); the server's own process does not import it, since it would be most of its memory.
 """
 
 import gc
 import logging
-import multiprocessing
 import os
 from collections import deque
 from dataclasses import dataclass, replace
 from math import inf
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -22,10 +22,10 @@ from scanline.model.resources import free_memory, limit_torch_threads
 from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
 from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server.engine.local.model_copy import copy_weights
+from scanline.server.engine.worker.forkserver import CONTEXT
 from scanline.server.engine.worker.watchdog import exit_with_parent
 from scanline.server.process import logs
 from scanline.server.process.process_name import show_process_name
-from scanline.server.process.signals import STOPPING, start_with_signals_blocked
 
 if TYPE_CHECKING:
     from scanline.model.sampling.engine import Engine
@@ -76,17 +76,9 @@ class EngineOptions:
         return Generator(model, slots, self.threads, self.precision, backends)
 
 
-def start(options: EngineOptions) -> tuple[multiprocessing.process.BaseProcess, Connection]:
-    """Start the process; its end of the pipe is closed here, so that its death is our end of file.
-
-    Signals sent to the whole process group are the parent's to handle: the child starts with them blocked.
-    """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_main, args=(options, theirs), name="scanline-engine", daemon=True)
-    start_with_signals_blocked(process, STOPPING)
-    theirs.close()
-    return process, ours
+def process_of(options: EngineOptions, connection: Connection) -> ForkServerProcess:
+    """Return an engine's process, which is not started yet; connection: its end of the pipe."""
+    return CONTEXT.Process(target=_main, args=(options, connection), name="scanline-engine", daemon=True)
 
 
 def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_state: bool = False) -> int:

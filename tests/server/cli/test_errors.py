@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from scanline.model.formats.checkpoint import save_model
-from scanline.server.cli import app
+from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models
 from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise

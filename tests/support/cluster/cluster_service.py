@@ -20,7 +20,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.offline import paint
 from scanline.server.cluster import app
 from scanline.server.cluster.replica import ReplicaStatus
-from tests.support.server.running_server import PATIENCE, command_line
+from tests.support.server.running_server import PATIENCE, command_line, descendants, process_name
 
 NAME = "scanline"
 KEY = "k-cluster"
@@ -46,7 +46,7 @@ class Service:
 
     def engines_of(self, replica: int) -> list[int]:
         """Those of one replica: none between an engine's death and the next one's start."""
-        return [child for child in _children(replica) if "spawn_main" in command_line(child)]
+        return [child for child in descendants(replica) if process_name(child) == "scanline-engine"]
 
     def statuses(self) -> list[ReplicaStatus]:
         """All replicas' answers to a poll."""
@@ -109,11 +109,3 @@ def kill(process: int) -> None:
 def _processes(name: str) -> list[int]:
     found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [process for process in found if command_line(process).startswith(name)]
-
-
-def _children(process: int) -> list[int]:
-    try:
-        tasks = list(Path(f"/proc/{process}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    except OSError:  # it is gone
-        return []

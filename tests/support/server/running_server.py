@@ -80,8 +80,7 @@ class Server:
         return self._children("scanline-api")
 
     def _children(self, name: str) -> list[int]:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if process_name(pid) == name]
+        return [pid for pid in descendants(self.process.pid) if process_name(pid) == name]
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -99,6 +98,16 @@ class Server:
                 self._listens.set()
         self._listens.set()
         self.process.stdout.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The process ids of the children of a process, and of theirs; none where it has ended."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    except OSError:
+        return []
+    return [process for child in children for process in (child, *descendants(child))]
 
 
 def process_name(process: int | str) -> str:

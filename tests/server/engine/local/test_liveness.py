@@ -16,7 +16,7 @@ from scanline.server.engine.local import engine_process
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
 from tests.support.server.metrics_reader import Metrics
-from tests.support.server.running_server import LISTENS, PATIENCE, command_line, serve
+from tests.support.server.running_server import LISTENS, PATIENCE, descendants, process_name, serve
 from tests.support.waiting import wait_for
 
 UNKILLABLE = """
@@ -121,9 +121,8 @@ def test_a_server_whose_engine_cannot_be_killed_exits_with_1(grey_directory: Pat
         url = next(found[1] for line in server.stdout if (found := LISTENS.search(line)))
         with httpx.Client(base_url=url, timeout=PATIENCE) as client:
             wait_for(lambda: client.get("/readyz").status_code == 200, "a server that is ready")
-        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-        (engine,) = [pid for pid in children if "spawn_main" in command_line(pid)]
-        os.kill(int(engine), signal.SIGSTOP)
+        (engine,) = [pid for pid in descendants(server.pid) if process_name(pid) == "scanline-engine"]
+        os.kill(engine, signal.SIGSTOP)
         try:
             assert server.wait(PATIENCE) == 1
         finally:

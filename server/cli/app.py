@@ -1,0 +1,33 @@
+"""The commands: each a file in commands/ that imports what it needs when it runs, so that `scanline --help` is fast."""
+
+import typer
+
+from scanline.server.cli.commands import (
+    bench,
+    classify,
+    complete,
+    evaluate,
+    export,
+    import_,
+    models,
+    sample,
+    score,
+    serve,
+    train,
+)
+
+app = typer.Typer(
+    name="scanline",
+    help="Generate images with linear transformers, pixel by pixel, thousands at once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (serve.serve, sample.sample, complete.complete, score.score, classify.classify):
+    app.command()(command)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
+app.command("models")(models.list_models)
+app.command("import")(import_.import_checkpoint)
+app.command("export")(export.export)
+app.command()(bench.bench)

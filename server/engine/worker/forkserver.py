@@ -1,0 +1,38 @@
+"""The fork server of engines: a process that has imported torch once, of which each engine is a fork.
+
+The imports take two seconds. The second model of a server, an engine after a crash and a reloaded model do without
+them. The fork server runs nothing, has no model and no device, and exits with the server.
+"""
+
+import multiprocessing
+import signal
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+
+from scanline.server.process.signals import STOPPING
+
+CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
+PRELOADED = ["scanline.model.sampling.engine", "scanline.model.formats.checkpoint", "scanline.model.backends.cpu"]
+
+
+def warm_up() -> None:
+    """Start the fork server where there is none, without waiting for its imports.
+
+    It and every engine block the signals that stop a server, since a terminal sends them to all processes of a group.
+    """
+    CONTEXT.set_forkserver_preload(PRELOADED)
+    resource_tracker.ensure_running()  # now, because starting it later would unblock the signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start(process: ForkServerProcess) -> None:
+    """Start a process as a fork, once the imports have ended; OSError where that fails."""
+    warm_up()
+    try:
+        process.start()
+    except EOFError:
+        raise OSError("the fork server died") from None
