@@ -24,6 +24,8 @@ from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.queue_limits import QueueFullError
 from scanline.server.process.lifecycle import DrainTimeoutError
+from scanline.server.process.registry import ModelFailedError, UnknownModelError
+from scanline.server.process.reload import ReloadError
 
 log = logging.getLogger("scanline.server")
 
@@ -127,6 +129,14 @@ def from_exception(error: Exception) -> ApiError:
             return from_exception(from_validation(error.errors(include_url=False, include_input=False)))
         case RequestValidationError():
             return from_exception(from_validation(error.errors()))
+        case UnknownModelError(args=(name,)):
+            message = f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
+            return ApiError(404, message, param="model", code="model_not_found")
+        case ModelFailedError():
+            return ApiError(503, str(error), param="model", code="model_failed", headers=NO_RETRY)
+        case ReloadError():
+            retry = {"retry-after": "2"} if error.code == "reload_in_progress" else None
+            return ApiError(409, str(error), code=error.code, headers=retry)
         case QueueFullError():
             retry = NO_RETRY if error.retry_after is None else {"retry-after": str(error.retry_after)}
             return ApiError(429, str(error), code=error.code, headers=retry)
@@ -179,6 +189,7 @@ def install(app: FastAPI) -> None:
         return response(from_exception(error))
 
     framework = (RequestValidationError, ValidationError, HTTPException, ClientDisconnect)
+    models = (UnknownModelError, ModelFailedError, ReloadError)
     ours = (ApiError, InvalidInput, ClientGoneError, QueueFullError, EngineUnavailableError, EngineFailedError)
-    for kind in (*framework, *ours):
+    for kind in (*framework, *models, *ours):
         app.add_exception_handler(kind, answer)

@@ -21,6 +21,7 @@ from scanline.model.inputs import (
 )
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.server.api.errors import quoted
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import EditRequest, MaskFields, PaintFields
 from scanline.server.api.payload.uploads import uploads
@@ -28,6 +29,16 @@ from scanline.server.api.tracing import traced
 from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import Reservation
 from scanline.server.process.registry import ModelRegistry, ServedModel
+
+
+def image_count(fields: PaintFields, models: ModelRegistry, model: ServedModel) -> int:
+    """Return the images that a request asks for; InvalidInput where they are too many, or of another size."""
+    images = fields.n * (len(fields.image) if isinstance(fields, EditRequest) else 1)
+    models.check_count(images, "n")
+    if fields.size not in (None, "auto", model.config.size):
+        message = f"size must be auto or {model.config.size}, the size of {model.id}, not {quoted(fields.size)}."
+        raise InvalidInput(message, "size")
+    return images
 
 
 @asynccontextmanager

@@ -6,15 +6,13 @@ A model that failed hides no other: it is listed with its reason, and requests f
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import CONFIG, load_config, tested_bits_per_dim
 from scanline.model.inputs import InvalidInput
 from scanline.model.resources import cores
-from scanline.server.api.errors import ApiError, quoted
-from scanline.server.api.payload.response_schemas import ModelState
-from scanline.server.api.payload.schemas import EditRequest, PaintFields
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
@@ -22,6 +20,15 @@ from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.settings import Settings
 
 HandleFactory = Callable[[EngineOptions, QueueLimits], EngineHandle]
+ModelState = Literal["loading", "ready", "failed"]
+
+
+class UnknownModelError(Exception):
+    """The server has no model of the name that is the exception's argument."""
+
+
+class ModelFailedError(Exception):
+    """A model failed for good; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +70,18 @@ class ModelRegistry:
         return next(iter(self.all.values()))
 
     def find(self, name: str | None) -> ServedModel:
-        """The model of that id, the default for None; 404 otherwise."""
+        """Return the model of that id, the default for None; UnknownModelError where there is none."""
         model = self.default if name is None else self.all.get(name)
         if model is None:
-            message = f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
-            raise ApiError(404, message, param="model", code="model_not_found")
+            raise UnknownModelError(name)
         return model
 
     def usable(self, name: str | None) -> ServedModel:
-        """As `find`; 503 where the model has failed, which a retry cannot help."""
+        """As `find`; ModelFailedError where the model has failed."""
         model = self.find(name)
         if model.state == "failed":
-            message = f"The model {model.id} cannot be served: {model.failure}."
-            raise ApiError(503, message, param="model", code="model_failed", headers={"x-should-retry": "false"})
+            raise ModelFailedError(f"The model {model.id} cannot be served: {model.failure}.")
         return model
-
-    def count(self, fields: PaintFields, model: ServedModel) -> int:
-        """Images that a request asks for, checked against the limit; its size is checked too."""
-        images = fields.n * (len(fields.image) if isinstance(fields, EditRequest) else 1)
-        self.check_count(images, "n")
-        if fields.size not in (None, "auto", model.config.size):
-            message = f"size must be auto or {model.config.size}, the size of {model.id}, not {quoted(fields.size)}."
-            raise InvalidInput(message, "size")
-        return images
 
     def check_count(self, images: int, param: str) -> None:
         """InvalidInput where a request has more images than one request may have."""

@@ -8,13 +8,20 @@ import asyncio
 import logging
 from typing import Protocol
 
-from scanline.server.api.errors import ApiError
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.process.registry import ModelRegistry, ServedModel, served_model
 
 RETIRE_SECONDS = 2.0  # a request that found the old engine before the new one was there begins meanwhile
 
 log = logging.getLogger("scanline.server")
+
+
+class ReloadError(Exception):
+    """A model was not reloaded; the message is one sentence."""
+
+    def __init__(self, message: str, code: str = "model_not_loadable") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Reloader(Protocol):
@@ -24,7 +31,7 @@ class Reloader(Protocol):
         """Load all models again, as soon as possible; errors are logged."""
 
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
-        """Return the model with its new engine; ApiError 404 or 409."""
+        """Return the model with its new engine; UnknownModelError or ReloadError where there is none."""
 
     async def close(self) -> None:
         """Stop what is going on, and the engines that it concerns."""
@@ -49,18 +56,18 @@ class ModelReloader:
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
         """Return the model with its new engine.
 
-        ApiError 404 where there is none of that name, 409 where its files cannot be loaded, or, unless `wait` is set,
-        where it is being loaded or its engine before the last reload still has requests.
+        UnknownModelError where there is no model of that name; ReloadError where its files cannot be loaded, or, unless
+        `wait` is set, where it is being loaded or its engine before the last reload still has requests.
         """
         model = self.models.find(name)
         if not isinstance(model.engine, EngineClient):
             message = "The engines of this server are replicas of a cluster; deploy the service again instead."
-            raise ApiError(409, message, code="reload_not_supported")
+            raise ReloadError(message, "reload_not_supported")
         lock = self.locks[model.id]
         is_first = model.engine.ready is None and not model.engine.failed.is_set()
         if is_first or (lock.locked() and not wait):
             message = f"The model {model.id} is being loaded, or its old engine still has requests; try again later."
-            raise ApiError(409, message, code="reload_in_progress", headers={"retry-after": "2"})
+            raise ReloadError(message, "reload_in_progress")
         await lock.acquire()
         try:
             old = self.models.all[model.id].engine
@@ -117,10 +124,9 @@ class ModelReloader:
         log.info("the model %s was loaded again: its digest is %s, and was %s", name, new.ready.digest, before)
         return served
 
-    def _not_loadable(self, name: str, reason: str) -> ApiError:
-        log.error("the model %s was not loaded again: %s", name, reason)
-        message = f"The model {name} was not loaded again, and is served as before: {reason}."
-        return ApiError(409, message, code="model_not_loadable")
+    def _not_loadable(self, name: str, reason: str) -> ReloadError:
+        log.error("reload of the model %s failed: %s", name, reason)
+        return ReloadError(f"Reload of the model {name} failed; the previous version is still served: {reason}.")
 
     async def _retire(self, engine: EngineClient, lock: asyncio.Lock) -> None:
         """Stop an engine once it has no requests."""
@@ -136,5 +142,5 @@ class ModelReloader:
             for name in self.models.all:
                 try:
                     await self.reload(name, wait=True)
-                except ApiError as error:
-                    log.warning("SIGHUP: %s", error.message)
+                except ReloadError as error:
+                    log.warning("SIGHUP: %s", error)

@@ -14,7 +14,6 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from scanline.server.api.errors import ApiError
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.messages import (
@@ -22,7 +21,6 @@ from scanline.server.engine.remote.messages import (
     CollectMetrics,
     Drained,
     EngineStatus,
-    Refusal,
     Reload,
     Statuses,
 )
@@ -30,8 +28,8 @@ from scanline.server.engine.remote.relay import ApiProcess
 from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.process.listening import Listening
 from scanline.server.process.memory import collect_rarely
-from scanline.server.process.registry import ModelRegistry
-from scanline.server.process.reload import ModelReloader
+from scanline.server.process.registry import ModelRegistry, UnknownModelError
+from scanline.server.process.reload import ModelReloader, ReloadError
 from scanline.server.process.running import CLOSING_SECONDS
 from scanline.server.process.signals import handle_signals
 from scanline.server.settings import Settings
@@ -133,9 +131,8 @@ class Supervisor:
     async def _reload(self, process: ApiProcess, message: Reload) -> None:
         try:
             await self.reloader.reload(message.model)
-        except ApiError as error:
-            refusal = Refusal(error.status, error.message, error.code, error.headers or {})
-            process.relay.pipe.send(Answer(message.call, refusal))
+        except (UnknownModelError, ReloadError) as error:
+            process.relay.pipe.send(Answer(message.call, error))
             return
         self.report()
         process.relay.pipe.send(Answer(message.call, None))

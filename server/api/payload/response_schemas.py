@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scanline.server.process.registry import ModelState
+
 
 class ImageData(BaseModel):
     """One image of a response."""
@@ -99,9 +101,6 @@ class ClassificationsAnswer(BaseModel):
     created: int
     model: str
     data: list[Classification]
-
-
-ModelState = Literal["loading", "ready", "failed"]
 
 
 class Readiness(BaseModel):

@@ -10,7 +10,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
-from scanline.server.api.jobs import facts, painting
+from scanline.server.api.jobs import facts, image_count, painting
 from scanline.server.api.openapi import json_body, painted, upload_body
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_pieces, send_answer
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Usage
@@ -40,7 +40,7 @@ def router(models: ModelRegistry) -> APIRouter:
 
 async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
-    images = models.count(fields, model)
+    images = image_count(fields, models, model)
     media_type = _media_type(request, fields.output_format)
     if fields.stream:
         if media_type != JSON:

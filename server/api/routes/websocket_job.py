@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
-from scanline.server.api.jobs import facts, painting
+from scanline.server.api.jobs import facts, image_count, painting
 from scanline.server.api.payload.schemas import EditRequest, PaintFields
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
@@ -61,7 +61,7 @@ class JobRunner:
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
         model = self.models.usable(fields.model)
-        images = self.models.count(fields, model)
+        images = image_count(fields, self.models, model)
         state = requested_state(fields, model)
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
         client = client_of(sender.socket.scope).id

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from scanline.model.sampling.messages import Event
-from scanline.server.api.errors import ApiError
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.remote.messages import (
@@ -21,7 +20,6 @@ from scanline.server.engine.remote.messages import (
     CollectMetrics,
     Drained,
     Leave,
-    Refusal,
     Reload,
     Statuses,
 )
@@ -77,7 +75,7 @@ class MainProcess:
         """Nothing: the main process has got the signal, too."""
 
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
-        """Have the main process load a model again; ApiError as its reloader raises."""
+        """Have the main process load a model again; exceptions as of its reloader."""
         model = self.models.find(name)
         await self._call(Reload(next(self.call_ids), model.id))
         return self.models.find(name)
@@ -92,8 +90,8 @@ class MainProcess:
             answer = await answered
         finally:
             del self.calls[message.call]
-        if isinstance(answer, Refusal):
-            raise ApiError(answer.status, answer.message, code=answer.code, headers=answer.headers)
+        if isinstance(answer, Exception):
+            raise answer
         return answer
 
     def _receive(self, messages: Iterable[Any]) -> None:

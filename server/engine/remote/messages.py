@@ -42,20 +42,10 @@ class CollectMetrics:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to the call of that number."""
+    """The answer to the call of that number; an exception is raised where the call was made."""
 
     call: int
     value: Any
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """What an ApiError is made of."""
-
-    status: int
-    message: str
-    code: str | None
-    headers: dict[str, str]
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         assert (refused.status_code, error["code"]) == (409, "model_not_loadable")
         assert ONE_SENTENCE.fullmatch(error["message"])
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "SIGHUP: The model changing was not loaded again" in "".join(server.log), "a second attempt")
+        wait_for(lambda: "SIGHUP: Reload of the model changing failed" in "".join(server.log), "a second attempt")
         for client in clients:
             assert_paints(client, new)
 
