@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scanline.model.datasets.files import DataError
+from scanline.model.extras import MissingExtraError
 
 MNIST_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST_FILES = {
@@ -21,7 +22,7 @@ def fetch(name: str, directory: Path) -> None:
     try:
         import pooch
     except ModuleNotFoundError:
-        raise DataError("--fetch needs pooch; install scanline[train]") from None
+        raise MissingExtraError("--fetch", "train") from None
     mirror, files = SOURCES[name]
     for file, checksum in files.items():
         try:

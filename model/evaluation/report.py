@@ -14,6 +14,7 @@ from scanline.model.evaluation.classes import ClassMeasurements
 from scanline.model.evaluation.comparison import COMPLETIONS, NEIGHBOURS, Comparison
 from scanline.model.evaluation.figures import data_url, picture, plots, sheets
 from scanline.model.evaluation.metrics import card_rows
+from scanline.model.extras import MissingExtraError
 
 REPORT = "report.html"
 PREDICTED = {  # by ModelConfig.predicts
@@ -27,7 +28,7 @@ PAGE = (Path(__file__).parent / "report.template").read_text()
 def check_report(path: Path) -> None:
     """Raise ValueError where no report can be drawn, or none written to `path`."""
     if find_spec("matplotlib") is None:
-        raise ValueError("the report's plots need matplotlib; install scanline[train], or give --samples 0")
+        raise MissingExtraError("a report (--samples 0 writes none)", "train")
     if path.suffix.lower() != ".html":
         raise ValueError(f"--report {path}: a report is a .html file")
     if not path.absolute().parent.is_dir():

@@ -1,7 +1,7 @@
 """A builder of ONNX graphs, which also decides how weights are stored.
 
 Arithmetic is float32 whatever the weights are: narrower ones are widened by nodes without other inputs, which runtimes
-fold when they load the file. Importing this module raises OnnxNotInstalledError without the extra `onnx`.
+fold when they load the file. Importing this module raises MissingExtraError without the extra `onnx`.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.formats import OnnxNotInstalledError
+from scanline.model.extras import MissingExtraError
 
 try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ModuleNotFoundError:
-    raise OnnxNotInstalledError from None
+    raise MissingExtraError("ONNX export", "onnx") from None
 
 OPSET = 20  # the first with Gelu
 IR_VERSION = 9  # the lowest for that opset, so that older runtimes read the file too

@@ -7,11 +7,11 @@ same bytes.
 
 import json
 from hashlib import sha256
-from importlib.metadata import version
 
 import torch
 
 from scanline.model.backends.backend import Backend
+from scanline.model.extras import version
 from scanline.model.network.transformer import Transformer
 
 # Raised with every change of a painted byte that comes neither from a backend's `build` nor with a new version.
@@ -26,7 +26,7 @@ def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
         "device": model.device.type,
         "backend": backend.build,
         "precision": precision,
-        "scanline": version("scanline"),
+        "scanline": version(),
         "painting": PAINTING,
     }
     hashed = sha256(json.dumps(described, sort_keys=True).encode())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from scanline.model.formats import OnnxNotInstalledError
+from scanline.model.extras import MissingExtraError
 
 MAX_KEPT_BYTES = 256_000_000  # of all files; a larger file is an error
 EXPORT_SECONDS = 180.0  # most of it imports torch, on a busy machine
@@ -47,7 +47,7 @@ class Exports:
         self.exporting = asyncio.Lock()  # one export at a time: each loads a model
 
     async def get(self, identity: Identity, directory: Path) -> Exported:
-        """Return the file of a model. OnnxNotInstalledError or ExportError where there is none."""
+        """Return the file of a model. MissingExtraError or ExportError where there is none."""
         async with self.exporting:
             if identity not in self.kept:
                 until, error = self.failed.get(identity, (0.0, None))
@@ -55,7 +55,7 @@ class Exports:
                     raise error
                 try:
                     self.kept[identity] = await self._export(directory)
-                except (OnnxNotInstalledError, ExportError) as failure:
+                except (MissingExtraError, ExportError) as failure:
                     self.failed = {identity: (time.monotonic() + FAILED_SECONDS, failure)}
                     raise
             self.kept.move_to_end(identity)
@@ -84,7 +84,7 @@ class Exports:
                 child.kill()
                 await child.wait()
         if status == NOT_INSTALLED:
-            raise OnnxNotInstalledError
+            raise MissingExtraError("ONNX export", "onnx")
         if status == TOO_LARGE:
             raise ExportError(f"The file is larger than {MAX_KEPT_BYTES} bytes; use scanline export")
         if status:
@@ -100,7 +100,7 @@ def main() -> None:
 
     try:
         from scanline.model.formats.onnx_step import export_step
-    except OnnxNotInstalledError:
+    except MissingExtraError:
         sys.exit(NOT_INSTALLED)
     file = export_step(load_model(Path(sys.argv[1]))).SerializeToString(deterministic=True)
     if len(file) > MAX_KEPT_BYTES:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from structlog.contextvars import bind_contextvars, get_contextvars
 
+from scanline.model.extras import MissingExtraError, version
 from scanline.model.sampling.messages import ScoreRequest
 from scanline.server.engine.job import PendingJob
 
@@ -41,10 +41,10 @@ def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        raise ValueError("--otlp-endpoint: tracing needs the extra otel: pip install 'scanline[otel]'") from None
+        raise MissingExtraError("--otlp-endpoint", "otel") from None
     exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces") if endpoint else OTLPSpanExporter()
     name = os.environ.get("OTEL_SERVICE_NAME") or "scanline"
-    provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": version("scanline")}))
+    provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": version()}))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 
+from scanline.model.extras import version
 from scanline.server.api import errors, openapi
 from scanline.server.api.api_keys import ApiKeys, api_keys
 from scanline.server.api.loop_lag import LoopLag
@@ -92,7 +92,7 @@ def build(
 
     app = FastAPI(
         title="Scanline",
-        version=version("scanline"),
+        version=version(),
         description=DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,  # page.py serves it

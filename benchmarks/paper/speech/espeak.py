@@ -10,6 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from scanline.model.extras import install_command
+
 SYNCHRONOUS, UTF8 = 2, 1  # espeak_AUDIO_OUTPUT of a callback, without a device; espeakCHARS_UTF8
 RATE, PITCH = 1, 3  # espeak_PARAMETER
 SEPARATOR = "_"  # between phonemes; words are separated by spaces
@@ -21,7 +23,7 @@ def missing() -> str | None:
     try:
         Espeak.instance()
     except (ImportError, OSError, RuntimeError) as error:
-        return f"eSpeak NG cannot be loaded (pip install 'scanline[speech]'): {error}"
+        return f"eSpeak NG cannot be loaded ({install_command('speech')}): {error}"
     return None
 
 

@@ -6,7 +6,7 @@ that dashboards can be ported.
 
 import platform
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from importlib.metadata import version
+from importlib import metadata
 from itertools import accumulate
 
 from fastapi import APIRouter, Request, Response
@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from scanline.model.extras import version
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.loop_lag import LoopLag
@@ -155,7 +156,7 @@ class _HttpCollector(Collector):
         self.counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        build = {"version": version("scanline"), "python": platform.python_version(), "torch": version("torch")}
+        build = {"version": version(), "python": platform.python_version(), "torch": metadata.version("torch")}
         info = GaugeMetricFamily(
             PREFIX + "build_info", "Versions of this server; the value is always 1.", labels=list(build)
         )

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from scanline.model.formats import OnnxNotInstalledError
+from scanline.model.extras import MissingExtraError
 from scanline.server.api.errors import NO_RETRY, ApiError
 from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
@@ -42,7 +42,7 @@ def router(models: ModelRegistry) -> APIRouter:
             raise EngineUnavailableError
         try:
             found = await exports.get((name, ready.digest), model.engine.directory)
-        except OnnxNotInstalledError as error:
+        except MissingExtraError as error:
             raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=NO_RETRY) from None
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)

@@ -11,6 +11,7 @@ import typer
 from scanline.model import zoo
 from scanline.model.class_names import label_asked_for
 from scanline.model.device import AUTO
+from scanline.model.extras import MissingExtraError
 from scanline.model.inputs import check_guidance, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli.options import (
@@ -126,7 +127,7 @@ def _sample_on_cluster(
     try:
         from scanline.server.cluster import client
     except ImportError:
-        raise ValueError("--cluster needs the extra cluster: pip install 'scanline[cluster]'") from None
+        raise MissingExtraError("--cluster", "cluster") from None
     recipe = client.Recipe(model, n, checked_seed(seed), temperature, class_name, guidance)
     recipe = client.open_folder(out, recipe, seed is None)
     with progress_bar() as bar:

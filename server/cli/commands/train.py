@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import typer
 
+from scanline.model.extras import MissingExtraError
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS
 from scanline.server.cli.options import Device, Fetch
@@ -249,7 +250,7 @@ def _check_options(out: Path, resume: bool, **given: object) -> None:
     if given["fetch"] and preset is None:
         raise ValueError("--fetch needs --preset, whose data set it downloads")
     if find_spec("matplotlib") is None:
-        raise ValueError("the loss curve needs matplotlib; install scanline[train]")
+        raise MissingExtraError("the loss curve", "train")
     if not resume and (out / STATE).exists():
         raise ValueError(f"{out} already holds a training run; continue it with --resume, or name another directory")
     if not resume and (out / CONFIG).exists():

@@ -5,6 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from scanline.model.extras import MissingExtraError
 from tests.support.commands import done, refused, without_onnx
 
 
@@ -34,6 +35,5 @@ def test_without_the_extra_onnx_it_says_what_to_install(
     grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_onnx(monkeypatch)
-    sentence = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'"
-    assert refused("export", grey_directory, tmp_path / "step.onnx") == sentence
+    assert refused("export", grey_directory, tmp_path / "step.onnx") == str(MissingExtraError("ONNX export", "onnx"))
     done("export", "--help")

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from scanline.model import zoo
+from scanline.model.extras import MissingExtraError
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
@@ -61,7 +62,7 @@ def test_without_the_extra_onnx_the_server_says_what_to_install(
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     with serve_in_process(Settings(models=(str(grey_directory),))) as (url, _):
         response = httpx.get(f"{url}/v1/models/grey/onnx", timeout=PATIENCE)
-    message = "ONNX export needs the extra onnx: pip install 'scanline[onnx]'."
+    message = f"{MissingExtraError('ONNX export', 'onnx')}."
     error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
     assert (response.status_code, response.json()) == (501, {"error": error})
 
