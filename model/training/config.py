@@ -9,7 +9,7 @@ class TrainingConfig:
     """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
 
     updates: int
-    minutes: float | None = None  # the run ends after these too, and its rate falls to zero with the clock (budget.py)
+    minutes: float | None = None  # the run ends after these too, and its rate falls to zero with the clock (clock.py)
     batch: int = 8
     optimiser: Literal["adamw", "muon", "radam"] = "muon"
     learning_rate: float = 5e-3  # of the matrices of blocks and layers; that of the rest is a share of it

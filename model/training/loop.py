@@ -6,7 +6,7 @@ A checkpoint in the model's directory is: the averaged weights as a model that c
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from errno import EACCES
 from itertools import count
 from pathlib import Path
@@ -24,16 +24,72 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
-from scanline.model.training.data.positions import Drawn, Sampler
+from scanline.model.training.data.positions import Sampler
 from scanline.model.training.optimise.branches import Branches
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group, processes
 from scanline.model.training.optimise.update import Updater
-from scanline.model.training.run.budget import Budget
+from scanline.model.training.run.clock import RunClock
 from scanline.model.training.run.curve import Curve, Row
 from scanline.model.training.run.state import load_state, save_state
 
 Weights = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What every process of a run needs; workers get it pickled."""
+
+    model: ModelConfig
+    config: TrainingConfig
+    images: Images  # [n, N] uint8
+    labels: np.ndarray | None  # [n] int64
+    directory: Path
+    start: Weights | None
+    resume: bool
+    dtype: torch.dtype
+    compiled: bool
+
+    def state(self, device: torch.device) -> dict[str, Any]:
+        """Return the state to resume from, empty for a new run."""
+        return load_state(self.directory, self.model, self.config, device) if self.resume else {}
+
+
+class Trainer:
+    """One process of a run, which computes its share of every update, or all updates of its own branch."""
+
+    def __init__(self, group: Group, inputs: Inputs, device: torch.device, state: dict[str, Any]) -> None:
+        self.inputs, self.device = inputs, device
+        self.first, self.seconds = state.get("update", 0), state.get("seconds", 0.0)
+        torch.manual_seed(inputs.config.seed)
+        model = Transformer(inputs.model).to(device)
+        if inputs.start is not None:
+            model.load_state_dict(inputs.start)
+        shared = group if inputs.config.branches == 1 else Group()
+        updater = Updater(model, inputs.config, shared, inputs.dtype, inputs.compiled)
+        self.branches = Branches(group, inputs.config, updater)
+        if state:
+            self.branches.load_state_dict(state)
+        self.sampler = Sampler(inputs.images, inputs.config, inputs.model)
+
+    def update(self, number: int, rate: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Move the weights by the update of this number, at the first process's rate, and return the loss and the norm
+        of its gradient."""
+        config, rate = self.inputs.config, self.branches.rate(rate)
+        of_branch = self.branches.batch_number(number)
+        batch = batch_at(self.inputs.images, of_branch, config, self.inputs.model, rate)
+        drawn = self.sampler.at(batch, of_branch)
+        labels = None if self.inputs.labels is None else labels_at(self.inputs.labels, of_branch, config)
+        device = self.device
+        measured = self.branches.updater.update(
+            batch.to(device),
+            number,
+            rate,
+            None if labels is None else labels.to(device),
+            None if drawn is None else drawn.to(device),
+        )
+        self.branches.average(number + 1)
+        return measured
 
 
 def train(
@@ -55,146 +111,106 @@ def train(
 ) -> Transformer:
     """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
 
-    labels: of the images, [n] int64, where the model learns classes; the recipe's share of them is left out at random,
-    anew for each update. start: weights to begin with, by default random ones. interrupted: asked after every update;
-    the run ends where it is True, with a checkpoint that has neither a test figure nor a new sheet.
-    resume: continue from the state there, on a CPU bit for bit as if the run had never stopped; ResumeError where
-    there is none, or one of another model or recipe. report: gets a row of the loss curve every few updates.
-    precision: of products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: the loss by
-    torch.compile, where that works. workers: processes that share every batch, on a CPU; these, and the branches of the
-    recipe, are spawned, so that a script that calls this needs `if __name__ == "__main__"`.
-    ValueError for images that do not have the model's size, labels of other images or classes, a batch that the
-    workers cannot share, or workers beside branches; FloatingPointError where the loss, its gradients or the weights
-    are not finite; WorkerError where a process ends.
+    labels: of the images, [n] int64, for a model with classes; a share of them is left out at random in each update.
+    start: initial weights, random by default. resume: continue from the state in `directory`, on a CPU bit for bit as
+    if the run had never stopped; ResumeError where there is none, or one of another model or recipe. precision: of
+    products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
+    works. workers: processes that share every batch, on a CPU; these, and the branches of the recipe, are spawned, so
+    that a script that calls this needs `if __name__ == "__main__"`. report: called with each row of the loss curve.
+    interrupted: called after every update; if it returns True, the run ends with a checkpoint that has neither a test
+    figure nor a new sheet.
+    ValueError for inputs that do not fit the model or each other; FloatingPointError where the loss, its gradients or
+    the weights are not finite; WorkerError where a process ends.
     """
+    # Everything is checked now, and not at the first checkpoint.
     device = torch.device(device)
-    dtype = product_dtype(device, precision)
-    for given in (images, test_images):
-        if given.shape[1] != model_config.bytes:
-            raise ValueError(f"the images have {given.shape[1]} bytes, the model's {model_config.bytes}")
-    known = len(model_config.classes)
-    if labels is not None and (len(labels) != len(images) or labels.min() < 0 or labels.max() > known):
-        raise ValueError(f"each of the {len(images)} images needs a label from 0 to {known}")
+    inputs = Inputs(
+        model_config, config, images, labels, directory, start, resume, product_dtype(device, precision), compiled
+    )
+    _check_images(inputs, test_images)
+    size = _process_count(config, workers, device)
+    directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK):
+        raise PermissionError(EACCES, "Permission denied", str(directory))
+    state = inputs.state(device)
+    with processes(size, _follow, inputs) as group:
+        trainer = Trainer(group, inputs, device, state)
+        curve, clock = Curve(directory, trainer.first), RunClock(config, trainer.seconds)
+        recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
+        done, ended, stopped = trainer.first, clock.ended(trainer.first), False
+        while not ended and not stopped:
+            rate = clock.rate(done)
+            recent.append(trainer.update(done, rate))
+            done += 1
+            ended = clock.ended(done)
+            stopped = not ended and interrupted()
+            at_checkpoint = ended or stopped or clock.checkpoint_due(done)
+            # Collecting the branches' states makes branches.model their mean, which the row tests.
+            state = trainer.branches.state_dict() if at_checkpoint else {}
+            # The losses leave the device only for a row: reading each would wait for every update on a GPU.
+            if clock.row_due(done) or at_checkpoint:
+                bits, norm = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
+                recent.clear()
+                _check_finite(trainer, done, bits, norm)
+                tested = None
+                if at_checkpoint and not stopped:
+                    tested = float(bits_per_dim(trainer.branches.model, test_images[: config.evaluate_images]).mean())
+                curve.rows.append(Row(done, bits, rate, norm, clock.seconds, tested))
+                report(curve.rows[-1])
+            if at_checkpoint:
+                _save_checkpoint(trainer, curve, state, done, clock.seconds, with_samples=not stopped)
+                clock.checkpoint_written(curve.rows[-1].seconds)
+    return trainer.branches.model
+
+
+def _check_images(inputs: Inputs, test_images: Images) -> None:
+    size, classes, labels = inputs.model.bytes, len(inputs.model.classes), inputs.labels
+    for images in (inputs.images, test_images):
+        if images.shape[1] != size:
+            raise ValueError(f"the images have {images.shape[1]} bytes, the model's {size}")
+    count = len(inputs.images)
+    if labels is not None and (len(labels) != count or labels.min() < 0 or labels.max() > classes):
+        raise ValueError(f"each of the {count} images needs a label from 0 to {classes}")
+
+
+def _process_count(config: TrainingConfig, workers: int, device: torch.device) -> int:
+    """Return the number of processes of a run, this one included."""
     if workers < 1 or config.batch % workers:
         raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
     if workers > 1 and config.branches > 1:
         raise ValueError("a run has several branches, or several processes that share every batch, but not both")
-    size = max(workers, config.branches)
-    if size > 1 and device.type != "cpu":
+    count = max(workers, config.branches)
+    if count > 1 and device.type != "cpu":
         raise ValueError("several processes train on a CPU only")
-    directory.mkdir(parents=True, exist_ok=True)
-    if not os.access(directory, os.W_OK):
-        raise PermissionError(EACCES, "Permission denied", str(directory))  # now, not at the first checkpoint
-    state = load_state(directory, model_config, config, device) if resume else {}
-    job = (model_config, config, images, labels, directory, start, resume, dtype, compiled)
-    with processes(size, _follow, *job) as group:
-        branches = _branches(group, model_config, config, device, start, state, dtype, compiled)
-        model, updater = branches.model, branches.updater
-        first, seconds = state.get("update", 0), state.get("seconds", 0.0)
-        curve = Curve(directory, first)
-        budget = Budget(config, seconds)
-        sampler = Sampler(images, config, model_config)
-        recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
-
-        done, ended, stopped = first, budget.ended(first), False
-        while not ended and not stopped:
-            rate = branches.rate(budget.rate(done))
-            batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(done), rate, sampler, device)
-            recent.append(updater.update(batch, done, rate, batch_labels, drawn))
-
-            done += 1
-            branches.average(done)
-            ended = budget.ended(done)
-            stopped = not ended and interrupted()
-            at_checkpoint = ended or stopped or budget.checkpoint_due(done)
-            updater_state = branches.state_dict() if at_checkpoint else {}
-            # The losses leave the device only for a row: reading each would wait for every update on a GPU.
-            if budget.row_due(done) or at_checkpoint:
-                bits, norms = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
-                recent.clear()
-                tested = None
-                if at_checkpoint and not stopped:
-                    tested = float(bits_per_dim(model, test_images[: config.evaluate_images]).mean())
-                row = Row(done, bits, rate, norms, budget.seconds, tested)
-                weights = torch.stack([parameter.norm() for parameter in model.parameters()]).norm().item()
-                for what, value in (("loss", bits), ("norm of the gradients", norms), ("norm of the weights", weights)):
-                    if not np.isfinite(value):
-                        last = f"the last checkpoint in {directory} is unharmed"
-                        raise FloatingPointError(f"the {what} is {value} after {done} updates; {last}")
-                curve.rows.append(row)
-                report(row)
-            if at_checkpoint:
-                save_model(model, directory)
-                # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost
-                # ones.
-                curve.save()
-                about = {"model_config": model_config.to_dict(), "config": asdict(config)}
-                save_state(directory, {**about, **updater_state, "update": done, "seconds": budget.seconds})
-                if not stopped:
-                    samples = paint(model, config.sample_images, seed=config.seed).images
-                    contact_sheet.save(samples.reshape(-1, *model_config.image_shape), directory / "samples.png")
-                budget.checkpoint_written(row.seconds)
-    return model
+    return count
 
 
-def _branches(
-    group: Group,
-    model_config: ModelConfig,
-    config: TrainingConfig,
-    device: torch.device,
-    start: Weights | None,
-    state: dict[str, Any],
-    dtype: torch.dtype,
-    compiled: bool,
-) -> Branches:
-    """Return a run at its beginning or at a state: the same in all processes, but that each is a branch of its own
-    where the recipe has several."""
-    torch.manual_seed(config.seed)
-    model = Transformer(model_config).to(device)
-    if start is not None:
-        model.load_state_dict(start)
-    shared = group if config.branches == 1 else Group()
-    branches = Branches(group, config, Updater(model, config, shared, dtype, compiled))
-    if state:
-        branches.load_state_dict(state)
-    return branches
+def _check_finite(trainer: Trainer, done: int, bits: float, norm: float) -> None:
+    weights = torch.stack([weight.norm() for weight in trainer.branches.model.parameters()]).norm().item()
+    for what, value in (("loss", bits), ("norm of the gradients", norm), ("norm of the weights", weights)):
+        if not np.isfinite(value):
+            last = f"the last checkpoint in {trainer.inputs.directory} is intact"
+            raise FloatingPointError(f"the {what} is {value} after {done} updates; {last}")
 
 
-def _follow(
-    group: Group,
-    model_config: ModelConfig,
-    config: TrainingConfig,
-    images: Images,
-    labels: np.ndarray | None,
-    directory: Path,
-    start: Weights | None,
-    resume: bool,
-    dtype: torch.dtype,
-    compiled: bool,
+def _save_checkpoint(
+    trainer: Trainer, curve: Curve, state: dict[str, Any], done: int, seconds: float, with_samples: bool
 ) -> None:
-    """Compute a worker's share of every update, or the updates of its branch, until the first process ends it."""
+    """Write the model, the curve, the state and, `with_samples`, the sheet."""
+    inputs, model = trainer.inputs, trainer.branches.model
+    save_model(model, inputs.directory)
+    # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost ones.
+    curve.save()
+    about = {"model_config": inputs.model.to_dict(), "config": asdict(inputs.config)}
+    save_state(inputs.directory, {**about, **state, "update": done, "seconds": seconds})
+    if with_samples:
+        samples = paint(model, inputs.config.sample_images, seed=inputs.config.seed).images
+        contact_sheet.save(samples.reshape(-1, *inputs.model.image_shape), inputs.directory / "samples.png")
+
+
+def _follow(group: Group, inputs: Inputs) -> None:
+    """Compute this process's part of every update until the first process ends it."""
     device = torch.device("cpu")
-    state = load_state(directory, model_config, config, device) if resume else {}
-    branches = _branches(group, model_config, config, device, start, state, dtype, compiled)
-    sampler = Sampler(images, config, model_config)
-    for number in count(state.get("update", 0)):
-        rate = branches.rate()
-        batch, batch_labels, drawn = _batch(images, labels, branches.batch_number(number), rate, sampler, device)
-        branches.updater.update(batch, number, rate, batch_labels, drawn)
-        branches.average(number + 1)
-
-
-def _batch(
-    images: Images,
-    labels: np.ndarray | None,
-    number: int,
-    rate: float,
-    sampler: Sampler,
-    device: torch.device,
-) -> tuple[torch.Tensor, torch.Tensor | None, Drawn | None]:
-    """Return the images [B, N] of a batch of this number and learning rate, their labels [B], None of images without,
-    and the positions to compute, None for all."""
-    batch = batch_at(images, number, sampler.config, sampler.model, rate)
-    drawn = sampler.at(batch, number)
-    of_images = None if labels is None else labels_at(labels, number, sampler.config).to(device)
-    return batch.to(device), of_images, None if drawn is None else drawn.to(device)
+    trainer = Trainer(group, inputs, device, inputs.state(device))
+    for number in count(trainer.first):
+        trainer.update(number)

@@ -172,5 +172,5 @@ def _sentence(workers: list[BaseProcess]) -> str:
         code = worker.exitcode
         if code:
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            return f"training process {rank + 1} of {len(workers) + 1} {how}; the last checkpoint is unharmed"
-    return "a training process has ended; the last checkpoint is unharmed"
+            return f"training process {rank + 1} of {len(workers) + 1} {how}; the last checkpoint is intact"
+    return "a training process has ended; the last checkpoint is intact"

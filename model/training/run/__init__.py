@@ -1,1 +1,1 @@
-"""A run from its options to a finished model: plan, sizes, budget, state, loss curve, card."""
+"""A run from its options to a finished model: plan, sizes, clock, state, loss curve, card."""

@@ -13,7 +13,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
-from scanline.model.training.run.budget import ROW_UPDATES
+from scanline.model.training.run.clock import ROW_UPDATES
 from tests.support.saved_models import assert_same_weights
 from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
 
@@ -70,7 +70,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_checkpoint(tm
         run(tmp_path, stop_at=40)
     before = (tmp_path / "model.safetensors").read_bytes()
     with pytest.raises(
-        FloatingPointError, match=r"the loss is (nan|inf) after \d+ updates; the last checkpoint in .+ is unharmed"
+        FloatingPointError, match=r"the loss is (nan|inf) after \d+ updates; the last checkpoint in .+ is intact"
     ):
         run(tmp_path, learning_rate=1e30, clip=1e30)
     assert (tmp_path / "model.safetensors").read_bytes() == before

@@ -153,7 +153,7 @@ def test_a_branch_that_is_killed_ends_the_run_with_a_sentence(tmp_path: Path) ->
         os.kill(worker.pid, signal.SIGKILL)
 
     config = TrainingConfig(**{**RECIPE, **TWO, "updates": 10_000})
-    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is unh"):
+    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"):
         train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, compiled=False, report=kill)
     assert not workers()
 

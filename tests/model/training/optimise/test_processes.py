@@ -58,7 +58,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_a_sentence(tmp_path: Path) ->
 
     config = TrainingConfig(**{**RECIPE, "updates": 1000})
     threads = torch.get_num_threads()
-    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is unh"):
+    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"):
         train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, compiled=False, workers=2, report=kill)
     assert not workers()
     assert torch.get_num_threads() == threads
@@ -75,7 +75,7 @@ def waits(*_: object) -> None:
 def test_a_worker_that_ends_by_itself_is_named() -> None:
     model = torch.nn.Linear(2, 2)
     model(torch.ones(2)).sum().backward()
-    with pytest.raises(WorkerError, match="training process 2 of 3 ended with exit code 3; the last checkpoint is un"):
+    with pytest.raises(WorkerError, match="training process 2 of 3 ended with exit code 3; the last checkpoint is int"):
         average_beside(ends_early, 3, model)
     assert not workers()
 

@@ -16,7 +16,7 @@ LARGEST_SHARE = 0.2  # of the time may go into checkpoints
 ROW_UPDATES, ROW_SECONDS = 20, 10.0  # a row of the curve: every so many updates; in a run of minutes, or seconds
 
 
-class Budget:
+class RunClock:
     """The clock of a run, from construction on; `seconds` is what its earlier parts took."""
 
     def __init__(self, config: TrainingConfig, seconds: float = 0.0) -> None:
