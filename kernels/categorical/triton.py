@@ -9,8 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
-from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import check, finish, in_bits, log_sum_exp, pick, put, slot_uniforms, wrong
 

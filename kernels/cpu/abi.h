@@ -7,9 +7,9 @@
 #pragma GCC visibility push(default)
 extern "C" {
 
-// What a step reads, and the distribution of what it predicts: READS and PREDICTS of bindings.py.
+// What a step reads, and the distribution of what it predicts: READS and PREDICTS of shape.py.
 enum Reads { BYTE, WINDOW };
-enum Predicts { LOGISTICS, CATEGORICAL, PIXEL_LOGISTICS };
+enum Predicts { PIXEL_LOGISTICS, CATEGORICAL };
 
 constexpr int64_t MOST_CHANNELS = 4;
 
@@ -20,6 +20,7 @@ struct Shape {
     int64_t step_bytes;  // bytes that a step paints: one, or with a window the channels of a pixel
     int64_t reads, predicts;
     int64_t pre_norm, gelu, concat, axial, exp_scale;
+    int64_t skip;  // whether the means are offsets from a linear function of the window
     // of a network that reads a window, as in kernels/window/reference.py
     int64_t blocks, block_width, window_rows, window_columns, centred, waves, wave_rows, wave_columns, outside;
     int64_t classes;  // of images; 0: labels are not read

@@ -17,7 +17,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 6
+ABI = 7
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024
@@ -53,7 +53,7 @@ class Network:
         are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
         expansion and its contraction. Then, for each layer, the weight and bias of query-key-value, attention out,
         feed-forward in and out, then of its two norms; those of the last norm and of the head; those of the skip if
-        pixel logistics are predicted; the vectors [1 + classes, D] of labels if there are classes.
+        there is one; the vectors [1 + classes, D] of labels if there are classes.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
         Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are

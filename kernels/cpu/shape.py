@@ -7,7 +7,7 @@ import torch
 
 WIDEST, DEEPEST, LARGEST_IMAGE, MOST_CHANNELS = 2**16, 2**10, 2**20, 4
 READS = {"byte": 0, "window": 1}
-PREDICTS = {"logistics": 0, "categorical": 1, "pixel_logistics": 2}
+PREDICTS = {"pixel_logistics": 0, "categorical": 1}
 Arrays = dict[str, torch.Tensor]
 
 
@@ -18,8 +18,9 @@ class Shape(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("height", "width", "channels", "layers", "heads", "key_width")),
         *((name, ctypes.c_int64) for name in ("value_width", "feed_forward", "components", "first", "step_bytes")),
         *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
-        *((name, ctypes.c_int64) for name in ("exp_scale", "blocks", "block_width", "window_rows", "window_columns")),
-        *((name, ctypes.c_int64) for name in ("centred", "waves", "wave_rows", "wave_columns", "outside", "classes")),
+        *((name, ctypes.c_int64) for name in ("exp_scale", "skip", "blocks", "block_width", "window_rows")),
+        *((name, ctypes.c_int64) for name in ("window_columns", "centred", "waves", "wave_rows", "wave_columns")),
+        *((name, ctypes.c_int64) for name in ("outside", "classes")),
     )
 
     def check(self) -> None:
@@ -27,7 +28,8 @@ class Shape(ctypes.Structure):
         limits = {
             **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
             **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, WIDEST)),
-            **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial", "exp_scale", "centred"), (0, 1)),
+            **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial"), (0, 1)),
+            **dict.fromkeys(("exp_scale", "skip", "centred"), (0, 1)),
             **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, DEEPEST)),
             "channels": (1, MOST_CHANNELS),
             "layers": (1, DEEPEST),
@@ -41,16 +43,16 @@ class Shape(ctypes.Structure):
         for name, (least, most) in limits.items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must be from {least} to {most}, not {getattr(self, name)}")
-        window, pixels = self.reads == READS["window"], self.predicts == PREDICTS["pixel_logistics"]
+        window, categorical = self.reads == READS["window"], self.predicts == PREDICTS["categorical"]
         width = self.heads * self.value_width
         if self.height * self.width * self.channels > LARGEST_IMAGE:
             raise ValueError(f"an image has more than {LARGEST_IMAGE} bytes")
         if max(width, self.heads * self.key_width) > WIDEST:
             raise ValueError(f"heads x width is more than {WIDEST}")
-        if self.step_bytes != (self.channels if pixels else 1) or (window and self.step_bytes != self.channels):
+        if self.step_bytes != (self.channels if window else 1) or (categorical and self.step_bytes > 1):
             raise ValueError(f"a step of this network cannot paint {self.step_bytes} bytes")
-        if pixels and not window:
-            raise ValueError("pixel logistics need a window")
+        if self.skip and (categorical or not window):
+            raise ValueError("a skip needs a window, and means to move")
         if window and (self.first or self.concat or not self.axial):
             raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
         if window and not self.window_columns:
@@ -68,9 +70,8 @@ class Shape(ctypes.Structure):
     @property
     def parameters(self) -> int:
         """P, the parameters of a step's distribution."""
-        k, c = self.components, self.channels
-        sizes = {"logistics": 3 * k, "categorical": 256, "pixel_logistics": k * (1 + 2 * c + c * (c - 1) // 2)}
-        return int(next(sizes[name] for name, number in PREDICTS.items() if number == self.predicts))
+        k, c = self.components, self.step_bytes
+        return 256 if self.predicts == PREDICTS["categorical"] else int(k * (1 + 2 * c + c * (c - 1) // 2))
 
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h, or stand within a step."""

@@ -1,4 +1,6 @@
-"""The output distribution over the bytes of a whole pixel. `reference.py` defines it; `triton.py` samples on a GPU."""
+"""Mixture of discretised logistics over the bytes of a step, one byte or a whole pixel. `reference.py` defines
+log-probability and sampling; `triton.py` samples on a GPU, `../cpu/` on a CPU.
+"""
 
 from scanline.kernels.pixel_logistics.reference import PixelLogistics
 

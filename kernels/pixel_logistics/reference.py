@@ -1,12 +1,14 @@
-"""A pixel's distribution: one mixture of K discretised logistics, whose channels are conditioned on each other
-(Salimans et al., "PixelCNN++", 2017, section 2.2).
+"""Distribution of the C bytes of a step: one mixture of K discretised logistics, whose channels are conditioned on each
+other (Salimans et al., "PixelCNN++", 2017, section 2.2). With one channel it is the paper's distribution of a byte
+(section 4.2). Log-probability and sampling share `_split` and `_mean`, so that what is sampled is what was trained.
 
-Within a component, the mean of a channel is moved by what the pixel's earlier channels were, relative to their own
-means, times coefficients that the network predicts: green's by a (R - mu_R), blue's by b (R - mu_R) + c (G - mu_G).
-A byte's bins and tails are those of `kernels/logistics`.
+A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and the last bin take
+the tails. Within a component, the mean of a channel is moved by what the pixel's earlier channels were, relative to
+their own means, times coefficients that the network predicts: green's by a (R - mu_R), blue's by b (R - mu_R) +
+c (G - mu_G).
 
-Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C logarithms of scales,
-floored at -7; K x C (C - 1) / 2 coefficients, for colour (a, b, c).
+Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw scales;
+K x C (C - 1) / 2 coefficients, for colour (a, b, c).
 """
 
 from dataclasses import dataclass
@@ -14,15 +16,25 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from scanline.kernels.logistics.reference import LOG_SCALE_FLOOR, log_bin
+LOG_SCALE_FLOOR = -7.0
+HALF_BIN = 1 / 255
+SCALES = ("exp", "elu")
 
 
 @dataclass(frozen=True)
 class PixelLogistics:
-    """The distribution of the `channels` bytes of a pixel, by `components` logistics."""
+    """The distribution of the `channels` bytes of a step, by `components` logistics.
+
+    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
+    """
 
     components: int
     channels: int
+    scale: str = "exp"
+
+    def __post_init__(self) -> None:
+        if self.scale not in SCALES:
+            raise ValueError(f"unknown scale parametrisation {self.scale!r}; known: {', '.join(SCALES)}")
 
     @property
     def width(self) -> int:
@@ -89,7 +101,7 @@ class PixelLogistics:
         k, c = self.components, self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
         logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
-        scales = raw.clamp(min=LOG_SCALE_FLOOR).exp()
+        scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
         return (
             logits,
             means.unflatten(-1, (k, c)),
@@ -104,3 +116,16 @@ class PixelLogistics:
             error = seen[..., None, earlier] - means[..., earlier]
             mean = mean + coefficients[..., first + earlier] * error
         return mean
+
+
+def log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes `values` [..., 1].
+
+    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
+    outer bins drop the factors that the tails make 1.
+    """
+    centred = values.float() / 127.5 - 1 - means
+    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
+    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
+    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
+    return inner + outer + width

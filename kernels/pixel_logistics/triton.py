@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from scanline.kernels.logistics.reference import LN2
+from scanline.kernels import LN2
 from scanline.kernels.pixel_logistics.reference import PixelLogistics
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import (
@@ -54,8 +54,8 @@ def sample(
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, base, slots, images, known.view(torch.uint8), bits, known_bits, costs, temperature, seed, index,
         position, len(slots), images.shape[1], distribution.components, distribution.channels, distribution.width,
-        triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels), LN2, IMAGES,
-        num_warps=1, **options(chained),
+        triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
+        distribution.scale, LN2, IMAGES, num_warps=1, **options(chained),
     )  # fmt: skip
 
 
@@ -88,6 +88,7 @@ def _sample(
     width,
     block_k: tl.constexpr,
     block_c: tl.constexpr,
+    scale: tl.constexpr,
     ln2: tl.constexpr,
     block: tl.constexpr,
     chained: tl.constexpr,
@@ -118,7 +119,8 @@ def _sample(
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
         raw = tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
-        scales = tl.exp(tl.maximum(raw, -7.0))
+        elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
+        scales = tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu
 
         # The mean moves with the errors of the earlier channels. Registers cannot be indexed: a channel of `seen` is
         # read by a masked sum, as the chosen component is below.

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.categorical.triton import sample as sample_categorical
-from scanline.kernels.logistics.triton import sample as sample_logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
@@ -39,7 +38,7 @@ class Buffers:
     slots: torch.Tensor  # [B] int64: the slots to step; -1: none
     active: torch.Tensor  # [B] int64: the same, but -1 where the image is done
     inputs: torch.Tensor  # [B, inputs of the window, padded]; the padding stays zero
-    base: torch.Tensor  # [B, C]: added to the means of pixel logistics
+    base: torch.Tensor  # [B, C]: added to the means of a mixture; zeros where the model has no skip
     x: torch.Tensor  # [B, D]
     expanded: torch.Tensor  # [B, block width]
     projected: torch.Tensor  # [B, 2 H C + D]
@@ -53,7 +52,7 @@ class Buffers:
         width = config.model_width
         widths = (
             _padded(window(config).inputs) if config.reads == "window" else 0,
-            config.channels if config.predicts == "pixel_logistics" else 0,
+            0 if config.predicts == "categorical" else config.step_bytes,
             width,
             config.block_width,
             2 * config.heads * config.key_width + width,
@@ -108,18 +107,16 @@ class KernelSequence:
 
     def sample(self, slots: SlotPool, buffers: Buffers, costs: torch.Tensor | None = None) -> None:
         """Paints the bytes of the step, adds their cost and moves the positions of the active slots; writes the cost of
-        each byte of pixel logistics to `costs` [B, C] float64 where it is given."""
+        each byte of a mixture to `costs` [B, C] float64 where it is given."""
         arrays = (
             buffers.active, slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed,
             slots.index, slots.state.position,
         )  # fmt: skip
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained)
-        elif self.config.predicts == "categorical":
+        else:
             guiding = slots.label, slots.partner, slots.guidance
             sample_categorical(buffers.parameters, *arrays, *guiding, self.chained)
-        else:
-            sample_logistics(buffers.parameters, *arrays, self.config.scale, self.chained)
 
 
 class _Product:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import guided
-from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals

@@ -5,7 +5,6 @@ from typing import Protocol
 import torch
 
 from scanline.kernels.categorical import Categorical
-from scanline.kernels.logistics import Logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.config import ModelConfig
 
@@ -34,6 +33,4 @@ def distribution(config: ModelConfig) -> Distribution:
     """Return what a model of this configuration predicts."""
     if config.predicts == "categorical":
         return Categorical()
-    if config.predicts == "pixel_logistics":
-        return PixelLogistics(config.components, config.channels)
-    return Logistics(config.components, config.scale)
+    return PixelLogistics(config.components, config.step_bytes, config.scale)

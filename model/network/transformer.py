@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from scanline.kernels import LN2
 from scanline.kernels.attention import causal_linear_attention
 from scanline.kernels.feature_maps import feature_map
-from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
 from scanline.model.network.block import ACTIVATIONS, Activation, Block

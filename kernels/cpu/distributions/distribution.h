@@ -6,16 +6,13 @@ namespace ISA {
 
 // Number of parameters of a step.
 static inline int64_t parameters_of(const Shape& shape) {
-    if (shape.predicts == CATEGORICAL) return VALUES;
-    const int64_t K = shape.components;
-    return shape.predicts == LOGISTICS ? 3 * K : K * (1 + 2 * shape.channels + coefficients_of(shape));
+    return shape.predicts == CATEGORICAL ? VALUES
+                                         : shape.components * (1 + 2 * shape.step_bytes + coefficients_of(shape));
 }
 
 // Floats of scratch memory that the functions below need.
 static inline int64_t distribution_scratch(const Shape& shape) {
-    return shape.predicts == CATEGORICAL ? 2 * VALUES
-           : shape.predicts == LOGISTICS ? shape.components
-                                         : pixel_scratch(shape);
+    return shape.predicts == CATEGORICAL ? 2 * VALUES : pixel_scratch(shape);
 }
 
 // Writes to bits [step_bytes] what `bytes` cost at temperature 1, each given the step's earlier ones.
@@ -23,8 +20,6 @@ static inline void write_bits(const Shape& shape, const float* parameters, const
                               float* scratch) {
     if (shape.predicts == CATEGORICAL)
         bits[0] = categorical_bits(parameters, bytes[0], scratch);
-    else if (shape.predicts == LOGISTICS)
-        bits[0] = logistics_bits(parameters, shape.components, bytes[0], shape.exp_scale, scratch);
     else  // without a draw it changes no byte, so that the cast is safe
         run_pixel(shape, parameters, 1.0f, nullptr, const_cast<uint8_t*>(bytes), bits, scratch);
 }
@@ -51,9 +46,7 @@ static inline void paint_step(const Shape& shape, const float* parameters, const
         run_pixel(shape, parameters, draw.temperature, &draw, bytes, nullptr, scratch);
     } else if (!draw.known[0]) {
         const Uniforms u = uniforms(draw.seed, draw.index, draw.position);
-        bytes[0] = shape.predicts == CATEGORICAL
-                       ? sample_categorical(parameters, u, draw.temperature, scratch)
-                       : sample_logistics(parameters, shape.components, u, draw.temperature, shape.exp_scale, scratch);
+        bytes[0] = sample_categorical(parameters, u, draw.temperature, scratch);
     }
     write_bits(shape, parameters, bytes, bits, scratch);
 }

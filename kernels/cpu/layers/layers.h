@@ -95,7 +95,7 @@ class Network {
         member.wait();
         if (shape.reads != WINDOW) return;
         multiply(t.inputs.data, inputs, t.rows, weights.input, member, scratch, {GELU, t.x.data, stride, t.x.data, stride});
-        if (shape.predicts == PIXEL_LOGISTICS)
+        if (shape.skip)
             multiply(t.inputs.data, inputs, t.rows, weights.skip, member, scratch,
                      {NONE, nullptr, 0, t.skip.data, weights.skip.width()});
         member.wait();
@@ -141,11 +141,11 @@ class Network {
         member.wait();
     }
 
-    // Returns the parameters [P] of one row, once, after read_out: pixel logistics have means that are offsets from the
-    // references and a linear function of the window.
+    // Returns the parameters [P] of one row, once, after read_out: with a skip, means are offsets from the references and a
+    // linear function of the window.
     const float* parameters(Tile& t, int64_t row) const {
         float* p = t.parameters.data + row * weights.head.width();
-        if (shape.predicts != PIXEL_LOGISTICS) return p;
+        if (!shape.skip) return p;
         const int64_t C = shape.channels, K = shape.components;
         const float* references = t.inputs.data + row * weights.inputs + weights.window_bytes;
         for (int64_t c = 0; c < C; c++) {

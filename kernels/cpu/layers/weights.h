@@ -113,7 +113,7 @@ struct Weights {
         }
         final_norm = reader.norm(width);
         head = reader.matrix(parameters_of(shape), width, exact);
-        if (shape.predicts == PIXEL_LOGISTICS) skip = reader.matrix(shape.channels, linear_inputs, exact);
+        if (shape.skip) skip = reader.matrix(shape.channels, linear_inputs, exact);
         if (shape.classes) classes = reader.copy((shape.classes + 1) * width);
         reader.expect_end();
     }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from scanline.kernels.logistics.reference import LN2
+from scanline.kernels import LN2
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Drawn
 

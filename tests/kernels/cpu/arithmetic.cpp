@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "distributions/logistics.h"
+#include "distributions/pixel_logistics.h"
 
 using namespace ISA;
 

@@ -1,35 +1,50 @@
-"""A pixel's bytes: their probabilities are the formula's, each sums to one, and what is sampled is what was scored."""
+"""Mixture of logistics: probabilities are the formula's, each sums to one, and what is sampled is what was scored."""
 
 import pytest
 import torch
 
-from scanline.kernels.logistics import Logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.kernels.pixel_logistics.reference import LOG_SCALE_FLOOR
 from tests.support.close import assert_close
 from tests.support.kernels.pixel_logistics import conditionals, parameters
 
 PIXELS = {1: [[0], [255], [77]], 3: [[0, 0, 255], [255, 3, 0], [120, 128, 131]]}
-SHAPES = pytest.mark.parametrize(("components", "channels"), [(1, 1), (3, 1), (1, 3), (5, 3)])
+LAWS = [(1, 1), (5, 1), (1, 3), (5, 3), (5, 1, "elu"), (2, 3, "elu")]
 
 
-@SHAPES
-def test_probabilities_are_those_of_the_formula_and_sum_to_one(components: int, channels: int) -> None:
-    law = PixelLogistics(components, channels)
-    for seed, pixel in enumerate(PIXELS[channels]):
-        given = parameters(components, channels, seed)
+@pytest.mark.parametrize("law", [PixelLogistics(*of) for of in LAWS], ids=str)
+def test_probabilities_are_those_of_the_formula_and_sum_to_one(law: PixelLogistics) -> None:
+    for seed, pixel in enumerate(PIXELS[law.channels]):
+        given = parameters(law.components, law.channels, seed)
         assert given.shape == (law.width,)
-        expected = conditionals(given, components, pixel)
-        for channel in range(channels):
+        expected = conditionals(given, law.components, pixel, scale=law.scale)
+        for channel in range(law.channels):
             values = torch.tensor(pixel, dtype=torch.uint8).repeat(256, 1)
             values[:, channel] = torch.arange(256)
             found = law.log_prob(given.expand(256, -1), values)[:, channel].exp()
             assert_close(f"channel {channel} of {pixel}", expected[channel], found)
 
 
-def test_one_channel_is_the_mixture_of_logistics() -> None:
-    given, values = parameters(4, 1).expand(256, -1), torch.arange(256, dtype=torch.uint8).unsqueeze(1)
-    expected = Logistics(4).log_prob(given, values)
-    assert_close("log-probabilities", expected, PixelLogistics(4, 1).log_prob(given, values))
+def log_probs(given: torch.Tensor, scale: str = "exp") -> torch.Tensor:
+    """Return [256] log-probabilities of all bytes under parameters [3K]."""
+    values = torch.arange(256, dtype=torch.uint8).unsqueeze(1)
+    return PixelLogistics(len(given) // 3, 1, scale).log_prob(given.expand(256, -1), values).squeeze(1)
+
+
+@pytest.mark.parametrize("scale", ["exp", "elu"])
+def test_narrow_and_wide_scales_leave_probabilities_that_sum_to_one(scale: str) -> None:
+    for raw in (-50.0, -7.0, -3.0, 0.0, 3.0, 20.0):
+        given = parameters(5, 1)
+        given[10:] = raw
+        assert abs(log_probs(given, scale).double().exp().sum() - 1) < 1e-4, raw
+
+
+def test_scales_below_the_floor_are_the_floor_and_an_unknown_scale_is_refused() -> None:
+    narrow, floor = parameters(5, 1), parameters(5, 1)
+    narrow[10:], floor[10:] = -9.0, LOG_SCALE_FLOOR
+    assert torch.equal(log_probs(narrow), log_probs(floor))
+    with pytest.raises(ValueError, match="unknown scale parametrisation 'softplus'; known: exp, elu"):
+        log_probs(narrow, "softplus")
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
@@ -54,13 +69,15 @@ def test_samples_follow_the_probabilities_given_what_came_before(temperature: fl
         assert observed[~likely].sum() <= wanted[~likely].sum() + 5 * (wanted[~likely].sum() + 1) ** 0.5
 
 
-def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients() -> None:
-    law = PixelLogistics(2, 3)
-    for mean in (-30.0, 30.0):
+@pytest.mark.parametrize("scale", ["exp", "elu"])
+def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(scale: str) -> None:
+    law = PixelLogistics(2, 3, scale)
+    pixels = torch.tensor([[3, 128, 250], [0, 0, 255], [255, 255, 0]], dtype=torch.uint8)
+    for mean, raw in ((-30.0, -50.0), (30.0, -50.0), (30.0, 0.0), (-30.0, 50.0)):
         given = torch.zeros(law.width)
-        given[2:8], given[8:14], given[14:] = mean, -50.0, 5.0
+        given[2:8], given[8:14], given[14:] = mean, raw, 5.0
         given.requires_grad_()
-        log_prob = law.log_prob(given, torch.tensor([3, 128, 250], dtype=torch.uint8))
+        log_prob = law.log_prob(given.expand(3, -1), pixels)
         log_prob.sum().backward()
         assert log_prob.isfinite().all()
         assert given.grad is not None

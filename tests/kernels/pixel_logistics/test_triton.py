@@ -1,5 +1,7 @@
 """Sampling the bytes of a pixel in Triton: the bytes and costs of the reference, from posteriors given known bytes."""
 
+import math
+
 import pytest
 import torch
 
@@ -20,7 +22,8 @@ from tests.support.engine.slot_arrays import (
 )
 
 PIXELS = 4
-LAWS = pytest.mark.parametrize("law", [PixelLogistics(5, 3), PixelLogistics(1, 3), PixelLogistics(3, 1)], ids=str)
+SIZES = [(5, 3), (1, 3), (5, 1), (5, 1, "elu")]
+LAWS = pytest.mark.parametrize("law", [PixelLogistics(*size) for size in SIZES], ids=str)
 
 
 def case(law: PixelLogistics, offset: float = -2.0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,6 +56,27 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(law: Pi
     assert_close("known bits", known_cost[same], (after["known_bits"] - before["known_bits"])[slot][same])
     assert torch.equal(after["position"][slot], before["position"][slot] + law.channels)
     assert untouched(slots, before, after)
+
+
+@pytest.mark.parametrize(
+    ("byte", "mean", "raw", "cost"),
+    [
+        # the middle of one very wide component, where the two ends of a bin differ in their last bits only
+        (128, 0.0, 8.0, -math.log2(1 / 127.5 / math.e**8 / 4)),
+        # black where one component at white has the narrowest scale, floored at e^-7: its probability underflows, and
+        # log sigmoid(-x) is -x for an x as large
+        (0, 1.0, -60.0, (2 - 1 / 255) * math.e**7 / math.log(2)),
+    ],
+)
+def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, raw: float, cost: float) -> None:
+    state = {name: tensor[:1].clone() for name, tensor in pool(PIXELS).items()}
+    state["known"][:], state["images"][:] = True, byte
+    for name in ("bits", "known_bits"):
+        state[name][:] = 0
+    parameters, base, slots = there(torch.tensor([[0.0, mean, raw]]), torch.zeros(1, 1), torch.tensor([0]))
+    sample(parameters, base, slots, **state, distribution=PixelLogistics(1, 1))
+    assert_close("bits", torch.tensor([cost]), state["bits"].cpu())
+    assert torch.equal(state["bits"], state["known_bits"])
 
 
 def test_a_known_byte_decides_the_component_of_the_next() -> None:

@@ -8,8 +8,6 @@ from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.triton import sample as sample_categorical
-from scanline.kernels.logistics import Logistics
-from scanline.kernels.logistics.triton import sample as sample_logistics
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.triton.linear import Halves, linear
@@ -17,16 +15,14 @@ from tests.support.engine.slot_arrays import BATCH, Pool, copy, pool, some_slots
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
-Law = Logistics | Categorical | PixelLogistics
-LAWS: list[Law] = [Logistics(3), Categorical(), PixelLogistics(2, 3)]
+Law = Categorical | PixelLogistics
+LAWS: list[Law] = [Categorical(), PixelLogistics(3, 1), PixelLogistics(2, 3)]
 
 
 def sample(law: Law, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) -> None:
     if isinstance(law, PixelLogistics):
         (base,) = there(torch.zeros(BATCH, law.channels))
         sample_pixel_logistics(parameters, base, slots, **pool, distribution=law)
-    elif isinstance(law, Logistics):
-        sample_logistics(parameters, slots, **pool, scale=law.scale)
     else:
         sample_categorical(parameters, slots, **pool, **unguided())
 

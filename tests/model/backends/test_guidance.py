@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.kernels import LN2
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical.reference import guided
-from scanline.kernels.logistics.reference import LN2
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.self_test import WrongResultsError, run_self_test

@@ -14,7 +14,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from tests.support.kernels import native_vectors
-from tests.support.kernels.native_vectors import CATEGORICAL, LOGISTICS, PIXEL_LOGISTICS, Arrays, Case
+from tests.support.kernels.native_vectors import CATEGORICAL, Arrays, Case
 
 ODD = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-45, -1e-40, 1e-38, 3e38, -3e38, 1e20, 65520.0]
 WHOLE = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 255, 256, 2**16, 2**16 + 1, 2**20, 2**31, 2**62, 2**63 - 1]
@@ -41,7 +41,7 @@ def random_case(random: Random) -> Case:
     }
     even = fields["heads"] * fields["value_width"] % 2 == 0
     if random.random() < 0.5:
-        fields |= {"predicts": one_of(LOGISTICS, CATEGORICAL), "first": one_of(0, 1), "axial": one_of(0, 1)}
+        fields |= {"predicts": one_of(0, CATEGORICAL), "first": one_of(0, 1), "axial": one_of(0, 1)}
         fields |= {"concat": one_of(0, 1) if even else 0}
         fields["width"] += fields["height"] * fields["width"] * fields["channels"] == 1  # a byte to predict
     else:
@@ -49,7 +49,8 @@ def random_case(random: Random) -> Case:
         fields |= {"reads": 1, "window_rows": rows, "window_columns": columns, "centred": one_of(0, 1)}
         fields |= {"outside": one_of(0, 128, 255), "blocks": one_of(0, 1, 2), "block_width": one_of(1, 13, 40)}
         fields |= {"waves": one_of(0, 1, 8), "wave_rows": one_of(0, rows), "wave_columns": one_of(0, 1, columns)}
-        fields["predicts"] = PIXEL_LOGISTICS if fields["channels"] > 1 else one_of(0, 1, 2)
+        fields["predicts"] = 0 if fields["channels"] > 1 else one_of(0, CATEGORICAL)
+        fields["skip"] = 0 if fields["predicts"] == CATEGORICAL else one_of(0, 1)
         fields["step_bytes"] = fields["channels"]
     fields["classes"] = one_of(0, 0, 1, 7)
     weights = str(random.choice(["float32", "float16", "int8"]))

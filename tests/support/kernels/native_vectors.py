@@ -12,12 +12,10 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 
-LOGISTICS, CATEGORICAL, PIXEL_LOGISTICS = (
-    cpu_kernels.PREDICTS[name] for name in ("logistics", "categorical", "pixel_logistics")
-)
+CATEGORICAL = cpu_kernels.PREDICTS["categorical"]
 WINDOW = {"reads": cpu_kernels.READS["window"], "pre_norm": 1, "window_rows": 2, "window_columns": 2}
 BLOCKS, WAVES = {"blocks": 2, "block_width": 13}, {"waves": 3, "wave_rows": 1, "wave_columns": 2}
-PIXELS = {**WINDOW, "predicts": PIXEL_LOGISTICS, "centred": 1, "outside": 128}
+PIXELS = {**WINDOW, "skip": 1, "centred": 1, "outside": 128}
 COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
 Arrays = dict[str, torch.Tensor]
 Size = tuple[int, ...]
@@ -58,8 +56,8 @@ class Case:
     def width(self) -> int:
         """P, the number of parameters of a step."""
         shape = self.shape()
-        k, c = shape.components, shape.channels
-        return {LOGISTICS: 3 * k, CATEGORICAL: 256, PIXEL_LOGISTICS: k * (1 + 2 * c + c * (c - 1) // 2)}[shape.predicts]
+        k, c = shape.components, shape.step_bytes
+        return 256 if shape.predicts == CATEGORICAL else k * (1 + 2 * c + c * (c - 1) // 2)
 
 
 CASES = {
@@ -79,9 +77,7 @@ CASES = {
     "categorical": Case({"predicts": CATEGORICAL, "gelu": 1}),
     "window of greys": Case({**WINDOW, **BLOCKS, "pre_norm": 0, "width": 7}),
     "strokes": Case({**WINDOW, **BLOCKS, **WAVES, "predicts": CATEGORICAL, "gelu": 1, "window_columns": 3}, "float16"),
-    "grey pixels": Case(
-        {**WINDOW, "predicts": PIXEL_LOGISTICS, "centred": 1, "outside": 200, "width": 5}, "float16", 5
-    ),
+    "grey pixels": Case({**PIXELS, "outside": 200, "width": 5}, "float16", 5),
     "colour pixels": Case({**COLOUR_PIXELS, **BLOCKS, **WAVES, "components": 17, "gelu": 1}),
     "colour pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "components": 10, "block_width": 50}, "int8", 9),
     "classes of bytes": Case({"classes": 2, "concat": 1, "heads": 3, "value_width": 6}, "float16", 5),
@@ -119,7 +115,7 @@ def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
     block = [(width,), (width,), *_linear(shape.block_width, width), *_linear(width, shape.block_width)]
     table = [(256, 2 * shape.waves)] if shape.waves else []
     front = [*table, *_linear(width, inputs), (shape.height, width), (shape.width, width), *block * shape.blocks]
-    return front, _linear(channels, pixels * channels) if shape.predicts == PIXEL_LOGISTICS else []
+    return front, _linear(channels, pixels * channels) if shape.skip else []
 
 
 def _linear(outer: int, inner: int) -> list[Size]:

@@ -1,4 +1,4 @@
-"""The distribution of a pixel as its formula is written: float64, differences of sigmoids, each component by itself."""
+"""The mixture of discretised logistics as its formula is written: float64, differences of sigmoids."""
 
 import torch
 
@@ -13,8 +13,11 @@ def parameters(components: int, channels: int, seed: int = 0) -> torch.Tensor:
     return torch.cat((logits, means.flatten(), scales[torch.randperm(len(scales), generator=random)], coefficients))
 
 
-def conditionals(parameters: torch.Tensor, components: int, pixel: list[int], temperature: float = 1.0) -> torch.Tensor:
-    """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes in `pixel`."""
+def conditionals(
+    parameters: torch.Tensor, components: int, pixel: list[int], temperature: float = 1.0, scale: str = "exp"
+) -> torch.Tensor:
+    """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes in `pixel`, with
+    logits divided and scales multiplied by the temperature."""
     k, c = components, len(pixel)
     p = parameters.double()
     weights = torch.softmax(p[:k] / temperature, dim=0)
@@ -23,7 +26,8 @@ def conditionals(parameters: torch.Tensor, components: int, pixel: list[int], te
         p[k + k * c : k + 2 * k * c].view(k, c),
         p[k + 2 * k * c :].view(k, -1),
     )
-    scales = raw.clamp(min=-7).exp() * temperature
+    scales = raw.clamp(min=-7).exp() if scale == "exp" else torch.where(raw > 0, raw, raw.expm1()) + 1.0001
+    scales = scales * temperature
     seen = torch.tensor(pixel, dtype=torch.float64) / 127.5 - 1
     edges = torch.arange(255, dtype=torch.float64) / 127.5 - 1 + 1 / 255
     found = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.kernels.logistics.reference import LN2, Logistics
+from scanline.kernels import LN2
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.class_names import label_of_image
@@ -28,7 +28,7 @@ TEMPERATURES = (0.3, 1.0, 1.7)
 DRAWS = 60  # of each distribution and temperature
 DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {  # changes of a configuration, rows of parameters
     "logistics": ({"components": 4}, 30),
-    "logistics, elu scale": ({"components": 4, "scale": "elu"}, 30),
+    "logistics of colour, elu scale": ({"components": 4, "channels": 3, "scale": "elu"}, 30),
     "categorical": ({"predicts": "categorical"}, 5),
     "grey pixels": (small_models.VARIANTS["grey pixels"], 20),
     "colour pixels": ({**small_models.VARIANTS["pixels"], "components": 5}, 30),
@@ -71,7 +71,7 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     config = small_models.config(**changes)
     law, size, each = distribution(config), config.step_bytes, DRAWS // rows
     random = torch.Generator().manual_seed(int(10 * temperature))
-    parameters = _parameters(law, config.components, rows, random)
+    parameters = _parameters(law, rows, random)
     repeated = parameters.repeat_interleave(each, dim=0)
     draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))  # [DRAWS, n, 2]
     known = torch.rand(DRAWS, size, generator=random) < (0.3 if size > 1 else 0.1)
@@ -80,7 +80,7 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     bits = -law.log_prob(repeated, painted).double().sum(dim=-1) / LN2
     return {
         "name": name,
-        "config": {key: getattr(config, key) for key in ("predicts", "components", "channels", "scale")},
+        "config": {key: getattr(config, key) for key in ("step", "predicts", "components", "channels", "scale")},
         "temperature": temperature,
         "parameters": parameters.tolist(),
         "draws": draws.tolist(),
@@ -93,14 +93,12 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     }
 
 
-def _parameters(law: Distribution, components: int, rows: int, random: torch.Generator) -> torch.Tensor:
+def _parameters(law: Distribution, rows: int, random: torch.Generator) -> torch.Tensor:
     """Parameters [rows, P] of few digits: for logistics, narrow and wide, with means inside and outside the range."""
     parameters = (64 * torch.randn(rows, law.width, generator=random)).round() / 64
-    if isinstance(law, Logistics):
-        parameters[:, 2 * components :] = 3 * parameters[:, 2 * components :] - 4
-    elif isinstance(law, PixelLogistics):
-        first = components * (1 + law.channels)
-        scales = parameters[:, first : first + components * law.channels]
+    if isinstance(law, PixelLogistics):
+        first = law.components * (1 + law.channels)
+        scales = parameters[:, first : first + law.components * law.channels]
         scales.copy_(3 * scales - 4)
     else:
         parameters *= 4

@@ -1,7 +1,5 @@
 // The model configuration that `scanline export --onnx` stores in the file's metadata, read from the protobuf directly.
 
-import type { Scale } from "./distributions/logistics";
-
 export interface OnnxConfig {
   height: number;
   width: number;
@@ -11,13 +9,16 @@ export interface OnnxConfig {
   key_width: number;
   value_width: number;
   components: number;
-  scale: Scale;
+  scale: "exp" | "elu";
   step: "byte" | "pixel";
   predicts: "logistics" | "categorical" | "pixel_logistics";
   start_token: boolean;
   first_byte_histogram: number[] | null;
   classes?: string[][]; // absent where the model has none
 }
+
+/** Bytes that one step paints. */
+export const stepBytes = ({ step, channels }: OnnxConfig): number => (step === "pixel" ? channels : 1);
 
 const METADATA_PROPS = 14; // the field of ModelProto; each entry has a key (1) and a value (2)
 

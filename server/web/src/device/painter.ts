@@ -5,7 +5,7 @@
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import { distributionOf, type Distribution } from "./distributions/distribution";
 import { firstByte, type Draw } from "./distributions/draw";
-import { readConfig, type OnnxConfig } from "./onnx_config";
+import { readConfig, stepBytes, type OnnxConfig } from "./onnx_config";
 import { labelOfImage, uniforms } from "./philox";
 
 /** A part of a request: `images` images from index `first` on. */
@@ -36,10 +36,6 @@ export class OnnxModel {
   get bytes(): number {
     const { height, width, channels } = this.config;
     return height * width * channels;
-  }
-
-  get stepBytes(): number {
-    return this.config.step === "pixel" ? this.config.channels : 1;
   }
 }
 
@@ -72,7 +68,7 @@ export class PaintLoop {
 
   /** Paints the next step of every image. */
   async step(): Promise<void> {
-    const { config, distribution, stepBytes } = this.model;
+    const { config, distribution } = this.model;
     const { first_byte_histogram: histogram } = config;
     const temperature = Math.fround(this.job.temperature);
     if (this.position === 0 && histogram) {
@@ -84,7 +80,7 @@ export class PaintLoop {
     }
     const parameters = await this.parameters();
     const each = parameters.length / this.job.images;
-    this.append(stepBytes, (draws, image) => {
+    this.append(stepBytes(config), (draws, image) => {
       const own = parameters.subarray(image * each, (image + 1) * each);
       const bytes = distribution.sample(own, draws, temperature, []);
       return { bytes, bits: distribution.bits(own, bytes) };

@@ -4,21 +4,19 @@ import pytest
 import torch
 
 from scanline.kernels.categorical import Categorical
-from scanline.kernels.logistics import Logistics
 from scanline.kernels.philox import uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.network.distribution import Distribution
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 from tests.support import small_models
-from tests.support.kernels import pixel_logistics
-from tests.support.kernels.logistics import components, probabilities
+from tests.support.kernels.pixel_logistics import conditionals, parameters
 
 DRAWS = 200_000
 BYTES = torch.arange(256, dtype=torch.uint8).unsqueeze(1)
 LAWS: dict[str, Distribution] = {
-    "exp": Logistics(5, "exp"),
-    "elu": Logistics(5, "elu"),
+    "exp": PixelLogistics(5, 1, "exp"),
+    "elu": PixelLogistics(5, 1, "elu"),
     "categorical": Categorical(),
 }
 PIXEL, COMPONENTS = [140, 90, 60], 4
@@ -28,7 +26,7 @@ PIXELS = PixelLogistics(COMPONENTS, 3)
 def parameters_of(law: str, seed: int = 0) -> torch.Tensor:
     if law == "categorical":
         return 2 * torch.randn(256, generator=torch.Generator().manual_seed(seed))
-    return components(seed)
+    return parameters(5, 1, seed)
 
 
 def sampled(law: Distribution, parameters: torch.Tensor, temperature: float, known: list[int], size: int = 1):
@@ -57,20 +55,20 @@ def assert_fits(counts: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_histogram_matches_log_prob(seed: int, name: str) -> None:
-    law, parameters = LAWS[name], parameters_of(name, seed)
-    scored = law.log_prob(parameters.expand(256, -1), BYTES).squeeze(1)
-    assert_fits(counts(sampled(law, parameters, 1.0, [])[:, 0]), scored.double().exp())
+    law, given = LAWS[name], parameters_of(name, seed)
+    scored = law.log_prob(given.expand(256, -1), BYTES).squeeze(1)
+    assert_fits(counts(sampled(law, given, 1.0, [])[:, 0]), scored.double().exp())
 
 
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("temperature", [0.5, 1.7])
 def test_histogram_is_the_tempered_distribution(temperature: float, name: str) -> None:
-    parameters = parameters_of(name)
+    given = parameters_of(name)
     if name == "categorical":
-        expected = torch.softmax(parameters.double() / temperature, dim=0)
+        expected = torch.softmax(given.double() / temperature, dim=0)
     else:
-        expected = probabilities(parameters, name, temperature)
-    assert_fits(counts(sampled(LAWS[name], parameters, temperature, [])[:, 0]), expected)
+        (expected,) = conditionals(given, 5, [0], temperature, name)
+    assert_fits(counts(sampled(LAWS[name], given, temperature, [])[:, 0]), expected)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
@@ -78,34 +76,34 @@ def test_histogram_is_the_tempered_distribution(temperature: float, name: str) -
 def test_histogram_of_a_channel_is_its_distribution_given_the_known_ones_before_it(
     channel: int, temperature: float
 ) -> None:
-    parameters = pixel_logistics.parameters(COMPONENTS, 3, seed=2)
-    painted = sampled(PIXELS, parameters, temperature, PIXEL[:channel], 3)
-    expected = pixel_logistics.conditionals(parameters, COMPONENTS, PIXEL, temperature)[channel]
+    given = parameters(COMPONENTS, 3, seed=2)
+    painted = sampled(PIXELS, given, temperature, PIXEL[:channel], 3)
+    expected = conditionals(given, COMPONENTS, PIXEL, temperature)[channel]
     assert_fits(counts(painted[:, channel]), expected)
     if temperature == 1:
         values = torch.tensor(PIXEL, dtype=torch.uint8).repeat(256, 1)
         values[:, channel] = BYTES[:, 0]
-        scored = PIXELS.log_prob(parameters.expand(256, -1), values)[:, channel]
+        scored = PIXELS.log_prob(given.expand(256, -1), values)[:, channel]
         assert_fits(counts(painted[:, channel]), scored.double().exp())
 
 
 def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
     """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
-    parameters = pixel_logistics.parameters(COMPONENTS, 3, seed=2)
+    given = parameters(COMPONENTS, 3, seed=2)
     pairs = torch.cartesian_prod(BYTES[:, 0], BYTES[:, 0])
     values = torch.cat((pairs, torch.zeros(len(pairs), 1, dtype=torch.uint8)), dim=1)
-    scored = PIXELS.log_prob(parameters.expand(len(pairs), -1), values)[:, :2].double().sum(dim=1).exp()
-    painted = sampled(PIXELS, parameters, 1.0, [], 3)
+    scored = PIXELS.log_prob(given.expand(len(pairs), -1), values)[:, :2].double().sum(dim=1).exp()
+    painted = sampled(PIXELS, given, 1.0, [], 3)
     joint = torch.bincount(256 * painted[:, 0].long() + painted[:, 1].long(), minlength=2**16).double()
     coarse = [table.view(32, 8, 32, 8).sum(dim=(1, 3)).flatten() for table in (joint, scored)]
     assert coarse[1].sum().item() == pytest.approx(1, abs=1e-4)
     assert_fits(*coarse)
 
 
-def painted_bytes(parameters: torch.Tensor, u: torch.Tensor, temperature: torch.Tensor) -> list[int]:
+def painted_bytes(given: torch.Tensor, u: torch.Tensor, temperature: torch.Tensor) -> list[int]:
     nothing = torch.zeros(len(u), 1, dtype=torch.uint8)
-    law = Logistics(parameters.shape[1] // 3)
-    return law.sample(parameters, u.unsqueeze(1), temperature, nothing, nothing.bool()).flatten().tolist()
+    law = PixelLogistics(given.shape[1] // 3, 1)
+    return law.sample(given, u.unsqueeze(1), temperature, nothing, nothing.bool()).flatten().tolist()
 
 
 def test_a_narrow_component_gives_its_own_byte_and_the_ends_of_the_unit_interval_the_outer_bytes() -> None:

@@ -1,8 +1,7 @@
 // What a model predicts: the distribution of the bytes of a step, one of those in kernels/.
 
-import type { OnnxConfig } from "../onnx_config";
+import { stepBytes, type OnnxConfig } from "../onnx_config";
 import { logSum, pick, type Draw } from "./draw";
-import { logistics } from "./logistics";
 import { pixelLogistics } from "./pixel_logistics";
 
 export interface Distribution {
@@ -18,10 +17,9 @@ export interface Distribution {
   bits(parameters: Float32Array, bytes: readonly number[]): number;
 }
 
-export function distributionOf(config: Pick<OnnxConfig, "predicts" | "components" | "channels" | "scale">): Distribution {
+export function distributionOf(config: OnnxConfig): Distribution {
   if (config.predicts === "categorical") return categorical;
-  if (config.predicts === "pixel_logistics") return pixelLogistics(config.components, config.channels);
-  return logistics(config.scale);
+  return pixelLogistics(config.components, stepBytes(config), config.scale);
 }
 
 /** One byte from 256 logits (kernels/categorical/reference.py): the first uniform picks it. */

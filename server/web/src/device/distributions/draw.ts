@@ -1,5 +1,5 @@
 // Draws from uniform numbers: one of several weights, and a byte of a discretised logistic; the logarithm of a
-// byte's probability under it (kernels/logistics/reference.py).
+// byte's probability under it (kernels/pixel_logistics/reference.py).
 
 import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "./elementary";
 

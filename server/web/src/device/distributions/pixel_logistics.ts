@@ -1,14 +1,15 @@
-// The bytes of a pixel from one mixture of K discretised logistics, whose C channels are conditioned on each other
-// (kernels/pixel_logistics/reference.py). Parameters are K logits, K x C means, K x C logarithms of scales and
-// K x C (C - 1) / 2 coefficients.
+// The bytes of a step, one or those of a pixel, from one mixture of K discretised logistics, whose C channels are
+// conditioned on each other (kernels/pixel_logistics/reference.py). Parameters are K logits, K x C means, K x C raw scales
+// and K x C (C - 1) / 2 coefficients.
 
+import type { OnnxConfig } from "../onnx_config";
 import type { Distribution } from "./distribution";
 import { logBin, logisticByte, LOG_SCALE_FLOOR, logSum, pick, valueOf } from "./draw";
 import { exponential } from "./elementary";
 
 const f = Math.fround;
 
-export function pixelLogistics(components: number, channels: number): Distribution {
+export function pixelLogistics(components: number, channels: number, scale: OnnxConfig["scale"]): Distribution {
   const [means, scales] = [components, components * (1 + channels)]; // where they begin
   const coefficients = components * (1 + 2 * channels);
   const each = (channels * (channels - 1)) / 2;
@@ -25,8 +26,11 @@ export function pixelLogistics(components: number, channels: number): Distributi
     return mean;
   }
 
-  const scaleOf = (parameters: Float32Array, component: number, channel: number): number =>
-    exponential(Math.max(parameters[scales + component * channels + channel]!, LOG_SCALE_FLOOR));
+  function scaleOf(parameters: Float32Array, component: number, channel: number): number {
+    const raw = parameters[scales + component * channels + channel]!;
+    if (scale === "exp") return exponential(Math.max(raw, LOG_SCALE_FLOOR));
+    return raw > 0 ? f(raw + f(1.0001)) : f(exponential(raw) + f(f(1.0001) - 1));
+  }
 
   return {
     sample(parameters, draws, temperature, known) {
