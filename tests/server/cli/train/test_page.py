@@ -10,6 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 from PIL import Image
+from typer import Typer
+from typer.main import get_command
 
 from scanline.server.cli.commands.train import train
 from tests.support.commands import in_a_process
@@ -21,9 +23,11 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) fo
 
 
 def test_its_options_exist() -> None:
-    options = {option.replace("-", "_") for option in re.findall(r"`--([a-z-]+)", PAGE)}
-    assert len(options) > 7
-    assert options - {"from"} <= train.__annotations__.keys()
+    named = set(re.findall(r"`(--[a-z-]+)", PAGE))
+    assert len(named) > 7
+    app = Typer()
+    app.command()(train)
+    assert named <= {option for parameter in get_command(app).params for option in parameter.opts}
 
 
 def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,142 @@
+"""The options of `scanline train`. Those named as a field of TrainingConfig change the recipe."""
+
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from scanline.model.extras import MissingExtraError
+from scanline.model.training import TrainingConfig
+from scanline.model.training.presets import PRESETS
+from scanline.server.cli.options import Device, Fetch
+
+CHOICES = {
+    name: ", ".join(get_args(kind))
+    for name, kind in get_type_hints(TrainingConfig).items()
+    if get_origin(kind) is Literal
+}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The options, in the order of the help. None keeps the value of the preset, or of the run that is resumed."""
+
+    out: Annotated[Path, typer.Option(help="The model directory to write.")]
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of pictures, searched recursively; a directory with the published files of MNIST or"
+            " CIFAR-10; or a .npy array, uint8, n x H x W or n x H x W x 3. Required unless --resume is given."
+        ),
+    ] = None
+    size: Annotated[str | None, typer.Option(metavar="WxH", help="Crop to the centre and resize; N means NxN.")] = None
+    grey: Annotated[bool, typer.Option("--grey", help="Convert the pictures to grey.")] = False
+    flip: Annotated[bool | None, typer.Option("--mirror", help="Mirror half of the training images, at random.")] = None
+    redrawn: Annotated[
+        float | None,
+        typer.Option(
+            help="For MNIST: fraction of digits re-rendered at each update (augmentation); off below 20 % of the peak"
+            " rate.",
+            show_default="0",
+        ),
+    ] = None
+    classes: Annotated[
+        bool,
+        typer.Option("--classes", help="Learn classes: those of MNIST or CIFAR-10, or the subfolders of a folder."),
+    ] = False
+    unlabelled: Annotated[
+        float | None,
+        typer.Option(
+            help="Fraction of labels dropped at each update, so that the model also learns images without a class.",
+            show_default="0.5",
+        ),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Length of the run; the model is sized for it.", show_default="20 without a preset"),
+    ] = None
+    updates: Annotated[int | None, typer.Option(min=1, help="Length of the run in updates instead.")] = None
+    preset: Annotated[
+        str | None, typer.Option(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
+    ] = None
+    start: Annotated[
+        str | None, typer.Option("--from", help="Start from the weights of a shipped model or a model directory.")
+    ] = None
+    layers: Annotated[
+        int | None, typer.Option(min=1, help="With --from: grow the model to this many layers.", show_default="as is")
+    ] = None
+    predicts: Annotated[
+        str | None,
+        typer.Option(
+            help="categorical, logistics or pixel_logistics.",
+            show_default="categorical for grey, pixel_logistics for colour",
+        ),
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")] = False
+    batch: Annotated[int | None, typer.Option(min=1, help="Images per update.")] = None
+    optimiser: Annotated[str | None, typer.Option(help=f"{CHOICES['optimiser']}.")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None
+    schedule: Annotated[
+        str | None, typer.Option(help=f"{CHOICES['schedule']}; with --minutes the rate falls linearly with time.")
+    ] = None
+    precision: Annotated[
+        str | None, typer.Option(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
+    ] = None
+    compiled: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="Use torch.compile; on a CPU it needs a C++ compiler.")
+    ] = True
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, on a CPU.")] = 1
+    branches: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes that each train weights of their own on a CPU (local SGD).", show_default="1"
+        ),
+    ] = None
+    branch_updates: Annotated[
+        int | None,
+        typer.Option(min=1, help="Updates after which the branches' weights are averaged.", show_default="1000"),
+    ] = None
+    checkpoint_every: Annotated[
+        int | None, typer.Option(min=1, help="Updates between checkpoints; a run of minutes saves ten times.")
+    ] = None
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the run.")] = None
+    fetch: Fetch = False
+    device: Device = "auto"
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")] = False
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The fields of the recipe that the options change."""
+        given = {field.name: getattr(self, field.name, None) for field in fields(TrainingConfig)}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def check(self) -> None:
+        """Raise ValueError for options that exclude each other, or a model directory that is in use."""
+        from scanline.model.formats.model_dir import CONFIG
+        from scanline.model.training.run.state import FILE as STATE
+
+        if self.preset is not None and self.preset not in PRESETS:
+            raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
+        models = {"--preset": self.preset, "--from": self.start, "--predicts": self.predicts}
+        given = [option for option, value in models.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(f"{given[0]} and {given[1]} exclude each other: each decides which model is trained")
+        if self.resume and given and given[0] != "--preset":
+            raise ValueError(f"{given[0]} is for a new run; --resume continues the model in {self.out}")
+        if self.layers is not None and self.start is None:
+            raise ValueError("--layers needs --from, the model that it adds layers to")
+        if self.fetch and self.preset is None:
+            raise ValueError("--fetch needs --preset, whose data set it downloads")
+        if find_spec("matplotlib") is None:
+            raise MissingExtraError("the loss curve", "train")
+        if self.resume:
+            return
+        out = self.out
+        if (out / STATE).exists():
+            raise ValueError(
+                f"{out} already holds a training run; continue it with --resume, or name another directory"
+            )
+        if (out / CONFIG).exists():
+            raise ValueError(f"{out} already holds a model; name another directory, or continue from it with --from")
