@@ -10,10 +10,10 @@ from ray.serve.handle import DeploymentHandle
 
 from scanline.server.cluster.arrivals import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
-from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.cluster.router import FewestImagesRouter
 from scanline.server.cluster.settings import ClusterSettings, cluster_settings
 from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.process import logs
 from scanline.server.process.app import build

@@ -24,9 +24,9 @@ from scanline.model.inputs import TOO_FEW_SLOTS_TO_GUIDE, InvalidInput, check_gu
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
-from scanline.server.cluster.replica_pool import ReplicaPool
-from scanline.server.engine.job import EngineFailedError, PendingJob
+from scanline.server.engine.job import PendingJob
 from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions
 
 RECIPE = "recipe.json"
@@ -120,11 +120,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
         job = folder_job(recipe, missing, replicas, await replicas.config(), out, progress)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
-            while not job.has_ended:
-                job.changed.clear()
-                await job.changed.wait()
-    if job.failure:
-        raise EngineFailedError(job.failure.message, job.failure.code)
+            await job.wait()
     return job.bits_per_dim
 
 

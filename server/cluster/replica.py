@@ -4,69 +4,25 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from scanline.model import zoo
-from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config
-from scanline.model.sampling.messages import Event, Failed, Ready, Request, Stats
+from scanline.model.sampling.messages import Event, Failed, Request
 from scanline.server.cluster.metrics import ReplicaGauges
 from scanline.server.cluster.router import DIGEST
 from scanline.server.cluster.settings import ClusterSettings
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.remote.over_ray import OtherModelError
+from scanline.server.engine.remote.relay_job import RelayJob
+from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.process import logs
 from scanline.server.process.registry import engine_options
 
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress is gone, and its images in flight with it
 LOAD_POLL_SECONDS = 0.05
 SECONDS_PER_JOB = 0.001  # between two lists of events of a job, for each job in progress: a list's cost is per list
-
-
-class OtherModelError(Exception):
-    """A shard met a replica whose model is not the one that paints the rest of its request."""
-
-
-@dataclass(frozen=True)
-class ReplicaStatus:
-    """A replica's answer to a poll."""
-
-    config: ModelConfig
-    ready: Ready
-    stats: Stats
-    restarts: int  # of its engine
-    heartbeat_age: float
-    load_seconds: float
-    is_up: bool  # whether its engine can paint now
-
-
-class RelayJob(PendingJob):
-    """A shard in the replica's engine. It keeps no images, only the events that have not been sent to the ingress."""
-
-    def __init__(self, command: Request) -> None:
-        super().__init__(command)
-        self.unsent: list[Event] = []
-        self.ended = asyncio.Event()
-
-    def receive(self, event: Event) -> None:
-        """Queue an event of the engine."""
-        self.unsent.append(event)
-        super().receive(event)
-        if self.has_ended:
-            self.ended.set()
-
-    async def events(self, pause: Callable[[], float] = lambda: 0.0) -> AsyncIterator[list[Event]]:
-        """Yield all events in order, in lists at least `pause()` seconds apart; the last one does not wait."""
-        while self.unsent or not self.has_ended:
-            self.changed.clear()
-            if self.unsent:
-                events, self.unsent = self.unsent, []
-                yield events
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.ended.wait(), pause())
-            else:
-                await self.changed.wait()
 
 
 class Replica:
@@ -94,26 +50,24 @@ class Replica:
         model: another replica can still paint the shard.
         """
         self._check_model(command)
-        job = RelayJob(replace(command, id=next(self.engine.request_ids)))
+        events: list[Event] = []
+        job = RelayJob(command, next(self.engine.request_ids), events.append)
         with self.engine.run(job):
-            async for events in job.events(lambda: len(self.engine.jobs) * SECONDS_PER_JOB):
-                if any(isinstance(event, Failed) for event in events):
+            async for sent in batches(job, events, lambda: len(self.engine.jobs) * SECONDS_PER_JOB):
+                if any(isinstance(event, Failed) for event in sent):
                     if self.engine.failed.is_set():
                         raise EngineUnavailableError
                     self._check_model(command)  # the engine may have been replaced since the shard came
-                yield events
+                yield sent
 
-    async def status(self, ingress: str, images: int) -> ReplicaStatus:
+    async def status(self, ingress: str, images: int) -> EngineStatus:
         """Return this replica's status; `images`: in flight of the calling ingress, on all replicas together."""
         now = time.monotonic()
         # Pruned here, because Serve asks for the statistics below only where it autoscales.
         self.in_flight = {name: poll for name, poll in self.in_flight.items() if poll[0] > now - INGRESS_TIMEOUT}
         self.in_flight[ingress] = now, images
-        engine = self.engine
-        self.gauges.update(engine)
-        assert engine.ready is not None
-        age, load = engine.heartbeat_age, engine.load_seconds
-        return ReplicaStatus(self.config, engine.ready, engine.stats, engine.restarts, age, load, engine.is_ready)
+        self.gauges.update(self.engine)
+        return EngineStatus.of(self.engine, self.config)
 
     def check_health(self) -> None:
         """Raise RuntimeError where the engine does not come back: Serve then replaces this replica."""
@@ -149,3 +103,20 @@ class Replica:
 def _threads(settings: ClusterSettings) -> int:
     """The engine's threads; "auto" is the number of processors that Serve reserves for the replica."""
     return max(1, int(settings.cpus)) if settings.threads == "auto" else settings.threads
+
+
+async def batches(job: PendingJob, events: list[Event], pause: Callable[[], float]) -> AsyncIterator[list[Event]]:
+    """Yield a job's events in order, in lists at least `pause()` seconds apart; the last list does not wait.
+
+    Only the job's end interrupts a pause: each interruption wakes this task and sends a list.
+    """
+    while events or not job.has_ended:
+        job.changed.clear()
+        if events:
+            sent = events.copy()
+            events.clear()
+            yield sent
+            with suppress(TimeoutError):
+                await asyncio.wait_for(job.ended.wait(), pause())
+        else:
+            await job.changed.wait()

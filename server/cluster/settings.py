@@ -28,7 +28,7 @@ UNBOUNDED = {
 }  # Serve's proxies have nothing like them
 REPLACED = {"api_processes": "ingress_replicas"}
 FRONT = "deploy/kubernetes/ray/nginx.conf"
-FIELDS = {"model": "models", "fronts": "ingress_replicas", "front_cpus": "ingress_cpus"}  # the last two: older names
+FIELDS = {"model": "models"}
 
 
 class ClusterSettings(Settings):

@@ -54,9 +54,13 @@ class EngineHandle(ABC):
     def start(self) -> None:
         """Start to get ready, on the running event loop; `ready` is set once the model is loaded."""
 
-    @abstractmethod
     async def settled(self) -> None:
-        """Return when requests may be let in, whether the engine is ready or not."""
+        """Return when requests may be let in, ready or not: at once, since they are refused while the model loads."""
+        return
+
+    def take_over(self, old: "EngineHandle") -> None:
+        """Continue the counts of the handle that this one replaces, and share one queue with it."""
+        self.admission, self.counters = old.admission, old.counters
 
     @abstractmethod
     async def close(self) -> None:

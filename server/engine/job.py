@@ -62,7 +62,8 @@ class PendingJob:
         self.slots_left = slots_of(request, self.missing)
         self.failure: Failed | None = None
         self.reservation: Reservation | None = None  # the room that it gives back image by image
-        self.changed = asyncio.Event()
+        self.changed = asyncio.Event()  # by any event of the engine
+        self.ended = asyncio.Event()
 
     @property
     def images_left(self) -> int:
@@ -100,12 +101,12 @@ class PendingJob:
                 if self.reservation is not None:
                     self.reservation.give_up()
         self.changed.set()
+        if self.has_ended:
+            self.ended.set()
 
     async def wait(self) -> None:
         """Return when all images are done; EngineFailedError where the request failed."""
-        while not self.has_ended:
-            self.changed.clear()
-            await self.changed.wait()
+        await self.ended.wait()
         self._raise_failure()
 
     def _raise_failure(self) -> None:

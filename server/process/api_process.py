@@ -1,26 +1,99 @@
-"""One of several API processes: the whole application, with engines that the main process has."""
+"""One of several API processes: its start and end in the main process, and what runs in it, which is the whole
+application with the main process's engines.
+"""
 
 import asyncio
+import atexit
 import logging
+import multiprocessing
 import os
+import signal
 import sys
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
 from math import ceil
 from multiprocessing.connection import Connection
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
 
 from scanline.server.api.api_keys import api_keys
-from scanline.server.engine.remote.main_process import MainProcess
-from scanline.server.engine.remote.messages import Statuses
+from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
 from scanline.server.engine.worker.watchdog import exit_with_parent
 from scanline.server.process import logs, running
 from scanline.server.process.listening import Listening
+from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_freed_memory
 from scanline.server.process.process_name import show_process_name
+from scanline.server.process.signals import HANDLED, start_with_signals_blocked
 from scanline.server.process.tls import tls_certificate
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")
 
 DIVIDED = ("max_websockets", "max_connections", "max_unread_bytes")
+Method = Callable[["ApiProcess", Any], Coroutine[Any, Any, Any]]
+METRICS_SECONDS = 2.0  # that an API process has to send its metrics
+
+
+class ApiProcess:
+    """A started API process, in the main process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        listening: Listening,
+        statuses: Statuses,
+        find_engine: FindEngine,
+        methods: Mapping[str, Method],
+    ) -> None:
+        """`methods` are those that it may call; each gets this object first."""
+        self.settings = settings
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        self.process = context.Process(
+            target=main, args=(settings, listening, statuses, theirs), name="scanline-api", daemon=True
+        )
+        start_with_signals_blocked(self.process, HANDLED)
+        theirs.close()
+        atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
+        self.requests = MainEnd(ours, find_engine, {name: partial(method, self) for name, method in methods.items()})
+        self.has_drained = False
+        self.may_exit = asyncio.Event()
+        self.was_silent = False  # at the last check
+        log.info("an API process has started, process %s", self.process.pid)
+
+    async def ended(self) -> int:
+        """Return its exit status once it has exited; its requests are cancelled."""
+        await self.requests.closed()
+        await asyncio.to_thread(self.process.join)
+        await asyncio.to_thread(self.requests.pipe.close)
+        atexit.unregister(self.process.kill)
+        assert self.process.exitcode is not None
+        return self.process.exitcode
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it has not exited."""
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    def check(self) -> None:
+        """Kill it where it was silent for too long at two checks in a row: one alone may be a stall of this process."""
+        seconds = self.settings.engine_timeout if self.requests.is_up else self.settings.load_timeout
+        is_silent = self.requests.pipe.silence > seconds
+        if is_silent and self.was_silent:
+            log.error("an API process is silent for %g seconds and is killed, process %s", seconds, self.process.pid)
+            self.signal(signal.SIGKILL)
+        self.was_silent = is_silent
+
+    async def metrics(self) -> list[Metric]:
+        """Return its metrics; none where it does not answer in time."""
+        with suppress(TimeoutError):
+            families: list[Metric] = await asyncio.wait_for(self.requests.call("metrics"), METRICS_SECONDS)
+            return families
+        return []
 
 
 def main(settings: Settings, listening: Listening, statuses: Statuses, connection: Connection) -> None:

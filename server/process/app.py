@@ -27,8 +27,8 @@ from scanline.server.api.middleware.request_id import RequestIdMiddleware
 from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
 from scanline.server.api.routes import health, images, likelihoods, metrics, models, onnx, page, websocket
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.engine.remote.main_process import MainProcess
 from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_free_pages
 from scanline.server.process.merged_metrics import MergedMetrics
 from scanline.server.process.registry import ModelRegistry

@@ -100,7 +100,7 @@ class ModelReloader:
             new = await asyncio.to_thread(EngineClient, old.options)
         except ValueError as error:
             raise self._not_loadable(name, str(error).replace(directory, name)) from None
-        new.succeed(old)
+        new.take_over(old)
         try:
             served = await asyncio.to_thread(served_model, new)
         except ValueError as error:

@@ -19,10 +19,10 @@ from scanline.server.api.payload.uploads import max_message_bytes
 from scanline.server.api.tracing import tracer_provider
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
-from scanline.server.engine.remote.main_process import MainProcess
 from scanline.server.process.app import build
 from scanline.server.process.lifecycle import Lifecycle
 from scanline.server.process.listening import Listening
+from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import collect_rarely
 from scanline.server.process.registry import ModelRegistry
 from scanline.server.process.signals import handle_signals

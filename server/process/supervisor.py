@@ -7,24 +7,15 @@ process had in progress when it ended is cancelled; the other processes, and the
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
-from scanline.server.engine.remote.messages import (
-    Answer,
-    CollectMetrics,
-    Drained,
-    EngineStatus,
-    Reload,
-    Statuses,
-)
-from scanline.server.engine.remote.relay import ApiProcess
+from scanline.server.engine.remote.over_pipe import Statuses
+from scanline.server.engine.remote.status import EngineStatus
+from scanline.server.process.api_process import ApiProcess, Method
 from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.process.listening import Listening
 from scanline.server.process.memory import collect_rarely
@@ -50,8 +41,11 @@ class Supervisor:
         self.reloader = ModelReloader(models)
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
-        self.collections = 0
-        self.tasks: set[asyncio.Task[None]] = set()  # that answer calls
+        self.methods: dict[str, Method] = {
+            "metrics": self._metrics,
+            "reload": self._reload,
+            "drained": self._drained,
+        }
 
     async def run(self) -> list[int]:
         """Keep all API processes alive until `stop`; return the statuses they exited with then."""
@@ -60,8 +54,6 @@ class Supervisor:
             return await asyncio.gather(*(self._keep() for _ in range(self.settings.api_processes)))
         finally:
             reporting.cancel()
-            for task in self.tasks:
-                task.cancel()
             await self.reloader.close()
 
     def stop(self) -> None:
@@ -77,72 +69,59 @@ class Supervisor:
             process.signal(number)
 
     def statuses(self, process: ApiProcess | None = None) -> Statuses:
-        """The state of all engines, as one API process sees it; None: as a new one."""
-        others = [one for one in self.running if one is not process]
+        """Return the state of all engines as one API process sees it; None: as a new one."""
+        others = [other for other in self.running if other is not process]
         return {
-            name: _status(model.engine, sum(one.relay.images(name) for one in others))
+            name: EngineStatus.of(model.engine, model.config, sum(other.requests.images(name) for other in others))
             for name, model in self.models.all.items()
         }
 
     def report(self) -> None:
-        """Tell all API processes the state of the engines."""
+        """Send all API processes the state of the engines."""
         for process in self.running:
-            process.relay.pipe.send(self.statuses(process))
+            process.requests.pipe.send(self.statuses(process))
 
     def find_engine(self, model: str, digest: str) -> EngineClient | None:
-        """The engine that paints with the weights of that digest: the model's, or one before its last reload."""
+        """Return the engine whose weights have that digest: the model's, or one before its last reload."""
         engines = [self.models.all[model].engine, *self.reloader.retiring.values()]
         for engine in engines:
             if isinstance(engine, EngineClient) and engine.ready is not None and engine.ready.digest == digest:
                 return engine
         return None
 
-    def answer(self, process: ApiProcess, message: Any) -> None:
-        """Answer a call of an API process, or take in its answer."""
-        match message:
-            case Answer():
-                if (call := process.metrics.get(message.call)) and not call.done():
-                    call.set_result(message.value)
-            case Drained():
-                process.has_drained = True
-                self._let_exit()
-            case CollectMetrics():
-                self._begin(self._collect(process, message.call))
-            case Reload():
-                self._begin(self._reload(process, message))
+    async def _metrics(self, caller: ApiProcess, _: None) -> list[list[Metric]]:
+        """Return the metrics of all API processes, which know the engines' newest state before they are asked."""
+        self.report()
+        collected = await asyncio.gather(*(process.metrics() for process in self.running))
+        return [families for families in collected if families]
+
+    async def _reload(self, caller: ApiProcess, model: str) -> Exception | None:
+        """Reload a model, and report it before the answer; return why it was not reloaded."""
+        try:
+            await self.reloader.reload(model)
+        except (UnknownModelError, ReloadError) as error:
+            return error
+        self.report()
+        return None
+
+    async def _drained(self, caller: ApiProcess, _: None) -> None:
+        """Return once every API process has drained."""
+        caller.has_drained = True
+        self._let_exit()
+        await caller.may_exit.wait()
 
     def _let_exit(self) -> None:
         """Let all API processes exit once each of them has drained."""
         if all(process.has_drained for process in self.running):
             for process in self.running:
-                process.relay.pipe.send(Drained())
-
-    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(answering)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def _collect(self, process: ApiProcess, call: int) -> None:
-        self.collections += 1
-        self.report()  # they are asked after that
-        found: Iterable[list[Metric]] = await asyncio.gather(*(one.collect(self.collections) for one in self.running))
-        process.relay.pipe.send(Answer(call, [families for families in found if families]))
-
-    async def _reload(self, process: ApiProcess, message: Reload) -> None:
-        try:
-            await self.reloader.reload(message.model)
-        except (UnknownModelError, ReloadError) as error:
-            process.relay.pipe.send(Answer(message.call, error))
-            return
-        self.report()
-        process.relay.pipe.send(Answer(message.call, None))
+                process.may_exit.set()
 
     async def _report(self) -> None:
         while True:
             self.report()
             await asyncio.sleep(REPORT_SECONDS)
             for process in self.running:
-                process.check(self.settings.engine_timeout)
+                process.check()
 
     async def _keep(self) -> int:
         """Start an API process whenever the one before has ended; return the last one's exit status."""
@@ -163,7 +142,7 @@ class Supervisor:
 
     async def _run_one(self) -> int:
         """Start an API process and return its exit status once it has ended."""
-        process = ApiProcess(self.settings, self.listening, self.statuses(), self.find_engine, self.answer)
+        process = ApiProcess(self.settings, self.listening, self.statuses(), self.find_engine, self.methods)
         self.running.add(process)
         status = await process.ended()
         self.running.discard(process)
@@ -201,20 +180,3 @@ async def run(settings: Settings, models: ModelRegistry, listening: Listening) -
 
 def _cause(status: int) -> str:
     return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-
-
-def _status(engine: EngineHandle, others: int) -> EngineStatus:
-    return EngineStatus(
-        options=engine.options,
-        directory=engine.directory,
-        ready=engine.ready,
-        load_error=engine.load_error,
-        death=engine.death,
-        has_failed=engine.failed.is_set(),
-        is_ready=engine.is_ready,
-        heartbeat_age=engine.heartbeat_age,
-        restarts=engine.restarts,
-        load_seconds=engine.load_seconds,
-        stats=engine.stats,
-        others=others,
-    )

@@ -50,9 +50,10 @@ class EngineClient(EngineHandle):
         self.fruitless = 0  # crashes in a row without progress: no image finished and no suspect eliminated
         self.closing = asyncio.Event()
 
-    def succeed(self, old: "EngineClient") -> None:
-        """Count on from where the engine counted that this one replaces, and share one queue with it."""
-        self.admission, self.counters, self.restarts = old.admission, old.counters, old.restarts
+    def take_over(self, old: EngineHandle) -> None:
+        """Continue the counts of the engine that this one replaces, and share one queue with it."""
+        super().take_over(old)
+        self.restarts = old.restarts
 
     def start(self) -> None:
         """Start the process, on the running event loop; `ready` is set once the model is loaded."""
@@ -88,9 +89,6 @@ class EngineClient(EngineHandle):
             requests_waiting=self.reported.requests_waiting + len(waiting),
             images_waiting=self.reported.images_waiting + sum(job.images_left for job in waiting),
         )
-
-    async def settled(self) -> None:
-        """Return at once: requests that come while the model loads are refused with that reason."""
 
     async def close(self) -> None:
         """Stop the engine, by force where it does not exit by itself."""

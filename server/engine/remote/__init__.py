@@ -1,6 +1,6 @@
-"""Several processes that speak HTTP and share the engines of one main process (`--api-processes`).
+"""Engines of other processes: an API process's view of its main process's, an ingress's of its replicas'.
 
-The main process has the sockets, the engines and the signals, and relays requests and events; it speaks no HTTP. Each
-API process runs the whole application. Requests are admitted there, against its part of the server's limits, so that
-none costs the main process more than two messages.
+A `RemoteEngine` is the handle, an `EngineStatus` what it knows of each engine, a `RelayJob` its request where the
+engine is. `over_pipe` carries these between the processes of one machine (`--api-processes`), `over_ray` between those
+of a cluster. Requests are admitted on this side; crashes are replayed on the other, by the engine's own client.
 """

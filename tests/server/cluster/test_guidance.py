@@ -12,12 +12,12 @@ from PIL import Image
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
+from scanline.model.sampling.messages import GenerateRequest, Ready
 from scanline.model.sampling.offline import paint_request
 from scanline.server.cluster.client import FolderJob, Recipe, folder_job
-from scanline.server.cluster.replica import ReplicaStatus
-from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.engine.job import Job
+from scanline.server.engine.remote.over_ray import ReplicaPool
+from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import shapes
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
@@ -51,7 +51,7 @@ def test_images_are_those_of_one_machine_and_counted_as_two_slots(
             known, masks = (IMAGE.tobytes(),), (HOLE.tobytes(),)
             request = GenerateRequest(next(pool.request_ids), N, 7, known=known, masks=masks, label=STAR, guidance=2.5)
             with pool.reserve(2 * N) as reservation, pool.run(Job(request, 35), reservation) as job:
-                assert pool.out == 80  # slots, of 40 images: a quarter more than there are
+                assert pool.outstanding == 80  # slots, of 40 images: a quarter more than there are
                 await job.wait()
             sent = [len(command.indices) for command, _ in handle.sent]
             missing = (1, 8, 30)
@@ -84,7 +84,8 @@ def test_images_are_those_of_one_machine_and_counted_as_two_slots(
 )
 def test_a_folder_that_cannot_be_guided_is_refused(recipe: Recipe, slots: int, sentence: str, tmp_path: Path) -> None:
     replicas = ReplicaPool(LocalReplicas(), 1, EngineOptions(Path("guided")))  # type: ignore[arg-type]
-    ready = Ready(parameters=1, slots=slots, device="cpu", state_bytes=1, backend="none")
-    replicas.known = [ReplicaStatus(shapes.GUIDED, ready, Stats(), 0, 0.0, 0.0, True)]
+    engine = ReplicaPool(LocalReplicas(), 1, EngineOptions(Path("guided")))  # type: ignore[arg-type]
+    engine.ready = Ready(parameters=1, slots=slots, device="cpu", state_bytes=1, backend="none")
+    replicas.known = [EngineStatus.of(engine, shapes.GUIDED)]
     with pytest.raises(InvalidInput, match=sentence):
         folder_job(recipe, (0, 1), replicas, shapes.GUIDED, tmp_path, lambda done: None)

@@ -11,10 +11,9 @@ import pytest
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequest
 from scanline.model.sampling.offline import paint
-from scanline.server.cluster import replica_pool
-from scanline.server.cluster.replica import OtherModelError
-from scanline.server.cluster.replica_pool import REPLACED, ReplicaPool
 from scanline.server.engine.job import Job
+from scanline.server.engine.remote import over_ray
+from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool
 from tests.support import small_models
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
@@ -30,7 +29,7 @@ def other_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_pool, "RETRY_PAUSES", (0.0, 0.01, 0.01, 0.05))
+    monkeypatch.setattr(over_ray, "RETRY_PAUSES", (0.0, 0.01, 0.01, 0.05))
 
 
 @asynccontextmanager
@@ -96,11 +95,9 @@ def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_pa
             old, new = handle.replicas
             handle.route = lambda command: new if handle.sent else old  # the first shard is painted by the old model
             with pool.run(generate(pool, 40)) as begun:
-                while not begun.has_ended:
-                    begun.changed.clear()
-                    await begun.changed.wait()
+                await begun.ended.wait()
             handle.replicas, handle.route = [new], lambda _: new
-            pool._update([await new.status("a test", 0)])
+            pool._take([await new.status("a test", 0)])
             with pool.run(generate(pool, 8)) as later:
                 await later.wait()
             return begun, later
@@ -123,7 +120,7 @@ def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
 
             async def poll() -> None:
                 await asyncio.sleep(0.01)
-                pool._update([await new.status("a test", 0)])
+                pool._take([await new.status("a test", 0)])
 
             with pool.run(generate(pool, 8)) as job:
                 await asyncio.gather(job.wait(), poll())

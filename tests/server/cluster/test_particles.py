@@ -9,8 +9,8 @@ import numpy as np
 
 from scanline.model.inference import Model
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.cluster.replica_pool import ReplicaPool
 from scanline.server.engine.job import Job
+from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.pictures import noise
 
@@ -37,12 +37,12 @@ def test_images_equal_those_of_one_machine_and_shards_are_of_slots(shapes_direct
                 reservation.extend(N * PARTICLES - N)
                 with pool.run(completions(pool, label=3), reservation) as job:
                     assert pool.reserved_images == N * PARTICLES
-                    assert pool.out == 80  # slots, of five images: a quarter more than there are
+                    assert pool.outstanding == 80  # slots, of five images: a quarter more than there are
                     await job.wait()
-                    shards = pool.distributions[job.id].shards
+                    shards = pool.sharded[job.id].shards
                     await asyncio.gather(*shards)
                     await asyncio.sleep(0)  # their callbacks
-                assert (pool.reserved_images, pool.out, pool.turns.out) == (0, 0, Counter())
+                assert (pool.reserved_images, pool.outstanding, pool.queue.outstanding) == (0, 0, Counter())
             assert {replica for _, replica in handle.sent} == set(replicas)
             return job, [len(command.indices) for command, _ in handle.sent]
 

@@ -12,11 +12,9 @@ from scanline.server.cluster.settings import FRONT, HTTP_OPTIONS, UNBOUNDED, Clu
 ROOT = Path(__file__).parents[3]
 
 
-def test_numbers_and_older_names_may_be_given_and_all_have_defaults() -> None:
+def test_numbers_may_be_texts_and_all_have_defaults() -> None:
     settings = cluster_settings({"model": "mnist-small", "replicas": "2", "gpus": "0.5", "slots": "512"})
     assert (settings.models, settings.replicas, settings.gpus, settings.slots) == (("mnist-small",), 2, 0.5, 512)
-    settings = cluster_settings({"fronts": 3, "front_cpus": 0.5})
-    assert (settings.ingress_replicas, settings.ingress_cpus) == (3, 0.5)
     assert cluster_settings({}) == ClusterSettings()
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,16 +18,21 @@ from scanline.model.sampling.messages import (
     Finished,
     GenerateRequest,
     Pixels,
+    Request,
     Scheduled,
     Scored,
     ScoreRequest,
     Stats,
 )
 from scanline.model.sampling.stats.histogram import Histogram
-from scanline.server.cluster.replica import RelayJob
+from scanline.server.cluster.replica import batches
+from scanline.server.engine.job import Job
+from scanline.server.engine.remote.relay_job import RelayJob
 from tests.support import small_models
+from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.shapes import SHAPES
+from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
 
 IMAGE = bytes(range(100, 135))
@@ -67,40 +74,46 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
     shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, HOLES, label=2, particles=3).shard((1, 6))
     assert (shard.label, [shard.particles_of(index) for index in shard.indices]) == (2, [3, 1])
-    job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)))
+    job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)), 0, lambda event: None)
     assert job.remainder.only == (3, 5, 8)
     job.receive(Finished(0, 5, IMAGE, 2.5))
     assert job.remainder.only == (3, 8)
 
 
-def passed_on(job: RelayJob) -> list[list[Event]]:
+def relayed(index: int | None = None) -> tuple[RelayJob, list[Event]]:
+    """A job that has the id 5 here and 9 where it came from, and the events that it passes on."""
+    events: list[Event] = []
+    request = GenerateRequest(9, 2, seed=7)
+    return RelayJob(request if index is None else request.shard((index,)), 5, events.append), events
+
+
+def sent(job: RelayJob, events: list[Event]) -> list[list[Event]]:
     async def collect() -> list[list[Event]]:
-        return [events async for events in job.events()]
+        return [batch async for batch in batches(job, events, lambda: 0.0)]
 
     return asyncio.run(collect())
 
 
-def test_a_relay_job_passes_on_all_events_and_its_failure() -> None:
-    job = RelayJob(GenerateRequest(0, 2, seed=7).shard((1,)))
-    events: list[Event] = [Pixels(0, [(1, 0, IMAGE[:3])]), Finished(0, 1, IMAGE, 2.5)]
-    for event in events:
+def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id() -> None:
+    job, events = relayed(1)
+    for event in (Pixels(5, [(1, 0, IMAGE[:3])]), Finished(5, 1, IMAGE, 2.5)):
         job.receive(event)
-    assert (job.has_ended, job.images_left, passed_on(job)) == (True, 0, [events])
-    job = RelayJob(GenerateRequest(0, 2, seed=7))
-    job.receive(Failed(0, "It broke."))
-    assert passed_on(job) == [[Failed(0, "It broke.")]]
+    assert (job.id, job.has_ended, job.images_left) == (5, True, 0)
+    assert sent(job, events) == [[Pixels(9, [(1, 0, IMAGE[:3])]), Finished(9, 1, IMAGE, 2.5)]]
+    job, events = relayed()
+    job.receive(Failed(5, "It broke."))
+    assert sent(job, events) == [[Failed(9, "It broke.")]]
 
 
 def test_a_relay_job_that_is_over_does_not_pause() -> None:
     async def collect() -> list[list[Event]]:
-        job = RelayJob(GenerateRequest(0, 2, seed=7))
-        scheduled, finished = Scheduled(0, 0.1), [Finished(0, index, IMAGE, 2.5) for index in (0, 1)]
-        job.receive(scheduled)
+        job, events = relayed()
+        job.receive(Scheduled(5, 0.1))
         found = []
-        async for events in job.events(lambda: PATIENCE):
-            found.append(events)
-            for event in finished if len(found) == 1 else ():
-                job.receive(event)
+        async for batch in batches(job, events, lambda: PATIENCE):
+            found.append(batch)
+            for index in (0, 1) if len(found) == 1 else ():
+                job.receive(Finished(5, index, IMAGE, 2.5))
         return found
 
     began = time.monotonic()
@@ -117,3 +130,24 @@ def test_statistics_of_engines_are_added() -> None:
     assert np.sum(both.queue.counts) == 3
     with pytest.raises(AssertionError):
         Histogram((1.0,)) + Histogram((2.0,))
+
+
+def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
+    async def run() -> list[Request]:
+        async with replica_of(grey_directory) as replica:
+            handle = LocalReplicas(replica)
+            async with pool_of(handle, grey_directory) as pool:
+                large = Job(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"), GREY.bytes)
+                small = Job(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"), GREY.bytes)
+                score = Job(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"), GREY.bytes)
+                with pool.run(large), pool.run(small), pool.run(score):
+                    await asyncio.gather(small.wait(), score.wait())
+                    assert large.images_left > 4_500
+                    shards = pool.sharded[large.id].shards
+                await asyncio.wait(set(shards))
+                await asyncio.sleep(0)  # their callbacks
+                assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
+            return [command for command, _ in handle.sent]
+
+    sent = asyncio.run(run())
+    assert {request.client for request in sent} == {"key large", "key small", "key score"}

@@ -19,7 +19,7 @@ from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.offline import paint
 from scanline.server.cluster import app
-from scanline.server.cluster.replica import ReplicaStatus
+from scanline.server.engine.remote.status import EngineStatus
 from tests.support.server.running_server import PATIENCE, command_line, descendants, process_name
 
 NAME = "scanline"
@@ -48,7 +48,7 @@ class Service:
         """Those of one replica: none between an engine's death and the next one's start."""
         return [child for child in descendants(replica) if process_name(child) == "scanline-engine"]
 
-    def statuses(self) -> list[ReplicaStatus]:
+    def statuses(self) -> list[EngineStatus]:
         """All replicas' answers to a poll."""
         handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
         return handle.broadcast("status", "a test", 0).results(timeout_s=PATIENCE)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from scanline.model.sampling.messages import Event, Request
-from scanline.server.cluster.replica import Replica, ReplicaStatus
-from scanline.server.cluster.replica_pool import ReplicaPool
+from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.settings import ClusterSettings
 from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.remote.over_ray import ReplicaPool
+from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.engine.worker.process import EngineOptions
 
 
@@ -37,10 +38,10 @@ class Call:
 class Answers:
     """The answers of all replicas to a poll."""
 
-    def __init__(self, statuses: list[Coroutine[Any, Any, ReplicaStatus]]) -> None:
+    def __init__(self, statuses: list[Coroutine[Any, Any, EngineStatus]]) -> None:
         self.statuses = statuses
 
-    async def results_async(self, **_: Any) -> list[ReplicaStatus]:
+    async def results_async(self, **_: Any) -> list[EngineStatus]:
         return [await status for status in self.statuses]
 
 

@@ -1,10 +1,10 @@
-"""An ingress's view of one model's replicas: splits jobs into shards, and repeats the shards of lost replicas.
+"""Requests to the engines of a cluster's replicas: split into shards, of which those of lost replicas are repeated.
 
-All ingresses together hand out only as many images as the replicas have slots, and a quarter more so that no slot runs
-empty. The rest waits here and goes to whichever replica has room next, including a new one. Clients take turns, and the
-jobs of each (`Turns`). One job is painted by one model: its shards carry the digest of the first replica that answered,
-and a replica with another digest refuses them. Images are counted as slots, of which each particle has one and a guided
-image two. Knows no HTTP, and nothing of images but their indices.
+All ingresses together dispatch only as many images as the replicas have slots, and a quarter more so that no slot runs
+empty. The rest waits here and goes to whichever replica has room next, including a new one, in the order of a
+`FairQueue`. One job is painted by one model: its shards carry the digest of the first replica that answered, and a
+replica with another digest refuses them. Images are counted as slots, of which each particle has one and a guided image
+two. Knows no HTTP, and nothing of images but their indices.
 """
 
 import asyncio
@@ -14,9 +14,7 @@ from collections import Counter, deque
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
-from functools import partial, reduce
-from operator import add
-from time import monotonic
+from functools import partial
 from typing import Any, cast
 
 from ray.exceptions import RayError
@@ -25,11 +23,12 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
-from scanline.server.cluster.replica import OtherModelError, ReplicaStatus
-from scanline.server.cluster.turns import Distribution, Turns
-from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
+from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import PendingJob, slots_of
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
+from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
+from scanline.server.engine.remote.remote_engine import RemoteEngine
+from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.cluster")
@@ -42,13 +41,19 @@ STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
 POLL_SECONDS = 2.0  # between two polls of all replicas
 POLL_SECONDS_PER_REPLICA = 0.02  # the least, where there are hundreds of replicas
 POLL_TIMEOUT = 10.0
-LOST = (RayError, RayServeException, EngineUnavailableError, OtherModelError)
 REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
 
 
-class ReplicaPool(EngineHandle):
+class OtherModelError(Exception):
+    """A shard met a replica whose model is not the one that paints the rest of its request."""
+
+
+LOST = (RayError, RayServeException, EngineUnavailableError, OtherModelError)
+
+
+class ReplicaPool(RemoteEngine):
     """All replicas of one model, behind Serve's handle."""
 
     def __init__(
@@ -58,19 +63,15 @@ class ReplicaPool(EngineHandle):
         options: EngineOptions,
         limits: QueueLimits = UNLIMITED,
     ) -> None:
-        super().__init__(options, limits)
-        self.handle, self.ingresses = handle, ingresses
+        super().__init__(options, limits, ingresses)
+        self.handle = handle
         self.run_on_replica = handle.options(method_name="run", stream=True)
         self.name = secrets.token_hex(8)  # of this ingress, for the replicas
-        self.statuses: list[ReplicaStatus] = []  # of the last poll
-        self.known: list[ReplicaStatus] = []  # of the last poll with an answer: slots outlast a moment without replicas
-        self.polled = monotonic()
         self.first_answer = asyncio.Event()
         self.closing = False
-        self.out = 0  # images of this ingress that are with replicas
-        self.others = 0  # images of other ingresses that were, at the last poll: not derivable later, `out` changes
-        self.turns = Turns()  # jobs with images that have not been handed out
-        self.distributions: dict[int, Distribution] = {}  # by job
+        self.outstanding = 0  # images of this ingress at replicas
+        self.queue = FairQueue()  # jobs with images that were not dispatched
+        self.sharded: dict[int, ShardedJob] = {}  # by job
 
     def start(self) -> None:
         """Start polling the replicas."""
@@ -93,91 +94,58 @@ class ReplicaPool(EngineHandle):
         await asyncio.gather(self.poller, return_exceptions=True)
 
     @property
-    def is_ready(self) -> bool:
-        """Whether a replica can paint now."""
-        return any(status.is_up for status in self.statuses)
-
-    @property
-    def slots(self) -> int:
-        """Of all replicas together."""
-        return sum(status.ready.slots for status in self.known)
-
-    @property
-    def max_slots_per_image(self) -> int:
-        """As many as any of the replicas has."""
-        return min((status.ready.slots for status in self.known), default=0)
-
-    @property
-    def restarts(self) -> int:
-        """Engines that replicas started after their first one."""
-        return sum(status.restarts for status in self.known)
-
-    @property
-    def load_seconds(self) -> float:
-        """Of the engine that took longest to load its model."""
-        return max((status.load_seconds for status in self.known), default=0.0)
-
-    @property
-    def heartbeat_age(self) -> float:
-        """Seconds since the last message of the engine that has been silent for the longest."""
-        return max((status.heartbeat_age for status in self.statuses), default=0.0) + monotonic() - self.polled
-
-    @property
-    def stats(self) -> Stats:
-        """The sum over all engines, and what waits here."""
-        waiting = Stats(
-            requests_waiting=sum(len(one.waiting) == one.job.total for one in self.turns),
-            images_waiting=sum(len(one.waiting) for one in self.turns),
-        )
-        return reduce(add, (status.stats for status in self.statuses), waiting)
-
-    @property
     def digest(self) -> str:
-        """Of the model that most slots have now, which new jobs are sent to; empty before a replica has answered."""
+        """Digest of the model that most slots have now, which new jobs go to; empty before a replica has answered."""
         slots: Counter[str] = Counter()
-        for status in [status for status in self.statuses if status.is_up] or self.known:
-            slots[status.ready.digest] += status.ready.slots
+        for status in [status for status in self.statuses if status.is_ready] or self.known:
+            slots[status.digest] += status.slots
         return slots.most_common(1)[0][0] if slots else ""
 
+    @property
+    def _waiting(self) -> Stats:
+        jobs = self.sharded.values()
+        return Stats(
+            requests_waiting=sum(len(sharded.waiting) == sharded.job.total for sharded in jobs),
+            images_waiting=sum(len(sharded.waiting) for sharded in jobs),
+        )
+
     def _begin(self, job: PendingJob) -> None:
-        self.distributions[job.id] = one = Distribution(job, deque(job.request.indices))
-        self.turns.add(one)
-        self._hand_out()
+        self.sharded[job.id] = sharded = ShardedJob(job, deque(job.request.indices))
+        self.queue.add(sharded)
+        self._dispatch()
 
     def _leave(self, job: PendingJob) -> None:
-        one = self.distributions.pop(job.id)
-        self.turns.remove(one)
-        for shard in one.shards:
+        sharded = self.sharded.pop(job.id)
+        self.queue.remove(sharded)
+        for shard in sharded.shards:
             shard.cancel()
-        self._hand_out()
+        self._dispatch()
 
-    def _hand_out(self) -> None:
-        """Hand out shards while there is room, one at each turn."""
-        slots = self.slots
-        # An equal share of the slots is this ingress's in any case; beyond that, what the others leave unused.
-        limit = OVERCOMMIT * max(slots / self.ingresses, slots - self.others)
-        while self.turns and self.out < limit:
-            one = self.turns.pop()
-            missing = self._next_shard(one)
-            self._count_out(one, slots_of(one.job.request, missing))
-            shard = asyncio.create_task(self._run_shard(one, missing))
-            one.shards.add(shard)
-            shard.add_done_callback(partial(self._shard_ended, one, missing))
-            if one.waiting:
-                self.turns.add(one)
+    def _dispatch(self) -> None:
+        """Dispatch shards while there is room, one at each turn."""
+        limit = OVERCOMMIT * self.share
+        while self.queue and self.outstanding < limit:
+            sharded = self.queue.pop()
+            missing = self._next_shard(sharded)
+            self._count(sharded, slots_of(sharded.job.request, missing))
+            shard = asyncio.create_task(self._run_shard(sharded, missing))
+            sharded.shards.add(shard)
+            shard.add_done_callback(partial(self._shard_ended, sharded, missing))
+            if sharded.waiting:
+                self.queue.add(sharded)
 
-    def _next_shard(self, one: Distribution) -> set[int]:
+    def _next_shard(self, sharded: ShardedJob) -> set[int]:
         """Take the next images of a request that waits, at least one, and as many as fill a shard."""
-        size, taken, missing = self._shard_size(one.slots), 0, set[int]()
-        while one.waiting and taken < size:
-            missing.add(index := one.waiting.popleft())
-            taken += slots_of(one.job.request, (index,))
+        size, taken, missing = self._shard_size(sharded.slots), 0, set[int]()
+        while sharded.waiting and taken < size:
+            missing.add(index := sharded.waiting.popleft())
+            taken += slots_of(sharded.job.request, (index,))
         return missing
 
-    def _count_out(self, one: Distribution, images: int) -> None:
-        """Count images that went to a replica, or came back where negative."""
-        self.out += images
-        self.turns.count_out(one, images)
+    def _count(self, sharded: ShardedJob, images: int) -> None:
+        """Count images that were dispatched, or came back where negative."""
+        self.outstanding += images
+        self.queue.count(sharded.client, images)
 
     def _shard_size(self, images: int) -> int:
         """Images in a shard of a job of so many: enough shards for all replicas, none too small or too large."""
@@ -185,23 +153,23 @@ class ReplicaPool(EngineHandle):
         share = min(-(-images // replicas), self.slots // replicas // SHARDS_PER_REPLICA)
         return min(MAX_SHARD, max(MIN_SHARD, share))
 
-    def _shard_ended(self, one: Distribution, missing: set[int], shard: asyncio.Task[None]) -> None:
+    def _shard_ended(self, sharded: ShardedJob, missing: set[int], shard: asyncio.Task[None]) -> None:
         """A callback and not the task's own last lines: a task cancelled before its first step runs none of them."""
-        self._count_out(one, -slots_of(one.job.request, missing))
-        one.shards.discard(shard)
+        self._count(sharded, -slots_of(sharded.job.request, missing))
+        sharded.shards.discard(shard)
         if not shard.cancelled() and (error := shard.exception()):
             log.error("a shard failed unexpectedly; its request fails", exc_info=error)
-            one.job.receive(Failed(one.job.id, BROKEN))
-        self._hand_out()
+            sharded.job.receive(Failed(sharded.job.id, BROKEN))
+        self._dispatch()
 
-    async def _run_shard(self, one: Distribution, missing: set[int]) -> None:
+    async def _run_shard(self, sharded: ShardedJob, missing: set[int]) -> None:
         """Send the missing images to one replica after the other until none is missing or the job is over."""
-        job, is_replaced = one.job, False
+        job, is_replaced = sharded.job, False
         losses = 0  # in a row, without an image finished in between
         while missing and not job.has_ended:
             before = len(missing)
             try:
-                await self._attempt(one, missing)
+                await self._attempt(sharded, missing)
             except LOST as error:
                 # A cancelled job: Ray turns CancelledError into an error of its own, which is not a lost replica.
                 if job.id not in self.jobs:
@@ -221,10 +189,10 @@ class ReplicaPool(EngineHandle):
             elif missing and not job.has_ended:
                 await asyncio.sleep(RETRY_PAUSES[losses])
 
-    async def _attempt(self, one: Distribution, missing: set[int]) -> None:
+    async def _attempt(self, sharded: ShardedJob, missing: set[int]) -> None:
         """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
-        job = one.job
-        digest = self.digest if one.digest is None else one.digest
+        job = sharded.job
+        digest = self.digest if sharded.digest is None else sharded.digest
         command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
         # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
         # it; the router then could not tell one shard from another.
@@ -233,17 +201,17 @@ class ReplicaPool(EngineHandle):
         try:
             async for events in stream:
                 # The first answer decides which model paints the job: another shard may have been sent to another one.
-                if one.digest is None:
-                    one.digest = digest
-                elif one.digest != digest:
-                    raise OtherModelError(f"its model is {digest}, the request's is {one.digest}")
+                if sharded.digest is None:
+                    sharded.digest = digest
+                elif sharded.digest != digest:
+                    raise OtherModelError(f"its model is {digest}, the request's is {sharded.digest}")
                 for event in events:
                     # A repeated shard may finish an image again; each counts once.
                     if isinstance(event, Finished | Scored) and event.index in missing:
                         missing.remove(event.index)
-                        self._count_out(one, -slots_of(job.request, (event.index,)))
+                        self._count(sharded, -slots_of(job.request, (event.index,)))
                     job.receive(event)
-                self._hand_out()
+                self._dispatch()
         finally:
             stream.cancel()  # on cancellation too: it frees the images' slots at once
 
@@ -253,20 +221,19 @@ class ReplicaPool(EngineHandle):
             try:
                 answers = self.handle.broadcast("status", self.name, self.reserved_images)
                 results = await answers.results_async(timeout_s=POLL_TIMEOUT, return_exceptions=True)
-                self._update([result for result in results if isinstance(result, ReplicaStatus)])
+                self._take([result for result in results if isinstance(result, EngineStatus)])
             except TimeoutError:  # the previous answers stay; a replica that hangs is Serve's to replace
                 log.warning("not all replicas answered a poll within %g seconds", POLL_TIMEOUT)
             except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
-                self._update([])
+                self._take([])
                 log.debug("no replica answers: %s", error)
             await asyncio.sleep(max(POLL_SECONDS, len(self.statuses) * POLL_SECONDS_PER_REPLICA))
 
-    def _update(self, statuses: list[ReplicaStatus]) -> None:
-        self.statuses, self.polled = statuses, monotonic()
+    def _take(self, statuses: list[EngineStatus]) -> None:
+        """Take in the answers to a poll. Ingresses know of each other only by what the engines have in all."""
+        in_all = sum(status.stats.images_running + status.stats.images_waiting for status in statuses)
+        self.update(statuses, max(0, in_all - self.outstanding))
         if statuses:
-            self.known = statuses
-            self.ready = next(status.ready for status in statuses if status.ready.digest == self.digest)
-            with_all = sum(status.stats.images_running + status.stats.images_waiting for status in statuses)
-            self.others = max(0, with_all - self.out)
+            self.ready = next(status.ready for status in statuses if status.digest == self.digest)
             self.first_answer.set()
-        self._hand_out()
+        self._dispatch()

@@ -1,0 +1,21 @@
+"""A request of another process, where its engine is. It keeps no images: every event is passed on at once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scanline.model.sampling.messages import Event, Request
+from scanline.server.engine.job import PendingJob
+
+
+class RelayJob(PendingJob):
+    """Known here by an id of its own; its events leave with the id that the sender gave it."""
+
+    def __init__(self, request: Request, number: int, send: Callable[[Event], None]) -> None:
+        """`send` gets each event after the job has taken it in."""
+        super().__init__(replace(request, id=number))
+        self.sender_id, self.send = request.id, send
+
+    def receive(self, event: Event) -> None:
+        """Take in an event of the engine and pass it on."""
+        super().receive(event)
+        self.send(replace(event, request=self.sender_id))  # type: ignore[arg-type]  # no Ready, no Stats
