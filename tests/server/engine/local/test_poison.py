@@ -8,6 +8,7 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.job import EngineFailedError
+from scanline.server.engine.worker.process import UNRECOVERABLE
 from tests.support.engine.engines import CRASHING_SEED, OUT_OF_MEMORY_SEED, RecordingClient, with_deadline
 
 GIVEN_UP = "The engine died each time it worked on this request"
@@ -36,14 +37,11 @@ def test_other_requests_are_painted_despite_one_that_crashes_the_engine(
 
 
 def test_a_request_that_exhausts_memory_fails_after_two_crashes(
-    runner: asyncio.Runner, faulty_engine: RecordingClient, capfd: pytest.CaptureFixture[str]
+    runner: asyncio.Runner, faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine that is started after the first crash writes to the standard error that is captured here."""
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         runner.run(end(faulty_engine, OUT_OF_MEMORY_SEED))
-    log = capfd.readouterr().err
-    assert log.count("out of memory: the engine exits and the server starts a new one") == 1
-    assert "Traceback" not in log
+    assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
 
 
 def test_the_engine_paints_after_these_crashes(

@@ -1,0 +1,123 @@
+"""`scanline serve` in a fork of a process that has imported it, which takes a tenth of a start's processor time.
+
+The fork server from which engines are forks (server/engine/worker/forkserver.py) imports all of the server here, and
+servers are forks of it, too. Each of them forks a fork server for its own engines and API processes. A test that looks
+at a server's memory, its command or its imports starts it with `forked=False`, as a user does.
+"""
+
+import atexit
+import ctypes
+import logging
+import multiprocessing
+import multiprocessing.context
+import multiprocessing.process
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, arbitrary_address
+from typing import Any
+
+from scanline.server.engine.worker.forkserver import CONTEXT, PRELOADED, start
+from scanline.server.engine.worker.watchdog import PR_SET_PDEATHSIG
+from scanline.server.process.signals import HANDLED
+
+AVAILABLE = sys.platform == "linux" and sys.version_info < (3, 14)  # later fork servers ask for a key
+if AVAILABLE:
+    PRELOADED += [
+        "scanline.model.sampling.generator",
+        "scanline.server.api.api_keys",
+        "scanline.server.cli.app",
+        "scanline.server.process.api_process",
+        "scanline.server.process.supervisor",
+        "scanline.server.process.tls",
+        "pydantic.v1",  # which FastAPI imports when an application is built
+        "pytest",  # the main module of the tests, which each process of multiprocessing imports
+    ]
+
+
+class ForkedServer:
+    """A server process, with the part of Popen's interface that tests use."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        receiving, sending = CONTEXT.Pipe(duplex=False)
+        self.stdout = os.fdopen(os.dup(receiving.fileno()))
+        told = (list(arguments), dict(os.environ), os.getcwd(), sending)
+        self._process = CONTEXT.Process(target=_run, args=told, name="scanline-server")
+        start(self._process)
+        for end in (receiving, sending):
+            end.close()
+        multiprocessing.process._children.discard(self._process)  # type: ignore[attr-defined]  # tests end it
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if (status := self.poll()) is None:
+            raise subprocess.TimeoutExpired("scanline serve", timeout or 0)
+        return status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(arguments: list[str], environment: dict[str, str], directory: str, output: Connection) -> None:
+    """Run `scanline serve ARGUMENTS` in this process, as the installed command would in that environment."""
+    for standard in (1, 2):
+        os.dup2(output.fileno(), standard)
+    output.close()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _start_fork_server()
+    from scanline.server.cli import main
+
+    sys.argv = ["scanline", "serve", *arguments]
+    status: Any = 1
+    try:
+        main()
+    except SystemExit as stop:
+        status = stop.code or 0
+    except BaseException:
+        logging.getLogger("scanline.server").exception("the server has failed")
+    finally:  # as an interpreter that exits, not as a process of multiprocessing
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _start_fork_server() -> None:
+    """Fork a fork server off this process for what it will spawn; it ends with this process, whatever the others do."""
+    server = forkserver._forkserver  # type: ignore[attr-defined]
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address := arbitrary_address("AF_UNIX"))
+    listener.listen()
+    alive, held = os.pipe()
+    parent = os.getpid()
+    if not (process := os.fork()):
+        os.close(held)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        if os.getppid() == parent:
+            forkserver.main(listener.detach(), alive, preload=[])
+        os._exit(0)
+    os.close(alive)
+    listener.close()
+    server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = address, held, process
+    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined]
+    contexts["spawn"] = multiprocessing.get_context("forkserver")
