@@ -1,6 +1,6 @@
 """Generated clients on bare sockets: random bytes, pauses, pipelining and departures, against a real server.
 
-Whatever they did, the server then answers others at once, has as many open files as before, and logged no traceback.
+Whatever they did, the server then answers others, has as many open files as before, and logged no traceback.
 """
 
 import os
@@ -22,7 +22,6 @@ from tests.support.server.shared_servers import NO_DELAY, arguments
 from tests.support.server.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
 from tests.support.waiting import wait_for
 
-AT_ONCE_SECONDS = 5.0  # for /healthz, on a busy machine
 GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
 
 HTTP = [  # whole requests and parts of them
@@ -165,16 +164,14 @@ def check(server: Server, clients: list[list[Action]]) -> None:
     for actions in clients:
         with open_connection(server) as connection:
             act(connection, actions)
-    began = time.monotonic()
     assert httpx.get(f"{server.url}/healthz", headers={"connection": "close"}, timeout=PATIENCE).status_code == 200
-    assert time.monotonic() - began < AT_ONCE_SECONDS
     wait_for(lambda: open_files(server) <= before, "the end of all connections")
 
 
 RUNS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
-@settings(max_examples=25, **RUNS)
+@settings(**RUNS)
 @given(clients=st.lists(a_client(), min_size=1, max_size=3))
 def test_no_client_harms_the_server(fuzzed_server: Server, clients: list[list[Action]]) -> None:
     check(fuzzed_server, clients)

@@ -92,11 +92,9 @@ def test_what_is_no_websocket_handshake_is_refused_and_closed(
     before = count(client, "invalid_websocket_handshake")
     with open_connection(strict_server) as connection:
         connection.sendall(HANDSHAKES[label])
-        began = time.monotonic()
         response = parse_response(read_until_closed(connection))
     assert_refused(response, 400, None, "invalid_websocket_handshake")
     assert response.headers["connection"] == "close"
-    assert time.monotonic() - began < 60
     assert count(client, "invalid_websocket_handshake") == before + 1
     request_id = response.headers["x-request-id"]
     (line,) = wait_for(lambda: [line for line in strict_server.log if request_id in line], "its log line")
@@ -218,11 +216,9 @@ def draining(directory: Path, holders: dict[str, Holder], *options: str) -> Iter
 
 
 def test_no_client_that_stalls_holds_a_drain(grey_directory: Path) -> None:
-    """The server exits in a few seconds with status 0."""
-    began = time.monotonic()
-    with draining(grey_directory, HOLDERS, "--drain-seconds", "200") as server:
+    """The server exits with status 0, long before the drain would time out."""
+    with draining(grey_directory, HOLDERS, "--drain-seconds", str(10 * PATIENCE)) as server:
         assert server.wait_until_exited() == 0, "".join(server.log)
-    assert time.monotonic() - began < 100
     assert_clean_end(server)
 
 
