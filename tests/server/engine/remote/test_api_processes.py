@@ -22,7 +22,7 @@ from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, bearer
 from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.tiny import GREY
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE, wait_for
 
 URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
 IMAGES = 1000  # in four slots: a second of painting or more
@@ -162,7 +162,7 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
 
 
 def test_a_signal_drains_both_processes(grey_directory: Path, grey: Transformer) -> None:
-    with serve(grey_directory, *OPTIONS) as server, ExitStack() as stack:
+    with serve(grey_directory, *OPTIONS, "--drain-seconds", str(PATIENCE)) as server, ExitStack() as stack:
         sockets = [websocket_of(server, process, stack) for process in wait_for_processes(server)]
         for seed, socket in enumerate(sockets):
             socket.send(type="generate", id="job", n=IMAGES, seed=seed)
