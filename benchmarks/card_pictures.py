@@ -35,7 +35,7 @@ def paint_pictures(model: Transformer, into: Path) -> None:
     if config.classes:
         save_classes(_of_each_class(model, 1.0), config.class_names, into / "classes.png")
     if config.can_be_guided:
-        drawn = GenerateRequest(0, SAMPLES, SEED, label=-len(config.classes), guidance=GUIDANCE)
+        drawn = GenerateRequest(0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(config.classes))
         save_images(_paint(model, drawn)[0], into / "any.png")
         save_classes(_of_each_class(model, GUIDANCE), config.class_names, into / "guided.png")
 

@@ -35,8 +35,8 @@ BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in p
 
 def paint_particles(model: Transformer, into: Path) -> None:
     """Write particles.png: a row for each digit, its band on the left, its square on the right."""
-    label = -len(model.config.classes)
-    painted = paint_request(model, GenerateRequest(0, DIGITS, SEED, label=label, guidance=GUIDANCE)).images
+    request = GenerateRequest(0, DIGITS, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
+    painted = paint_request(model, request).images
     digits = painted.reshape(DIGITS, *model.config.image_shape)
     band, square = (_completions(model, digits, hidden) for hidden in (BAND, SQUARE))
     between = np.full((len(band), 4 * GAP), WHITE, np.uint8)

@@ -1,5 +1,4 @@
-"""From words to labels: which class of a model a name or a prompt means. A label is 0 for no class, k + 1 for class k,
-and that of a request may be -K: each of its images has one of the K classes, drawn (`label_of_image`).
+"""Class names and prompts, and the labels that they mean: 0 for no class, k + 1 for class k.
 
 Case does not matter, nor does how letters with accents are encoded, or how many spaces are between words.
 """
@@ -16,8 +15,12 @@ MOST_LISTED = 100  # names in a message
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
-def label_of_class(config: ModelConfig, text: str) -> int:
-    """Return the label of the class that has this name, or of which it is a word; InvalidInput where there is none."""
+def label_of_class(config: ModelConfig, text: str | None) -> int:
+    """Return the label of the class that has this name, or of which it is a word, 0 for None; InvalidInput where there
+    is none."""
+    if text is None:
+        return 0
+    text = str(text)  # Python's users may give 7
     if not config.classes:
         raise InvalidInput("This model knows no classes; leave class out.", "class")
     if label := _labels(config).get(_plain(text)):
@@ -28,28 +31,18 @@ def label_of_class(config: ModelConfig, text: str) -> int:
     raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
 
 
-def label_to_paint(config: ModelConfig, text: str) -> int:
-    """Return the label of images that are painted from nothing: that of a class, or for "any" -K. InvalidInput where it
-    names no class."""
-    if config.classes and _plain(text) == ANY and ANY not in _labels(config):
-        return -len(config.classes)
-    return label_of_class(config, text)
+def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
+    """Return `label` and `drawn_classes` of a GenerateRequest for images that are painted from nothing: those of a
+    class, or of "any". InvalidInput where it names no class."""
+    if config.classes and text is not None and _plain(str(text)) == ANY and ANY not in _labels(config):
+        return 0, len(config.classes)
+    return label_of_class(config, text), 0
 
 
-def label_asked_for(config: ModelConfig, text: str | None, *, may_be_drawn: bool = False) -> int:
-    """Return the label that a user asks for by a class, 0 for None. may_be_drawn: "any" may be asked for."""
-    if text is None:
-        return 0
-    text = str(text)  # Python's users may give 7
-    return label_to_paint(config, text) if may_be_drawn else label_of_class(config, text)
-
-
-def label_of_image(label: int, seed: int, index: int) -> int:
-    """Return the label of one image of a request with that label and seed. One that is drawn is a function of seed and
-    index alone, and every class is equally likely."""
-    if label >= 0:
-        return label
-    return 1 + int(-label * uniform_pair(seed, index, DRAW)[0])
+def drawn_label(classes: int, seed: int, index: int) -> int:
+    """Return the label of one image of which the class is drawn: a function of seed and index alone; every class is
+    equally likely."""
+    return 1 + int(classes * uniform_pair(seed, index, DRAW)[0])
 
 
 def label_of_prompt(config: ModelConfig, text: str) -> int:
@@ -68,11 +61,11 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
     present = [word for word in labels if word in text]  # quick, where a model has thousands of words
     present.sort(key=len, reverse=True)  # "sports car" before "car"
     named = re.findall(rf"(?<!\w)(?:{'|'.join(map(re.escape, present))})(?!\w)", text) if present else []
-    found = sorted({labels[word] for word in named})
-    if len(found) == 1:
-        return found[0]
-    if found:
-        both = " and ".join(config.class_names[label - 1] for label in found[:2])
+    meant = sorted({labels[word] for word in named})
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        both = " and ".join(config.class_names[label - 1] for label in meant[:2])
         raise _refused(f"prompt must name one class, not {both}; this model knows {_names(config)}.")
     raise _refused(f"prompt names no class of this model, which knows {_names(config)}.")
 

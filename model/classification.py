@@ -1,4 +1,4 @@
-"""What an image shows: the bits that it costs under each class of a model, and the posterior that follows from them.
+"""Classification: the bits of an image under each class of a model, and the posterior that follows from them.
 
 A class-conditional model is a generative classifier: by Bayes, with every class equally likely before, a class's
 probability given the image is in proportion to 2^-bits. The arithmetic is numpy's, for processes without torch.
@@ -55,9 +55,9 @@ def mixture_bits(bits: np.ndarray) -> np.ndarray:
 
 
 def check_classes(config: ModelConfig) -> None:
-    """InvalidInput where a model cannot classify."""
+    """Raise InvalidInput where a model cannot classify."""
     if not config.classes:
-        raise InvalidInput("This model knows no classes, so that it cannot classify.", "model")
+        raise InvalidInput("This model knows no classes and cannot classify.", "model")
 
 
 def classify(generator: "Generator", images: np.ndarray) -> Classification:

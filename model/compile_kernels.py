@@ -36,7 +36,7 @@ SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status: 0 where everything was compiled, else 1."""
+    """Return the exit status: 0 where everything was compiled, else 1."""
     parser = argparse.ArgumentParser(
         prog="python -m scanline.model.compile_kernels", description=__doc__.split("\n\n")[0]
     )
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run_jobs(options: argparse.Namespace) -> int:
-    """Runs every share of the kernels in a process of its own, all at once."""
+    """Run every share of the kernels in a process of its own, all at once."""
     command = [sys.executable, "-m", "scanline.model.compile_kernels", "--capability", str(options.capability)]
     command += ["--jobs", str(options.jobs), "--models", *options.models, "--random", *options.random]
     started = [subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)]
@@ -78,7 +78,7 @@ def _run_jobs(options: argparse.Namespace) -> int:
 
 
 def launch_all(model: Transformer) -> None:
-    """Makes every kind of launch that serving a model makes."""
+    """Make every kind of launch that serving a model makes."""
     from scanline.model.backends.cuda import CudaBackend
     from scanline.model.backends.slots import SlotPool
 
@@ -98,7 +98,7 @@ def launch_all(model: Transformer) -> None:
 
 
 class Compiler:
-    """Compiles what would be launched: of all different launches every `jobs`-th, from number `share` on."""
+    """Compile what would be launched: of all different launches every `jobs`-th, from number `share` on."""
 
     def __init__(self, capability: int, jobs: int = 1, share: int = 0) -> None:
         self.capability, self.jobs, self.share = capability, jobs, share
@@ -131,7 +131,7 @@ class Compiler:
 
 
 def _variants(options: dict[str, Any], capability: int) -> list[dict[str, Any]]:
-    """The keyword arguments of a launch, chained and not where it can be chained at all."""
+    """Return the keyword arguments of a launch, chained and not where it can be chained at all."""
     from scanline.kernels.triton.pdl import options as chaining
 
     if "chained" not in options:
@@ -142,7 +142,7 @@ def _variants(options: dict[str, Any], capability: int) -> list[dict[str, Any]]:
 
 
 def _kinds(function: Any, args: Sequence[Any]) -> tuple[object, ...]:
-    """What of a launch's arguments decides which code it needs."""
+    """Return what of a launch's arguments decides which code it needs."""
     return tuple(_kind(parameter, arg) for parameter, arg in zip(function.params, args, strict=False))
 
 

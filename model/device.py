@@ -1,4 +1,4 @@
-"""Which device a model runs on, and which backends are tried there. Imports torch only when a device is resolved."""
+"""Devices and backends: which one a model runs on. Imports torch only when a device is resolved."""
 
 import logging
 from typing import Literal
@@ -18,7 +18,7 @@ BACKEND_HELP = (
 
 
 def resolve_device(name: str) -> str:
-    """Returns "cpu" or "cuda"; auto is cuda where there is a device. ValueError for any other name, and for cuda
+    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for any other name, and for cuda
     without a device."""
     import torch
 
@@ -32,7 +32,7 @@ def resolve_device(name: str) -> str:
 
 
 def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
-    """Returns the device to load a model on, "cpu" or "cuda", and the backends that a Generator is to try: names
+    """Return the device to load a model on, "cpu" or "cuda", and the backends that a Generator is to try: names
     separated by commas, or None for all, the CPU's included.
 
     Only where `device` is auto may a model leave a GPU for the CPU. ValueError where the two exclude each other, or
@@ -61,7 +61,8 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
 
 
 def _unusable_gpu() -> str | None:
-    """Why not even torch computes on the GPU, as with a torch that was built without this architecture; else None."""
+    """Return why not even torch computes on the GPU, as with a torch that was built without this architecture; else
+    None."""
     import torch
 
     from scanline.kernels.gpu import summary

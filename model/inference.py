@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import pictures, zoo
-from scanline.model.class_names import label_asked_for
+from scanline.model.class_names import label_of_class, label_to_paint
 from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
@@ -26,7 +26,7 @@ from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
-from scanline.model.sampling.offline import loaded_engine, paint_request, run, slots_of
+from scanline.model.sampling.offline import loaded_engine, paint_request, run
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Step:
-    """How far a stream has come."""
+    """The images of a stream so far."""
 
     array: np.ndarray  # uint8 [n, H, W] or [n, H, W, 3]; 0 where nothing is painted yet
     painted: np.ndarray  # int64 [n]: the bytes of each image that are painted, in raster order
@@ -117,13 +117,13 @@ class Model:
         return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
 
     def score(self, images: np.ndarray, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
-        """Bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
+        """Return bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
 
         class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
         [n, H, W, 3].
         """
         images = self._checked(images)
-        labels = [label_asked_for(self.config, class_name)] * len(images)
+        labels = [label_of_class(self.config, class_name)] * len(images)
         with self._generator() as generator:
             bits = generator.score(images.reshape(len(images), -1), labels)
         return bits.reshape(images.shape) if per_pixel else bits.mean(axis=1)
@@ -152,8 +152,8 @@ class Model:
         return estimate(completed.evidence_bits, known_bytes)
 
     def classify(self, images: np.ndarray) -> Classification:
-        """The bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the posterior
-        with every class equally likely before, and the most probable class of each image."""
+        """Return the bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the
+        posterior with every class equally likely before, and the most probable class of each image."""
         check_classes(self.config)
         images = self._checked(images)
         with self._generator() as generator:
@@ -183,7 +183,7 @@ class Model:
         request = self._request(n, seed, temperature, class_name, guidance, given, particles, stream=True)
         array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
         with loaded_engine(
-            self.network, slots_of(request), threads=self.threads, precision=self.precision, backend=self.backend
+            self.network, request.slots, threads=self.threads, precision=self.precision, backend=self.backend
         ) as engine:
             for events in run(engine, request):
                 pixels = [event for event in events if isinstance(event, Pixels)]
@@ -194,7 +194,7 @@ class Model:
                     yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
 
     def _checked(self, images: np.ndarray) -> np.ndarray:
-        """Images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
+        """Return images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
         images = np.asarray(images)
         if images.shape == self.config.image_shape:
             images = images[None]
@@ -204,7 +204,7 @@ class Model:
         return images
 
     def _generator(self) -> closing[Generator]:
-        """A generator that reads images, to be closed at the end of a with statement."""
+        """Return a generator that reads images, to be closed at the end of a with statement."""
         return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
 
     def _request(
@@ -223,19 +223,36 @@ class Model:
             raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
         check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        label = label_asked_for(self.config, class_name, may_be_drawn=known_and_mask is None)
-        check_guidance(guidance, label, self.config)
-        count = checked_particles(particles, guidance) if known_and_mask else 1
-        images, drawn = int(n), checked_seed(seed)
-        return GenerateRequest(0, images, drawn, temperature, known, masks, label, count, float(guidance), stream)
+        if known_and_mask:
+            label, drawn_classes, count = (
+                label_of_class(self.config, class_name),
+                0,
+                checked_particles(particles, guidance),
+            )
+        else:
+            (label, drawn_classes), count = label_to_paint(self.config, class_name), 1
+        check_guidance(guidance, bool(label or drawn_classes), self.config)
+        return GenerateRequest(
+            id=0,
+            n=int(n),
+            seed=checked_seed(seed),
+            temperature=temperature,
+            known=known,
+            masks=masks,
+            label=label,
+            drawn_classes=drawn_classes,
+            particles=count,
+            guidance=float(guidance),
+            stream=stream,
+        )
 
     def _paint(self, request: GenerateRequest) -> Images:
         painted = paint_request(
             self.network, request, threads=self.threads, precision=self.precision, backend=self.backend
         )
         images = painted.images.reshape(-1, *self.config.image_shape)
-        labels = map(request.label_of, range(request.images)) if request.label else ()
-        classes = tuple(self.class_names[label - 1] for label in labels)
+        labels = map(request.label_of, request.indices)
+        classes = tuple(self.class_names[label - 1] for label in labels if label)
         weighed = painted.evidence_bits, painted.effective_particles
         return Images(images, painted.bits_per_dim, request.seed, *weighed, classes)
 

@@ -1,4 +1,4 @@
-"""What a user may ask for, checked once for the HTTP API, the command line and Python."""
+"""Checks of what users ask for, shared by the HTTP API, the command line and Python."""
 
 import secrets
 from numbers import Integral
@@ -10,15 +10,13 @@ if TYPE_CHECKING:
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
 MAX_TEMPERATURE = 2.0
-TOO_MANY_PARTICLES = "This server seats at most {} particles of an image, not {}."
 MAX_PARTICLES = 64  # of a completion
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
-TOO_FEW_SLOTS_TO_GUIDE = "This server has one slot, and a guided image takes two."
-DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; elsewhere there is nothing to weigh, and one is run
+DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
 
 
 class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not an error of ours)
-    """One wrong value: a sentence, the parameter it is about, a code that programs can read.
+    """One invalid value: a sentence, the parameter it is about, a code for programs.
 
     The API answers it with 400, the command line prints its sentence and exits with 2.
     """
@@ -29,12 +27,12 @@ class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not a
 
 
 def draw_seed() -> int:
-    """A random seed, for a caller that gave none."""
+    """Return a random seed, for a caller that gave none."""
     return secrets.randbits(DRAWN_SEED_BITS)
 
 
 def checked_seed(seed: int | None) -> int:
-    """The seed, or a drawn one for None; InvalidInput outside 0..MAX_SEED."""
+    """Return the seed, or a drawn one for None; InvalidInput outside 0..MAX_SEED."""
     if seed is None:
         return draw_seed()
     if not isinstance(seed, Integral) or not 0 <= seed <= MAX_SEED:
@@ -43,30 +41,30 @@ def checked_seed(seed: int | None) -> int:
 
 
 def check_temperature(temperature: float) -> None:
-    """InvalidInput unless 0 < temperature <= 2."""
+    """Raise InvalidInput unless 0 < temperature <= 2."""
     if not 0 < temperature <= MAX_TEMPERATURE:
         raise InvalidInput(
             f"temperature must be above 0 and at most {MAX_TEMPERATURE:g}, not {temperature}.", "temperature"
         )
 
 
-def check_guidance(guidance: float, label: int, config: "ModelConfig") -> None:
-    """InvalidInput unless guidance is 1, or above it with a class and at most MAX_GUIDANCE, of a model that can be
-    guided: one that predicts the 256 logits of a byte."""
+def check_guidance(guidance: float, has_class: bool, config: "ModelConfig") -> None:
+    """Raise InvalidInput unless guidance is 1, or above it with a class and at most MAX_GUIDANCE, of a model that can
+    be guided: one that predicts the 256 logits of a byte."""
     if not 1 <= guidance <= MAX_GUIDANCE:
-        reason = f"guidance must be from 1, which is none, to {MAX_GUIDANCE:g}, not {guidance}."
+        reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance}."
         raise InvalidInput(reason, "guidance")
     if guidance == 1:
         return
     if not config.can_be_guided:
         reason = "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out."
         raise InvalidInput(reason, "guidance", "guidance_not_supported")
-    if not label:
-        raise InvalidInput("guidance needs a class: bytes are drawn away from those of images without one.", "guidance")
+    if not has_class:
+        raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
 
 
 def checked_particles(particles: int | None, guidance: float = 1.0) -> int:
-    """The particles of a completion, or the default for None, which is 1 where guidance is above 1; InvalidInput
+    """Return the particles of a completion, or the default for None, which is 1 where guidance is above 1; InvalidInput
     outside 1..MAX_PARTICLES, and for several with guidance."""
     if particles is None:
         return DEFAULT_PARTICLES if guidance == 1 else 1

@@ -1,5 +1,4 @@
-"""How probable the known pixels of an image are, whatever the hidden ones: p(known), the sum of p(image) over every
-content of the hidden pixels.
+"""The marginal likelihood of the known pixels of an image: the sum of p(image) over all contents of the hidden ones.
 
 A completion by sequential Monte Carlo estimates it without bias (Del Moral, "Feynman-Kac Formulae", 2004, theorem
 7.4.2): the mean of 2^-evidence over independent completions tends to p(known) with any number of particles. The
@@ -45,7 +44,7 @@ def estimate(evidence_bits: np.ndarray, known_bytes: int) -> Estimate:
     on average; its standard error is still the spread of such estimates, which the variance of 2^-evidence is not.
     """
     count, bits = len(evidence_bits), _bits(evidence_bits)
-    without = np.array([_bits(np.delete(evidence_bits, one)) for one in range(count)])
+    without = np.array([_bits(np.delete(evidence_bits, index)) for index in range(count)])
     if np.isinf(without).any():
         return Estimate(bits, inf, known_bytes)
     return Estimate(bits, sqrt((count - 1) / count * float(((without - bits) ** 2).sum())), known_bytes)
@@ -58,14 +57,15 @@ def _bits(evidence_bits: np.ndarray) -> float:
 
 
 def check_known(known_bytes: int, param: str) -> None:
-    """InvalidInput, about the parameter that says what is known, where nothing is."""
+    """Raise InvalidInput, about the parameter that says what is known, where nothing is."""
     if not known_bytes:
         reason = f"{param} leaves nothing known, so that there is nothing to measure."
         raise InvalidInput(reason, param, "invalid_mask")
 
 
 def check_repeats(repeats: int) -> int:
-    """The completions that an estimate is made from; InvalidInput where they give no standard error or are too many."""
+    """Return the number of completions of an estimate; InvalidInput where they give no standard error or are too
+    many."""
     if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not 2 <= repeats <= MAX_REPEATS:
         raise InvalidInput(f"repeats must be a whole number from 2 to {MAX_REPEATS}, not {repeats!r}.", "repeats")
     return int(repeats)

@@ -1,6 +1,6 @@
 """Pictures in and out: files to the bytes that a model reads, painted bytes to files.
 
-A picture's format is found from its bytes, never from its name or declared type, and it must have exactly the model's
+A picture's format is read from its bytes, never from its name or declared type, and it must have exactly the model's
 size, which is checked before it is decoded.
 """
 
@@ -32,17 +32,17 @@ Picture = np.ndarray | str | Path  # an array in the image's own shape, or a pic
 
 
 def max_file_bytes(config: ModelConfig) -> int:
-    """Bytes that a picture file of the model's size may have, metadata included."""
+    """Return the bytes that a picture file of the model's size may have at most, metadata included."""
     return BYTES_PER_PIXEL * config.height * config.width + METADATA_BYTES
 
 
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
-    """The decoded upload, of the model's size; a InvalidInput that names `param` otherwise."""
+    """Return the decoded upload, of the model's size; an InvalidInput that names `param` otherwise."""
     with readable(param):
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     if picture.size != (config.width, config.height):
-        found = f"{picture.width}x{picture.height}"
-        raise InvalidInput(f"{param} is {found}; the model needs exactly {config.size}.", param, "wrong_size")
+        size = f"{picture.width}x{picture.height}"
+        raise InvalidInput(f"{param} is {size}; the model needs exactly {config.size}.", param, "wrong_size")
     with readable(param):
         frames = getattr(picture, "n_frames", 1)
     if frames > 1:
@@ -71,13 +71,13 @@ def readable(param: str) -> Iterator[None]:
 
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
-    """Bytes [N] uint8 of a picture, converted to grey or RGB as the model has it."""
+    """Return bytes [N] uint8 of a picture, converted to grey or RGB as the model has it."""
     with readable(param):
         return np.asarray(picture.convert("L" if config.channels == 1 else "RGB")).reshape(-1)
 
 
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
-    """Mask [N] bool, True where a byte is known, by alpha (0 = paint) or, without alpha, by black = paint."""
+    """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, without alpha, by black (paint)."""
     with readable(param):
         if picture.has_transparency_data:
             values = np.asarray(picture.convert("RGBA").getchannel("A"))
@@ -93,7 +93,7 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
 
 
 def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
-    """Mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
+    """Return the mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
     if not 0 <= rows < config.height:
         limit = config.height - 1
         raise InvalidInput(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
@@ -101,7 +101,7 @@ def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
 
 
 def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
-    """Mask [N] bool from an image's own alpha."""
+    """Return the mask [N] bool from an image's own alpha."""
     if not picture.has_transparency_data:
         reason = "Send mask or keep_rows, or an image whose alpha is 0 where it is to be painted."
         raise InvalidInput(reason, "mask", "missing_parameter")
@@ -140,7 +140,7 @@ def read_completion(
 
 
 def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
-    """Mask [N] bool from one of pixels, bool [H, W], True where a pixel is kept."""
+    """Return the mask [N] bool from one of pixels, bool [H, W], True where a pixel is kept."""
     if mask.dtype != np.bool_ or mask.shape != (config.height, config.width):
         expected = [config.height, config.width]
         raise InvalidInput(
@@ -152,7 +152,7 @@ def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
 
 
 def from_base64(text: str, param: str) -> bytes:
-    """The bytes of a base64 text or a data URL."""
+    """Return the bytes of a base64 text or a data URL."""
     if text.startswith("data:"):
         head, _, text = text.partition(",")
         if not head.endswith(";base64"):
@@ -164,7 +164,7 @@ def from_base64(text: str, param: str) -> bytes:
 
 
 def _encode(picture: Image.Image, output_format: str) -> bytes:
-    """A lossless file of the picture."""
+    """Return a lossless file of the picture."""
     out = io.BytesIO()
     if output_format == "webp":
         picture.save(out, "WEBP", lossless=True, exact=True)
@@ -174,21 +174,21 @@ def _encode(picture: Image.Image, output_format: str) -> bytes:
 
 
 def encode_image(image: np.ndarray, output_format: str) -> bytes:
-    """A lossless file of one image [H, W] or [H, W, 3] uint8."""
+    """Return a lossless file of one image [H, W] or [H, W, 3] uint8."""
     return _encode(Image.fromarray(image), output_format)
 
 
 def to_base64(image: np.ndarray, output_format: str) -> str:
-    """The same file as base64 text."""
+    """Return the same file as base64 text."""
     return base64.b64encode(encode_image(image, output_format)).decode()
 
 
 def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
-    """A lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
+    """Return a lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
     return _encode(sheet(images, columns), output_format)
 
 
-def npy_pieces(images: np.ndarray) -> Iterator[bytes]:
+def npy_chunks(images: np.ndarray) -> Iterator[bytes]:
     """Yield a .npy file of the array, image by image."""
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(images))
@@ -198,14 +198,14 @@ def npy_pieces(images: np.ndarray) -> Iterator[bytes]:
 
 
 def encode_npy(images: np.ndarray) -> bytes:
-    """A .npy file of the array."""
+    """Return a .npy file of the array."""
     out = io.BytesIO()
     np.save(out, images)
     return out.getvalue()
 
 
 def check_out(out: Path) -> None:
-    """ValueError for a name whose form is unknown or whose folder is missing; to be called before the work."""
+    """Raise ValueError for a name whose form is unknown or whose folder is missing; to be called before the work."""
     if out.suffix and out.suffix.lower() not in (*SHEETS, ".npy"):
         raise ValueError(f"{out}: write a .png or .webp sheet, a .npy array or a folder")
     if not out.absolute().parent.is_dir():
@@ -241,5 +241,5 @@ def save_images(images: np.ndarray, out: Path, columns: int | None = None) -> No
 
 
 def file_name(index: int, n: int) -> str:
-    """Name of one of `n` images in a folder; names sort as indices do."""
+    """Return the name of one of `n` images in a folder; names sort as indices do."""
     return f"{index:0{len(str(n - 1))}}.png"

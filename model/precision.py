@@ -31,7 +31,7 @@ class Precision:
         return torch.float16 if self.float16_state else torch.float32
 
     def state_bytes(self, config: "ModelConfig") -> int:
-        """Returns the bytes of (s, z) of one image in flight."""
+        """Return the bytes of (s, z) of one image in flight."""
         return config.layers * config.heads * config.key_width * (self.state_dtype.itemsize * config.value_width + 4)
 
 
@@ -45,7 +45,7 @@ PRECISION_HELP = "exact, int8 (CPU) or float16-state (GPU): fewer bytes moved, n
 
 
 def precision(name: str) -> Precision:
-    """Returns the precision of that name; ValueError with the known names otherwise."""
+    """Return the precision of that name; ValueError with the known names otherwise."""
     for known, value in PRECISIONS.items():
         if known == name:
             return value

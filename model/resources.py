@@ -16,7 +16,8 @@ ROOT = Path("/")
 
 
 def cores(root: Path = ROOT) -> int:
-    """The cores that this process may use, at least one: those it may run on, or as many as its CPU quota pays for.
+    """Return the cores that this process may use, at least one: those it may run on, or as many as its CPU quota pays
+    for.
 
     A part of a core counts as a core: with 1.5 CPUs, two threads paint half as fast again as one (docs/operations.md).
     root: where /proc and /sys are.
@@ -27,14 +28,15 @@ def cores(root: Path = ROOT) -> int:
 
 
 def free_memory(root: Path = ROOT) -> int:
-    """Bytes that this process could allocate now: the machine's, or what the tightest limit leaves. Pages of files
-    count as free, as the system drops them first. root: as of cores()."""
+    """Return bytes that this process could allocate now: the machine's, or what the tightest limit leaves. Pages of
+    files count as free, as the system drops them first. root: as of cores()."""
     free: list[float] = [_free_of_machine(root), *(_free_of_group(group) for group in _groups("memory", root))]
     return max(0, int(min(free)))
 
 
 def threads() -> int:
-    """The threads to compute with: torch's setting, which by itself counts the machine's cores, or cores() if fewer."""
+    """Return the threads to compute with: torch's setting, which by itself counts the machine's cores, or cores() if
+    fewer."""
     import torch
 
     return min(torch.get_num_threads(), cores())
@@ -69,7 +71,7 @@ def _free_of_machine(root: Path) -> int:
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:
-    """The folders of our cgroup and of those around it, for each mounted version that could limit `controller`."""
+    """Yield the folders of our cgroup and its parents, for each mounted version that could limit `controller`."""
     for kinds, path in _memberships(root):
         if kinds and controller not in kinds:
             continue
@@ -98,7 +100,7 @@ def _mounts(controller: str, root: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _cpus(group: Path) -> float:
-    """The CPUs that a group's quota pays for."""
+    """Return the CPUs that a group's quota pays for."""
     words = _read(group / "cpu.max").split()  # version 2: "max 100000" or "150000 100000"
     if not words:  # version 1: -1 is no limit
         words = [_read(group / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
@@ -108,7 +110,7 @@ def _cpus(group: Path) -> float:
 
 
 def _free_of_group(group: Path) -> float:
-    """Bytes below a group's limit: of its usage, pages of files that were not used lately count as free."""
+    """Return bytes below a group's limit: of its usage, pages of files that were not used lately count as free."""
     limits = [_read(group / name).strip() for name in ("memory.max", "memory.high", "memory.limit_in_bytes")]
     usage = [_read(group / name).strip() for name in ("memory.current", "memory.usage_in_bytes")]
     limit = min((int(text) for text in limits if text.isdigit()), default=None)
@@ -120,7 +122,7 @@ def _free_of_group(group: Path) -> float:
 
 
 def _read(path: Path) -> str:
-    """A file's text; empty where it cannot be read."""
+    """Return a file's text; empty where it cannot be read."""
     try:
         return path.read_text()
     except OSError:

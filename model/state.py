@@ -26,7 +26,7 @@ class State:
         device: torch.device | str = "cpu",
         state_dtype: torch.dtype = torch.float32,
     ) -> "State":
-        """Returns s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts."""
+        """Return s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts."""
         shape = (config.layers, batch, config.heads, config.key_width)
         return cls(
             s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
@@ -35,17 +35,17 @@ class State:
         )
 
     def part(self, first: int, stop: int) -> "State":
-        """Returns a view of images first..stop-1."""
+        """Return a view of images first..stop-1."""
         return State(self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop])
 
     def put(self, slot: int, other: "State") -> None:
-        """Copies the one image of `other` into `slot`, in place."""
+        """Copy the one image of `other` into `slot`, in place."""
         self.s[:, slot] = other.s[:, 0]
         self.z[:, slot] = other.z[:, 0]
         self.position[slot] = other.position[0]
 
     def clear(self, slot: int, first: int) -> None:
-        """Sets `slot` to zero at position `first`, in place, whatever it held."""
+        """Set `slot` to zero at position `first`, in place, whatever it held."""
         self.s[:, slot] = 0
         self.z[:, slot] = 0
         self.position[slot] = first

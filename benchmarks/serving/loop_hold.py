@@ -28,7 +28,7 @@ from websockets.sync.client import connect
 from scanline.model.config import ModelConfig
 from scanline.model.pictures import encode_image
 from scanline.model.sampling.messages import Scored, ScoreRequest
-from scanline.server.api.payload.answers import NPY, painted_pieces, scored_pieces
+from scanline.server.api.payload.answers import NPY, painted_chunks, scored_chunks
 from scanline.server.api.payload.schemas import ImagesAnswer, LikelihoodsAnswer, Usage
 from scanline.server.api.payload.uploads import max_message_bytes
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
@@ -129,11 +129,11 @@ def answers() -> dict[str, Callable[[], AsyncIterator[bytes]]]:
     webp = painted.model_copy(update={"output_format": "webp"})
     bits = [1.0] * 1024
     return {
-        "answer: 1,024 PNGs": lambda: painted_pieces(painted, images, bits, "application/json"),
-        "answer: 1,024 WebPs": lambda: painted_pieces(webp, images, bits, "application/json"),
-        "answer: a sheet of 1,024": lambda: painted_pieces(painted, images, bits, "image/png"),
-        "answer: an array": lambda: painted_pieces(painted, images, bits, NPY),
-        "answer: 3.1 million likelihoods": lambda: scored_pieces(scored, job, config, per_pixel=True),
+        "answer: 1,024 PNGs": lambda: painted_chunks(painted, images, bits, "application/json"),
+        "answer: 1,024 WebPs": lambda: painted_chunks(webp, images, bits, "application/json"),
+        "answer: a sheet of 1,024": lambda: painted_chunks(painted, images, bits, "image/png"),
+        "answer: an array": lambda: painted_chunks(painted, images, bits, NPY),
+        "answer: 3.1 million likelihoods": lambda: scored_chunks(scored, job, config, per_pixel=True),
     }
 
 

@@ -68,7 +68,7 @@ class SimulatedBackend:
     state_dtype = torch.float32
     is_asynchronous = True
     reads_at_once = 64
-    reads_in_pieces = False
+    reads_in_chunks = False
     name, build = "simulated device", "simulated device"
 
     def __init__(self, config: ModelConfig) -> None:

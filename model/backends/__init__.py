@@ -52,7 +52,7 @@ def open_backend(
     precision_name: str = DEFAULT,
     backend: str | None = None,
 ) -> OpenBackend:
-    """Returns the first backend that works, with at least `slots` slots.
+    """Return the first backend that works, with at least `slots` slots.
 
     backend: the name of the only one to try, or several names separated by commas; by default all of the model's
     device, then those of the CPU. threads: of the cpu backend, all of torch's by default; the others compute in one.
@@ -68,17 +68,17 @@ def open_backend(
         reason = _missing(name, network.device)
         if reason is None:
             try:
-                found, pool = _tried(name, network, slots, threads, chosen, on_cpu)
+                opened, pool = _try_backend(name, network, slots, threads, chosen, on_cpu)
             except NoRoomError:
                 raise
             except Exception as error:  # of compilers, drivers and torch, in classes of their own
-                if not _must_prove(name, network.device):
+                if not _needs_self_test(name, network.device):
                     raise
                 reason = gpu.summary(error)
                 log.debug("the backend %s failed", name, exc_info=error)
             else:
-                _log_once(logging.INFO, f"steps are run by {found.name}")
-                return OpenBackend(name, tuple(fallbacks), found, pool, network)
+                _log_once(logging.INFO, f"steps are run by {opened.name}")
+                return OpenBackend(name, tuple(fallbacks), opened, pool, network)
         fallbacks.append(f"{name}: {reason}")
         if len(candidates) > 1:
             _log_once(logging.WARNING, f"the backend {name} is not used: {reason}")
@@ -91,7 +91,7 @@ def open_backend(
 
 
 def _candidates(device: str, backend: str | None, precision_name: str) -> list[tuple[str, str]]:
-    """The backends to try, each with its device; ValueError where none of them has the precision."""
+    """Return the backends to try, each with its device; ValueError where none of them has the precision."""
     if backend is not None:
         candidates = [(name, "cpu" if name == "cpu" else device) for name in backend.split(",")]
     else:
@@ -112,7 +112,7 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
 
 
 def _missing(name: str, device: torch.device) -> str | None:
-    """Why a backend cannot work, as far as that can be asked without trying it."""
+    """Return why a backend cannot work, as far as that can be asked without trying it."""
     if name == "cpu":
         return cpu_kernels.unavailable_reason()
     if name not in TRITON or device.type == "cpu":
@@ -122,29 +122,29 @@ def _missing(name: str, device: torch.device) -> str | None:
     return gpu.missing(device)
 
 
-def _tried(
+def _try_backend(
     name: str, model: Transformer, slots: int, threads: int | None, chosen: Precision, reference: Transformer
 ) -> tuple[Backend, SlotPool]:
-    """A backend that works, and its free slots; NoRoomError where they need too much memory, any other exception where
-    the backend fails. Nothing that it held is left then."""
-    free, rows, found = _free_memory(model.device), slots, None
+    """Return a backend that works, and its free slots; NoRoomError where they need too much memory, any other exception
+    where the backend fails. Nothing that it held is left then."""
+    free, rows, backend = _free_memory(model.device), slots, None
     try:
-        found = _made(name, model, threads, chosen)
-        rows = -(-slots // found.rows) * found.rows
-        pool = SlotPool.empty(model.config, rows, model.device, found.state_dtype)
-        found.warm_up(pool)
-        if _must_prove(name, model.device):
-            run_self_test(found, pool, reference)
+        backend = _new_backend(name, model, threads, chosen)
+        rows = -(-slots // backend.rows) * backend.rows
+        pool = SlotPool.empty(model.config, rows, model.device, backend.state_dtype)
+        backend.warm_up(pool)
+        if _needs_self_test(name, model.device):
+            run_self_test(backend, pool, reference)
     except Exception as error:
-        if found is not None:
-            found.close()
+        if backend is not None:
+            backend.close()
         if _out_of_memory(error):
             raise NoRoomError(_no_room(rows, model, chosen, free)) from None
         raise
-    return found, pool
+    return backend, pool
 
 
-def _made(name: str, model: Transformer, threads: int | None, chosen: Precision) -> Backend:
+def _new_backend(name: str, model: Transformer, threads: int | None, chosen: Precision) -> Backend:
     if name == "cpu":
         from scanline.model.backends.cpu import CpuBackend
 
@@ -160,8 +160,8 @@ def _made(name: str, model: Transformer, threads: int | None, chosen: Precision)
     raise ValueError(f"there is no backend {name!r}")
 
 
-def _must_prove(name: str, device: torch.device) -> bool:
-    """Whether a backend is tried out: our compiled library and torch on a CPU are the same on every machine."""
+def _needs_self_test(name: str, device: torch.device) -> bool:
+    """Return whether a backend must pass the self-test; our compiled library and torch on a CPU need none."""
     return device.type == "cuda" or name in TRITON
 
 
@@ -170,16 +170,16 @@ def _free_memory(device: torch.device) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """torch has a class for its own allocator on a GPU only, not for the driver's or the one of a CPU."""
-    found = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return found or "out of memory" in str(error) or "can't allocate memory" in str(error)
+    # torch has a class for its own allocator on a GPU only, not for the driver's or the one of a CPU
+    is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return is_known or "out of memory" in str(error) or "can't allocate memory" in str(error)
 
 
 def _no_room(rows: int, model: Transformer, chosen: Precision, free: int) -> str:
     each = chosen.state_bytes(model.config) + 2 * model.config.bytes  # the state, the image and its mask
     return (
-        f"{rows:,} slots of {each:,} bytes, and what a step and a prefill need beside them, do not fit into the"
-        f" {free:,} bytes that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"
+        f"{rows:,} slots of {each:,} bytes, and the buffers of a step and a prefill, do not fit into the {free:,} bytes"
+        f" that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"
     )
 
 

@@ -33,12 +33,12 @@ class Arrivals:
         *,
         pinned: bool = False,
     ) -> "Arrivals":
-        """Returns images of `length` unknown bytes, every number 0; `pinned`: to be copied without waiting."""
+        """Return images of `length` unknown bytes, every number 0; `pinned`: to be copied without waiting."""
         block = torch.zeros(count * (8 * NUMBERS + 2 * length), dtype=torch.uint8, pin_memory=pinned)
         return cls(block, count, tuple(prefixes), tuple(prefix))
 
     def to(self, device: torch.device) -> "Arrivals":
-        """Returns the same on a device: one copy, which the caller does not wait for where the block is pinned."""
+        """Return the same on a device: one copy, which the caller does not wait for where the block is pinned."""
         return replace(self, block=self.block.to(device, non_blocking=True))
 
     @property

@@ -1,4 +1,4 @@
-"""What every backend does."""
+"""The protocol of backends."""
 
 from typing import Protocol
 
@@ -20,45 +20,45 @@ class Backend(Protocol):
     """
 
     name: str  # for people: what computes, and how
-    build: str  # whatever its results' bits depend on beside the model and the precision: equal builds, equal bits
+    build: str  # what else its results' bits depend on than the model and the precision: equal builds, equal bits
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
     is_asynchronous: bool
-    reads_at_once: int  # images that `read` computes side by side; more take their time one after the other
+    reads_at_once: int  # images that `read` computes at once; more take their time one after the other
     # Whether `read` has the bits of `advance`, and so the same however its bytes are divided into calls. If not, they
     # differ by rounding: attention in chunks adds in another order than the recurrence.
-    reads_in_pieces: bool
+    reads_in_chunks: bool
 
     def warm_up(self, pool: SlotPool) -> None:
-        """Prepares all that a call with these slots may need; changes no image."""
+        """Prepare all that a call with these slots may need; change no image."""
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """Starts images in their slots, whatever these held: everything in one copy to the device."""
+        """Start images in their slots, whatever these held: everything in one copy to the device."""
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
-        """Paints up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
+        """Paint up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
 
         The result is the time in seconds that the device itself took for them.
         """
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """Copies images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
+        """Copy images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """Draws the particles of each group anew where few have most of the weight, IN PLACE (particles.py)."""
+        """Draw the particles of each group anew where few have most of the weight, IN PLACE (particles.py)."""
 
     def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """Draws one particle of each group by weight, whose image and bits its leader's slot then has, IN PLACE."""
+        """Draw one particle of each group by weight, whose image and bits its leader's slot then has, IN PLACE."""
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Runs known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
+        """Run known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
 
         `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
         are the same. labels: [B] int64 on the images' device, all 0 by default. Returns bits [B, max(stops)] float64:
-        at the place of each byte that was run its cost, elsewhere 0. `state` is moved to `stops` IN PLACE.
+        of each byte that was run its cost, elsewhere 0. `state` is moved to `stops` IN PLACE.
         """
 
     def close(self) -> None:
-        """Ends the backend's threads and frees its memory."""
+        """End the backend's threads and free its memory."""

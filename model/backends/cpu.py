@@ -19,7 +19,7 @@ from scanline.model.network.window_input import WindowInput
 from scanline.model.precision import DEFAULT, PRECISIONS, Precision
 from scanline.model.state import State
 
-# What of the slots the kernel takes to paint and to copy them, beside their states and positions.
+# The arrays that the kernel takes to paint and to copy slots, besides their states and positions.
 PAINTED = ("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
 COPIED = ("images", "bits")
 
@@ -30,7 +30,7 @@ class CpuBackend:
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = False
-    reads_in_pieces = True
+    reads_in_chunks = True
     build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
 
     def __init__(
@@ -139,7 +139,7 @@ class CpuBackend:
 
 @resources.one_torch_thread()
 def _fits_float16(model: Transformer) -> bool:
-    """Whether float16 holds the network's matrices without loss, as it does those of a stored model."""
+    """Return whether float16 holds the network's matrices without loss, as it does those of a stored model."""
     matrices = [module.weight for module in model.modules() if isinstance(module, torch.nn.Linear)]
     return all(torch.equal(matrix.half().float(), matrix) for matrix in matrices)
 
@@ -162,7 +162,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
 
 
 def _tensors(model: Transformer) -> list[torch.Tensor]:
-    """The weights in the order that cpu_kernels.Network expects."""
+    """Return the weights in the order that cpu_kernels.Network expects."""
     embedding, config = model.embedding, model.config
     tensors: list[torch.Tensor]
     if isinstance(embedding, WindowInput):

@@ -30,7 +30,7 @@ from scanline.model.state import State
 
 log = logging.getLogger("scanline.model")
 
-Launch = Callable[[], None]
+Replay = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,11 @@ class CudaOptions:
     sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
     branches: int = 1  # parallel streams in a graph, so that one multiplies while another waits for its states
     branch_images: int = 1024  # for each of which a graph has a branch, up to `branches`; not measured
-    steps: int = 8  # in one graph of few images, whose steps are expected to be short beside the launch of a graph
+    steps: int = (
+        8  # in one graph of few images, whose steps are expected to be short compared with the launch of a graph
+    )
     few: int = 256  # images
-    reads: int = 64  # images that are read side by side
+    reads: int = 64  # images that are read at once
     read_rows: int = 4096  # positions of all of them together that are read in one pass
 
 
@@ -63,7 +65,7 @@ class CudaBackend:
 
     rows = 1
     is_asynchronous = True
-    reads_in_pieces = True
+    reads_in_chunks = True
 
     def __init__(
         self,
@@ -87,11 +89,11 @@ class CudaBackend:
             self.reader = KernelReader(self.kernels, self.buffers, options.reads)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         self.partner = np.zeros(0, np.int64)  # [slots]: as SlotPool.partner, on the host
-        self.graphs: dict[tuple[int, int], Launch] = {}  # by size and number of steps
+        self.graphs: dict[tuple[int, int], Replay] = {}  # by size and number of steps
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
-        """Records a graph of every size that the slots may fill; reads as many images as may ever be read at once, so
+        """Record a graph of every size that the slots may fill; read as many images as may ever be read at once, so
         that no later read compiles anything or finds too little memory."""
         for size in self.options.sizes:
             for steps in self._graph_steps(size):
@@ -111,13 +113,13 @@ class CudaBackend:
         draw_uniforms(itself, itself, itself)
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """As Backend.place."""
+        """See Backend.place."""
         self._partner_in(pool)[arrivals.slots.numpy()] = arrivals.partner.numpy()
         pool.place(arrivals)
 
     @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
-        """As Backend.advance: the slots are packed into graphs, whichever their numbers are."""
+        """See Backend.advance: the slots are packed into graphs, whichever their numbers are."""
         clock, slots = DeviceClock(self.device), self._pairs_first(pool, slots)
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
@@ -134,37 +136,37 @@ class CudaBackend:
         return clock.stop()
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """As Backend.fetch."""
+        """See Backend.fetch."""
         return pool.fetch(slots)
 
     @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """As Backend.resample: queued as every call is, so that it lies between the graphs before and after it."""
+        """See Backend.resample: queued as every call is, so that it lies between the graphs before and after it."""
         particles.resample(pool, groups, copy_particles, draw_uniforms)
 
     @torch.inference_mode()
     def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """As Backend.choose."""
+        """See Backend.choose."""
         particles.choose(pool, groups, draw_uniforms)
 
     @torch.inference_mode()
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """As Backend.read, with the bits of `advance`."""
+        """See Backend.read, with the bits of `advance`."""
         return self.reader.read(images, state, stops, labels)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}
 
     def _partner_in(self, pool: SlotPool) -> np.ndarray:
-        """Returns what the host knows of pool.partner [slots]: nothing at first of another pool."""
+        """Return what the host knows of pool.partner [slots]: nothing at first of another pool."""
         if len(self.partner) != len(pool.images):
             self.partner = np.zeros(len(pool.images), np.int64)
         return self.partner
 
     def _pairs_first(self, pool: SlotPool, slots: np.ndarray) -> np.ndarray:
-        """Returns slots [n] in another order: first those of guided images, two side by side for each."""
+        """Return slots [n] in another order: first those of guided images, both of one in a row."""
         partner = self._partner_in(pool)[slots]
         if not partner.any():
             return slots
@@ -173,11 +175,11 @@ class CudaBackend:
         return np.concatenate((pairs, slots[partner == 0]))
 
     def _graph_steps(self, size: int) -> tuple[int, ...]:
-        """Returns how many steps the graphs of a size have, the most first; the last is 1."""
+        """Return how many steps the graphs of a size have, the most first; the last is 1."""
         return (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
 
-    def _graph(self, pool: SlotPool, size: int, steps: int) -> Launch:
-        """Returns a function that paints so many steps of the images in the first `size` of the buffers' slots."""
+    def _graph(self, pool: SlotPool, size: int, steps: int) -> Replay:
+        """Return a function that paints so many steps of the images in the first `size` of the buffers' slots."""
         # Graphs hold addresses: another pool needs its own.
         if pool is not self.pool:
             self.pool, self.graphs = pool, {}
@@ -185,8 +187,8 @@ class CudaBackend:
             self.graphs[size, steps] = self._recorded(pool, size, steps)
         return self.graphs[size, steps]
 
-    def _recorded(self, pool: SlotPool, size: int, steps: int) -> Launch:
-        """Returns the replay of a graph, whose branches have a stream each; without a GPU, its launches one by one."""
+    def _recorded(self, pool: SlotPool, size: int, steps: int) -> Replay:
+        """Return the replay of a graph, whose branches have a stream each; without a GPU, its launches one by one."""
         branches = max(1, min(self.options.branches, size // self.options.branch_images))
         ends = [i * size // branches // 2 * 2 for i in range(1, branches)] + [size]  # no pair is divided
         parts = [self.buffers.part(*part) for part in pairwise([0, *ends])]

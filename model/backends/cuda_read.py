@@ -1,8 +1,8 @@
-"""Known bytes of many images through the kernels of a step, several positions of each at a time: the products take a
-row for each position, the recurrence walks through them in order.
+"""Reading of known bytes by the kernels of a step, several positions of many images at a time: the products take a row
+for each position, the recurrence runs through them in order.
 
 The arithmetic is the step's: no row of a product depends on the others, and the recurrence adds position by position.
-So a prefilled front, a scored image and a painted one have the same bits, whatever is read together or in pieces. An
+So a prefix, a scored image and a painted one have the same bits, whatever is read together or in chunks. An
 image's rows beyond its own end are masked as empty slots are.
 """
 
@@ -20,7 +20,7 @@ from scanline.model.state import State
 
 
 class KernelReader:
-    """Reads known bytes with the kernels and in the buffers of a step; what it needs beside them is allocated here.
+    """Read known bytes with the kernels and in the buffers of a step; what else it needs is allocated here.
 
     `images` of them are read side by side, and as many positions of each as the buffers have rows for.
     """
@@ -39,7 +39,7 @@ class KernelReader:
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """As Backend.read."""
+        """See Backend.read."""
         count, size = len(images), self.config.step_bytes
         until = torch.from_numpy(stops).to(self.device)
         labels = torch.zeros_like(until) if labels is None else labels
@@ -55,8 +55,8 @@ class KernelReader:
             own = State(part.s.contiguous(), part.z.contiguous(), part.position)  # copies, if there are more images
             reach = size * (len(self.row) // len(part.position))
             for begin in range(start, end, reach):
-                piece = bits[some, begin : begin + reach]
-                self._read_piece(images[some].contiguous(), own, until[some], labels[some], begin, piece)
+                chunk = bits[some, begin : begin + reach]
+                self._read_chunk(images[some].contiguous(), own, until[some], labels[some], begin, chunk)
             if count > self.images:
                 part.s.copy_(own.s)
                 part.z.copy_(own.z)
@@ -64,8 +64,8 @@ class KernelReader:
         return bits
 
     def one_launch_is_exact(self, state_dtype: torch.dtype) -> bool:
-        """Whether the recurrence of many positions in one launch has the bits of a launch for each, on this device:
-        both are compiled from the same functions, each on its own."""
+        """Return whether the recurrence of many positions in one launch has the bits of a launch for each, on this
+        device: both are compiled from the same functions, each on its own."""
         config, device, random = self.config, self.device, torch.Generator().manual_seed(0)
         batch, steps, sizes = 2, 8, (config.heads, config.key_width, config.value_width)
         width = config.heads * (2 * config.key_width + config.value_width)
@@ -79,7 +79,7 @@ class KernelReader:
         each = [fused_recurrent_step(part, own_s, own_z, images, config.feature_map) for part in parts]
         return torch.equal(torch.cat(each), y) and torch.equal(own_s, s) and torch.equal(own_z, z)
 
-    def _read_piece(
+    def _read_chunk(
         self,
         images: torch.Tensor,
         state: State,
@@ -88,7 +88,7 @@ class KernelReader:
         begin: int,
         bits: torch.Tensor,
     ) -> None:
-        """Runs the bytes from `begin` on whose costs fit into bits [B, n], of each image from its position to
+        """Run the bytes from `begin` on whose costs fit into bits [B, n], of each image from its position to
         until [B] - 1; row i B + b is step i of image b."""
         batch, size = len(images), self.config.step_bytes
         steps = bits.shape[1] // size
@@ -118,7 +118,7 @@ class KernelReader:
     def _recurrence(
         self, state: State, buffers: Buffers, first: torch.Tensor, last: torch.Tensor
     ) -> Callable[[int], None]:
-        """Returns what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`."""
+        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`."""
         batch, feature_map = len(first), self.config.feature_map
 
         def sequence(i: int) -> None:
@@ -137,7 +137,7 @@ class KernelReader:
 
 
 def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
-    """Returns slots whose images are one step of known bytes, without states."""
+    """Return slots whose images are one step of known bytes, without states."""
     numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
     return SlotPool(
         State(torch.zeros(0, count, device=device), torch.zeros(0, count, device=device), numbers[0]),

@@ -66,7 +66,7 @@ class Buffers:
         return cls(*tensors)
 
     def part(self, first: int, stop: int) -> "Buffers":
-        """Returns a view of rows first..stop-1."""
+        """Return a view of rows first..stop-1."""
         return Buffers(*(tensor[first:stop] for tensor in vars(self).values()))
 
 
@@ -82,7 +82,7 @@ class KernelSequence:
         self.norm = _norm(model.norm)
 
     def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paints the next step of the images in `buffers.slots` that are not done."""
+        """Paint the next step of the images in `buffers.slots` that are not done."""
 
         def recur(i: int) -> None:
             fused_recurrent_step(
@@ -95,7 +95,7 @@ class KernelSequence:
         self.sample(slots, buffers)
 
     def predict(self, buffers: Buffers, recur: Callable[[int], None]) -> None:
-        """Writes buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
+        """Write buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
         buffers.attended."""
         for block in self.blocks:
             block.run(buffers)
@@ -106,7 +106,7 @@ class KernelSequence:
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
     def sample(self, slots: SlotPool, buffers: Buffers, costs: torch.Tensor | None = None) -> None:
-        """Paints the bytes of the step, adds their cost and moves the positions of the active slots; writes the cost of
+        """Paint the bytes of the step, add their cost and move the positions of the active slots; write the cost of
         each byte of a mixture to `costs` [B, C] float64 where it is given."""
         arrays = (
             buffers.active, slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed,
@@ -162,7 +162,7 @@ class _ByteInput:
         buffers: Buffers,
         at: torch.Tensor | None = None,
     ) -> None:
-        """Writes buffers.active, x and its moments, of the position [S] of each image [S, N] with labels [S], or of
+        """Write buffers.active, x and its moments, of the position [S] of each image [S, N] with labels [S], or of
         `at` [B]."""
         embed(
             buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments,
@@ -199,7 +199,7 @@ class _WindowInput:
         buffers: Buffers,
         at: torch.Tensor | None = None,
     ) -> None:
-        """Writes buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N] with
+        """Write buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N] with
         labels [S], or of `at` [B]."""
         read_window(
             self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
@@ -210,7 +210,7 @@ class _WindowInput:
             self.skip(buffers.inputs, buffers.base)
 
     def _pad(self, weight: torch.Tensor) -> torch.Tensor:
-        """Returns a weight [O, K] of the first K inputs as one of all inputs and their padding: zero where it has no
+        """Return a weight [O, K] of the first K inputs as one of all inputs and their padding: zero where it has no
         column, which adds nothing."""
         return F.pad(weight, (0, _padded(self.window.inputs) - weight.shape[1]))
 
@@ -224,7 +224,7 @@ class _Block:
         self.contract = _Product.of(block.contract, chained)
 
     def run(self, buffers: Buffers) -> None:
-        """Updates buffers.x and its moments IN PLACE."""
+        """Update buffers.x and its moments IN PLACE."""
         self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments)
         self.contract(buffers.expanded, buffers.x, residual=buffers.x, out_moments=buffers.moments)
 
@@ -242,7 +242,7 @@ class _Layer:
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
     def run(self, buffers: Buffers, i: int, recur: Callable[[int], None]) -> None:
-        """Updates buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
+        """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
         moments = buffers.moments if self.config.norm == "pre" else None
         self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
         recur(i)
@@ -258,7 +258,7 @@ class _Layer:
 
 
 def _classes(model: Transformer) -> torch.Tensor | None:
-    """Returns the vectors [1 + number of classes, D] of the labels, None where the model has no classes."""
+    """Return the vectors [1 + number of classes, D] of the labels, None where the model has no classes."""
     return model.classes if model.config.classes else None
 
 

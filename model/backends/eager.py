@@ -27,12 +27,12 @@ TILE = {"cpu": 32, "cuda": 1024}  # slots; a multiple of 32 keeps every elementw
 
 
 class EagerBackend:
-    """Runs `Transformer.step` on tiles of slots, one tile after the other in each step."""
+    """Run `Transformer.step` on tiles of slots, one tile after the other in each step."""
 
     state_dtype = torch.float32
     is_asynchronous = False
     reads_at_once = 1
-    reads_in_pieces = False  # a product of another shape may round differently
+    reads_in_chunks = False  # a product of another shape may round differently
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
@@ -50,7 +50,7 @@ class EagerBackend:
         pool.place(arrivals)
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
-        """As Backend.advance; tiles without an image to step are skipped."""
+        """See Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)
         state, paused = pool.state, pool.state.position < self.model.config.bytes
         paused[pool.rows(slots)] = False  # what is left shares tiles with images that step, and keeps its state
@@ -74,7 +74,7 @@ class EagerBackend:
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """As Backend.read, through the parallel view, one image at a time."""
+        """See Backend.read, through the parallel view, one image at a time."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
         with torch.inference_mode(), _repeatable():
             for i, stop in enumerate(stops.tolist()):
@@ -104,7 +104,7 @@ class EagerBackend:
                     self._paint(tile, position[rows], parameters[rows], mixed[rows])
 
     def _paint(self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, mixed: torch.Tensor) -> None:
-        """Paints the step at `position` [B] of every image in a tile from `mixed` [B, P], IN PLACE, and adds its cost
+        """Paint the step at `position` [B] of every image in a tile from `mixed` [B, P], IN PLACE, and add its cost
         under `parameters` [B, P]. Finished images are computed too, without effect."""
         config, distribution = self.model.config, self.model.distribution
         done = (position >= config.bytes).unsqueeze(1)
@@ -120,7 +120,7 @@ class EagerBackend:
 
 
 def _guided(pool: SlotPool, position: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
-    """Returns what bytes at `position` [S] are drawn from: `parameters` [S, 256], mixed where images are guided. Where
+    """Return what bytes at `position` [S] are drawn from: `parameters` [S, 256], mixed where images are guided. Where
     the mixed ones are not finite, `parameters` become NaN, IN PLACE, and so do the image's bits."""
     rows = ((pool.partner != 0) & (position < pool.images.shape[1])).nonzero().flatten()
     if not len(rows):

@@ -101,7 +101,7 @@ def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -
 
 
 def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Array, Array, Array]:
-    """Returns slots [G, P] and positions [G] of groups, and the numbers [P] of particles, where the pool is."""
+    """Return slots [G, P] and positions [G] of groups, and the numbers [P] of particles, where the pool is."""
     slots, position, particle = groups.slots, groups.position, np.arange(groups.slots.shape[1])
     if pool.on_host and draw is None:
         return slots, position, particle
@@ -111,7 +111,7 @@ def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Arra
 
 
 def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
-    """Returns of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of their mean, and the
+    """Return of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of their mean, and the
     effective number of particles [G], whose minimum the pool keeps."""
     xp, cost, smallest = _namespace(slots), _like(slots, pool.known_bits)[slots], _like(slots, pool.effective_particles)
     cost = xp.where(xp.isnan(cost), xp.inf, cost)
@@ -127,7 +127,7 @@ def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
 
 
 def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | None) -> Array:
-    """Returns the random number [G] float64 of groups at `position` [G], of their image alone."""
+    """Return the random number [G] float64 of groups at `position` [G], of their image alone."""
     leaders = slots[:, 0]
     seed, image = _like(slots, pool.seed)[leaders], _like(slots, pool.index)[leaders] & 0xFFFFFFFF
     index = image + (RESAMPLING << 32)
@@ -138,7 +138,7 @@ def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | Non
 
 
 def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
-    """Returns the ancestor [G, P] of each particle [P], by systematic resampling: of P points at equal distances, the
+    """Return the ancestor [G, P] of each particle [P], by systematic resampling: of P points at equal distances, the
     first at `uniform` [G] of it, each draws one. A particle that is drawn stays itself, so that the fewest are copied.
     """
     points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
@@ -151,7 +151,7 @@ def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
 
 
 def _drawn(weights: Array, points: Array) -> Array:
-    """Returns whether each of the points [G, n] lies in each particle's part of the weights [G, P] that are laid end to
+    """Return whether each of the points [G, n] lies in each particle's part of the weights [G, P] that are laid end to
     end: [G, n, P] bool."""
     ends = weights.cumsum(1)
     starts = ends - weights
@@ -159,7 +159,7 @@ def _drawn(weights: Array, points: Array) -> Array:
 
 
 def power_of_two(x: Array) -> Array:
-    """Returns 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions, multiplications and moves
+    """Return 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions, multiplications and moves
     of bits alone, so that it has the same bits on every device, which torch's own function does not promise."""
     xp = _namespace(x)
     bounded = x.clip(min=-100.0)
@@ -172,7 +172,7 @@ def power_of_two(x: Array) -> Array:
 
 
 def logarithm(x: Array) -> Array:
-    """Returns log2(x) for x > 0, float64, within 1e-14 of it; as `power_of_two`, by exactly rounded operations."""
+    """Return log2(x) for x > 0, float64, within 1e-14 of it; as `power_of_two`, by exactly rounded operations."""
     xp = _namespace(x)
     mantissa, exponent = xp.frexp(x)
     low = mantissa < math.sqrt(0.5)
@@ -185,12 +185,12 @@ def logarithm(x: Array) -> Array:
 
 
 def _namespace(array: Array) -> Any:
-    """Returns numpy or torch, whose functions of the same name are used."""
+    """Return numpy or torch, whose functions of the same name are used."""
     return np if isinstance(array, np.ndarray) else torch
 
 
 def _like(array: Array, tensor: torch.Tensor) -> Array:
-    """Returns a view of a pool's tensor, of the type of an array."""
+    """Return a view of a pool's tensor, of the type of an array."""
     return tensor.numpy() if isinstance(array, np.ndarray) else tensor
 
 
@@ -199,7 +199,7 @@ def _tensor(array: Array) -> torch.Tensor:
 
 
 def _gathered(slots: Array, particles: Array) -> Array:
-    """Returns the slots [G, n] of particles [G, n] of groups [G, P]."""
+    """Return the slots [G, n] of particles [G, n] of groups [G, P]."""
     if isinstance(slots, np.ndarray):
         return slots[np.arange(len(slots))[:, None], particles]
     return slots.gather(1, particles)

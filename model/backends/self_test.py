@@ -1,7 +1,7 @@
-"""A backend proves itself on the model that it is to run, on the machine that it is to run on, before it is used.
+"""The self-test of a backend, on the model and on the machine that it is to run on, before it is used.
 
-Images of noise, every other step of which is known, are painted alone and beside more and more others: each image must
-come out the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
+Images of noise, every other step of which is known, are painted alone and in larger and larger batches: each image must
+be the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
 painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `read` likewise. The
 comparison goes along the painted bytes, so that a byte on the border of two values is one difference and not many.
 Particles of made-up weights must be chosen and resampled as they are on the CPU, and a guided image must be that of the
@@ -53,7 +53,7 @@ class Outcome:
     z: torch.Tensor  # [L, n, H, C]
 
     def part(self, images: int) -> dict[str, torch.Tensor]:
-        """The tensors of the first of them, by what they are."""
+        """Return the tensors of the first of them, by what they are."""
         return {
             "bytes": self.images[:images],
             "bits": self.bits[:images],
@@ -65,7 +65,7 @@ class Outcome:
 
 @torch.inference_mode()
 def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> None:
-    """Raises WrongResultsError where the backend paints something else than `reference`, the same model on the CPU.
+    """Raise WrongResultsError where the backend paints something else than `reference`, the same model on the CPU.
 
     All slots are free before and after it.
     """
@@ -73,9 +73,9 @@ def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> 
     test = _Images(reference)
     outcomes = [test.painted(backend, slots, size) for size in sizes]
     for size, outcome in zip(sizes, outcomes[:-1], strict=False):
-        beside = outcomes[-1].part(len(outcome.images))
-        for name, found in outcome.part(len(outcome.images)).items():
-            if not torch.equal(found.nan_to_num(), beside[name].nan_to_num()):
+        largest = outcomes[-1].part(len(outcome.images))
+        for name, result in outcome.part(len(outcome.images)).items():
+            if not torch.equal(result.nan_to_num(), largest[name].nan_to_num()):
                 raise WrongResultsError(f"{name} of an image depend on whether {size} or {sizes[-1]} are in flight")
     test.compare(outcomes[-1], backend, slots)
     if reference.config.can_be_guided and len(slots.images) >= 2:
@@ -96,7 +96,7 @@ class _Images:
         self.known = step % 2 == 1  # [N]
 
     def painted(self, backend: Backend, slots: SlotPool, size: int) -> Outcome:
-        """Paints images 0 to size - 1 at once. Which slot an image has depends on how many there are."""
+        """Paint images 0 to size - 1 at once. Which slot an image has depends on how many there are."""
         index = (torch.arange(size) + size // 2) % size
         arrivals = Arrivals.empty(size, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(size))
@@ -121,7 +121,7 @@ class _Images:
         return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), known_bits, *states)
 
     def compare(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
-        """Raises WrongResultsError where the reference finds something else along the painted bytes."""
+        """Raise WrongResultsError where the reference finds something else along the painted bytes."""
         count, size = len(outcome.images), self.config.step_bytes
         state = State.zeros(self.config, count)
         bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
@@ -153,12 +153,12 @@ class _Images:
         read = State.zeros(self.config, count, device, backend.state_dtype)
         stops = np.full(count, self.stop)
         labels = self.label(index).to(device)
-        found = backend.read(outcome.images.to(device), read, stops, labels).cpu()[:, self.config.first :]
+        costs = backend.read(outcome.images.to(device), read, stops, labels).cpu()[:, self.config.first :]
         expected = {"s": state.s, "z": state.z, "bits": bits}
-        _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": found}, bound, "reading")
+        _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": costs}, bound, "reading")
 
     def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
-        """Raises WrongResultsError where a guided image in slots 0 and 1 has other bytes than the reference draws."""
+        """Raise WrongResultsError where a guided image in slots 0 and 1 has other bytes than the reference draws."""
         arrivals, pair = Arrivals.empty(2, self.config.bytes, pinned=not slots.on_host), np.arange(2)
         arrivals.slots.copy_(torch.arange(2))
         arrivals.label.copy_(torch.tensor([1, 0]))
@@ -194,7 +194,7 @@ class _Images:
 
 
 def _compare_resampling(backend: Backend, slots: SlotPool) -> None:
-    """Raises WrongResultsError where the particles of two images, in slots that are free, become others than on the
+    """Raise WrongResultsError where the particles of two images, in slots that are free, become others than on the
     CPU. What the slots hold are the images and states of those that were painted there."""
     images = 2 if len(slots.images) >= 4 else 1
     count = min(2 * PARTICLES, len(slots.images)) // images * images
@@ -218,24 +218,24 @@ def _on_cpu(pool: SlotPool) -> SlotPool:
     return SlotPool(state, **{name: getattr(pool, name).cpu().clone() for name in ARRAYS})
 
 
-def _assert_same_slots(expected: SlotPool, found: SlotPool, what: str) -> None:
-    arrays = {"s": (expected.state.s, found.state.s), "z": (expected.state.z, found.state.z)}
-    arrays |= {name: (getattr(expected, name), getattr(found, name)) for name in ARRAYS}
-    for name, (right, result) in arrays.items():
-        right, result = right.nan_to_num(), result.nan_to_num()
+def _assert_same_slots(expected: SlotPool, result: SlotPool, what: str) -> None:
+    arrays = {"s": (expected.state.s, result.state.s), "z": (expected.state.z, result.state.z)}
+    arrays |= {name: (getattr(expected, name), getattr(result, name)) for name in ARRAYS}
+    for name, pair in arrays.items():
+        right, computed = (array.nan_to_num() for array in pair)
         # Sums of logarithms may be rounded differently on a device; all that is copied may not.
-        close = name in WEIGHING and torch.allclose(right, result, rtol=1e-9, atol=1e-9)
-        if not close and not torch.equal(right, result):
+        close = name in WEIGHING and torch.allclose(right, computed, rtol=1e-9, atol=1e-9)
+        if not close and not torch.equal(right, computed):
             raise WrongResultsError(f"{what} of particles: {name.replace('_', ' ')} are not those of the reference")
 
 
-def _assert_close(expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor], bound: float, what: str) -> None:
+def _assert_close(expected: dict[str, torch.Tensor], result: dict[str, torch.Tensor], bound: float, what: str) -> None:
     for name, reference in expected.items():
         # What the reference itself cannot compute, with the weights of a training that diverges, says nothing.
         finite = reference.isfinite()
         if not finite.any():
             continue
-        right, result = reference[finite].double(), found[name][finite].double()
-        largest, size = (right - result).abs().max().item(), right.square().mean().sqrt().item()
+        right, computed = reference[finite].double(), result[name][finite].double()
+        largest, size = (right - computed).abs().max().item(), right.square().mean().sqrt().item()
         if not largest <= bound * size:  # NaN is not
             raise WrongResultsError(f"{what}: {name} is off by {largest:.2g} where values are about {size:.2g}")

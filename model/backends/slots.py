@@ -15,7 +15,7 @@ from scanline.model.backends.pending import Pending
 from scanline.model.config import ModelConfig
 from scanline.model.state import State
 
-# What is known of an image beside its state. As it is placed, its known_bits are 0 and all others given.
+# The arrays of an image besides its state. Placing it sets known_bits to 0 and all others from its arrival.
 WEIGHING = ("evidence_bits", "effective_particles")
 PLACED = ("images", "known", "bits", "seed", "index", "temperature", "label", "partner", "guidance", *WEIGHING)
 ARRAYS = (*PLACED, "known_bits")
@@ -63,7 +63,7 @@ class SlotPool:
         device: torch.device | str = "cpu",
         state_dtype: torch.dtype = torch.float32,
     ) -> "SlotPool":
-        """Returns `count` free slots whose s is stored in `state_dtype`."""
+        """Return `count` free slots whose s is stored in `state_dtype`."""
         state = State.zeros(config, count, device, state_dtype)
         state.position.fill_(config.bytes)
         return cls(
@@ -81,25 +81,25 @@ class SlotPool:
         )
 
     def part(self, first: int, stop: int) -> "SlotPool":
-        """Returns a view of slots first..stop-1."""
+        """Return a view of slots first..stop-1."""
         arrays = {name: getattr(self, name)[first:stop] for name in ARRAYS}
         return SlotPool(self.state.part(first, stop), **arrays)
 
     @property
     def on_host(self) -> bool:
         """Whether the pool is in the processor's memory, where numpy works on it: torch would wake threads of its own,
-        and these spin beside the step's for milliseconds."""
+        which spin for milliseconds while the step's threads compute."""
         return self.images.device.type == "cpu"
 
     def place(self, arrivals: Arrivals) -> None:
-        """Starts images in their slots, IN PLACE, whatever these held; on a GPU without waiting for it."""
+        """Start images in their slots, IN PLACE, whatever these held; on a GPU without waiting for it."""
         if self.on_host:
             self._place_by_numpy(arrivals)
         else:
             self._place_by_torch(arrivals.to(self.images.device))
 
     def fetch(self, slots: np.ndarray) -> Pending[Fetched]:
-        """Returns copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
+        """Return copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
         if self.on_host:
             numbers = [getattr(self, name).numpy()[slots] for name in ("bits", "evidence_bits", "known_bits")]
             effective = self.effective_particles.numpy()[slots]
@@ -108,7 +108,7 @@ class SlotPool:
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
     def snapshot(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
-        """Returns copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without waiting for it."""
+        """Return copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without waiting for it."""
         s, z = self.state.s[layer, slot, head], self.state.z[layer, slot, head]
         if self.on_host:
             return Pending.ended((s.float().numpy().copy(), z.numpy().copy()))
@@ -116,16 +116,16 @@ class SlotPool:
         return Pending(lambda: (copied.wait()[:, :-1].numpy(), copied.wait()[:, -1].numpy()))
 
     def in_flight(self) -> np.ndarray:
-        """Returns the slots [n] int64 whose images are not done, ascending; waits for the device."""
+        """Return the slots [n] int64 whose images are not done, ascending; wait for the device."""
         slots: np.ndarray = (self.state.position < self.images.shape[1]).nonzero().flatten().cpu().numpy()
         return slots
 
     def empty_slots(self, slots: np.ndarray) -> None:
-        """Frees `slots` [n] int64, IN PLACE, whatever they hold."""
+        """Free `slots` [n] int64, IN PLACE, whatever they hold."""
         self.state.position[self.rows(slots)] = self.images.shape[1]
 
     def advance_only(self, slots: np.ndarray, advance: Callable[["SlotPool"], None]) -> None:
-        """Calls `advance` with this pool, IN PLACE, in which all slots but `slots` [n] int64 count as done."""
+        """Call `advance` with this pool, IN PLACE, in which all slots but `slots` [n] int64 count as done."""
         position, rows = self.state.position, self.rows(slots)
         chosen = torch.full_like(position, self.images.shape[1])
         chosen[rows] = position[rows]
@@ -133,7 +133,7 @@ class SlotPool:
         position[rows] = chosen[rows]
 
     def rows(self, slots: np.ndarray) -> torch.Tensor:
-        """Returns numbers of slots, int64, where the pool is; on a GPU without waiting for it."""
+        """Return numbers of slots, int64, where the pool is; on a GPU without waiting for it."""
         rows = torch.from_numpy(slots)
         return rows if self.on_host else rows.pin_memory().to(self.images.device, non_blocking=True)
 
@@ -165,20 +165,20 @@ class SlotPool:
                 array.index_copy_(1, slots[first:], prefixes.index_select(1, which))
 
     def _gathered(self, rows: torch.Tensor) -> torch.Tensor:
-        """Returns numbers and images of some slots as one block of bytes, for one copy."""
+        """Return numbers and images of some slots as one block of bytes, for one copy."""
         evidence = self.evidence_bits[rows] + self.known_bits[rows]
         numbers = torch.cat((self.bits[rows], evidence, self.effective_particles[rows]))
         return torch.cat((numbers.view(torch.uint8), self.images[rows].flatten()))
 
 
 def _taken_apart(block: torch.Tensor, count: int) -> Fetched:
-    """Returns what SlotPool._gathered of `count` slots holds, on the host."""
+    """Return what SlotPool._gathered of `count` slots holds, on the host."""
     numbers = block[: 24 * count].view(torch.float64).view(3, count)
     return Fetched(block[24 * count :].view(count, -1).numpy(), *numbers.numpy())
 
 
 def _to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:
-    """Starts to copy a GPU's tensor into pinned memory."""
+    """Start to copy a GPU's tensor into pinned memory."""
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     host.copy_(tensor, non_blocking=True)
     copied = torch.cuda.Event()

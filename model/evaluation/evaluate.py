@@ -127,7 +127,7 @@ def _check_guidance(
     """ValueError unless the model can be guided with these weights, knows the classes of the data set, and samples of
     each class are painted."""
     for weight in guidance:
-        check_guidance(weight, 1, config)
+        check_guidance(weight, True, config)
     if not knows_classes:
         raise ValueError(f"--guidance compares samples of the classes of {dataset}, which the model does not know")
     if not samples:

@@ -1,14 +1,12 @@
-"""Which images start in a tick: the free slots, those taken back, and the prefixes that images start from.
+"""Admission: the images that start in a tick, in free slots and in those taken from other clients, and their prefixes.
 
-An image starts in all of its slots at once, from one prefix. What cannot be placed fails its own request.
+An image starts in all of its slots at once, from one prefix. An image that cannot be placed fails its own request.
 """
 
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, Prefix
@@ -45,13 +43,17 @@ class Admission:
     """Invariant between ticks: a request with waiting images has turns iff the prefix of the next one is there or not
     needed."""
 
-    def __init__(self, generator: Generator, reads: Reads, recorder: StatsRecorder) -> None:
-        self.generator, self.reads, self.recorder = generator, reads, recorder
-        self.requests: dict[int, ActiveRequest] = {}
-        self.scheduler = Scheduler(generator.slots, self._slots_of)
+    def __init__(
+        self,
+        generator: Generator,
+        scheduler: Scheduler,
+        requests: dict[int, ActiveRequest],
+        reads: Reads,
+        recorder: StatsRecorder,
+    ) -> None:
+        self.generator, self.scheduler, self.requests = generator, scheduler, requests
+        self.reads, self.recorder = reads, recorder
         self.prefixes = Prefixes(generator.slots)
-        # of every slot after the steps started; N: empty
-        self.positions = np.full(generator.slots, generator.config.bytes)
 
     def add(self, request: GenerateRequest) -> None:
         """Queue the images of a request."""
@@ -61,31 +63,31 @@ class Admission:
 
     def drop(self, request: int) -> None:
         """Forget a request, if it is there, and free its slots."""
-        self._clear(self.scheduler.cancel(request))
+        self.generator.clear(self.scheduler.cancel(request))
         self.requests.pop(request, None)
         self.prefixes.drop(request)
 
     def admit(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
         """Fill free slots until slots or images run out, then let clients that have too few take slots of others."""
-        placed: dict[int, Placement] = {}  # by first slot: an image may lose its slots before it is placed
-        self._admit(placed)
+        placed: dict[tuple[int, int], Placement] = {}  # by image: one may lose its slots before it is placed
+        self._fill(placed)
         freed: set[int] = set()
-        for victim, assignment in self.scheduler.reclaim(self.positions):
+        for victim, assignment in self.scheduler.reclaim():
             freed.update(victim.slots)
-            if _is_in(placed, victim):
-                del placed[victim.slot]
+            placed.pop(victim.image, None)
             if self.scheduler.next_index(victim.request) == victim.index:  # it had no waiting images before
                 self._prepare_next(self.requests[victim.request])
-            if not _is_in(placed, assignment):  # which may have taken the slots of several
-                placed[assignment.slot] = self._placement(assignment)
+            if assignment.image not in placed:  # which may have taken the slots of several
+                placed[assignment.image] = self._placement(assignment)
+        # More slots may have been taken than were needed: others get them, and the generator forgets the rest.
         if freed:
-            self._admit(placed)
-            self._clear([slot for slot in freed if not self.scheduler.is_busy[slot]])
+            self._fill(placed)
+            self.generator.clear([slot for slot in freed if not self.scheduler.is_busy[slot]])
         if placed:
             self._place(list(placed.values()), events, fail)
 
     def read_prefixes(self) -> None:
-        """Queue the known fronts of the next images of requests, as long as there is room for them."""
+        """Queue the prefixes of the next images of requests, as long as there is room for them."""
         while (number := self.prefixes.next_wanted()) is not None:
             request, index = self.requests[number].request, self.scheduler.next_index(number)
             assert index is not None
@@ -100,31 +102,21 @@ class Admission:
         self.prefixes.put(request, prefix)
         self.scheduler.resume(request)
 
-    def _slots_of(self, request: int, index: int) -> int:
-        its = self.requests[request].request
-        return its.slots_of(index) if its.particles > 1 or its.is_guided else 1
-
-    def _admit(self, placed: dict[int, Placement]) -> None:
+    def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
         while assignment := self.scheduler.admit():
-            placed[assignment.slot] = self._placement(assignment)
-
-    def _clear(self, slots: list[int]) -> None:
-        """Empty slots that were freed before their images were complete."""
-        if slots:
-            self.generator.clear(slots)
-            self.positions[slots] = self.generator.config.bytes
+            placed[assignment.image] = self._placement(assignment)
 
     def _placement(self, assignment: SlotAssignment) -> Placement:
         """Take the prefix that an image starts from, where it has one, and prepare for the next of its request."""
         active = self.requests[assignment.request]
         request, index = active.request, assignment.index
         spec, source = request.image(index), request.source(index)
-        specs: tuple[ImageSpec, ...] = (spec,)
         known = self.generator.prefix(spec)
         prefix = self.prefixes.start_from(request.id, source) if source is not None and known else None
-        self.positions[assignment.slot] = position = known or self.generator.config.first
-        if assignment.others:
-            self.positions[list(assignment.others)] = position
+        for slot in assignment.slots:
+            self.scheduler.positions[slot] = known or self.generator.config.first
+        # A guided image has a second state without the label; particles differ in their random numbers alone.
+        specs: tuple[ImageSpec, ...] = (spec,)
         if request.is_guided:
             assignment.is_guided = True
             specs += (replace(spec, label=0),)
@@ -144,23 +136,24 @@ class Admission:
         except Exception as error:
             if unrecoverable(error):
                 raise
-            requests = list(dict.fromkeys(one.assignment.request for one in placements))
+            requests = list(dict.fromkeys(placement.assignment.request for placement in placements))
             if len(requests) > 1:
                 for request in requests:
-                    self._place([one for one in placements if one.assignment.request == request], events, fail)
+                    self._place([each for each in placements if each.assignment.request == request], events, fail)
                 return
             log.exception("images could not be placed; their request fails")
             fail(requests[0], events)
 
     def _start(self, placements: list[Placement], events: list[Event]) -> None:
         """Start images in their slots, and report the requests of which they are the first."""
-        slots = [slot for one in placements for slot in one.assignment.slots]
-        specs = [spec for one in placements for spec in one.specs]
-        prefixes = [one.prefix for one in placements for _ in one.specs]
+        slots = [slot for placement in placements for slot in placement.assignment.slots]
+        specs = [spec for placement in placements for spec in placement.specs]
+        prefixes = [placement.prefix for placement in placements for _ in placement.specs]
         self.generator.place_many(slots, specs, prefixes)
-        self.recorder.drawn_bytes += sum(self.generator.config.first for one in placements if one.prefix is None)
-        self.recorder.known_bytes += sum(one.prefix.position for one in placements if one.prefix is not None)
-        for request in dict.fromkeys(one.assignment.request for one in placements):
+        starts = [placement.prefix for placement in placements]
+        self.recorder.drawn_bytes += self.generator.config.first * starts.count(None)
+        self.recorder.known_bytes += sum(prefix.position for prefix in starts if prefix is not None)
+        for request in dict.fromkeys(placement.assignment.request for placement in placements):
             active = self.requests[request]
             if not active.is_scheduled:
                 active.is_scheduled = True
@@ -175,8 +168,3 @@ class Admission:
         elif not self.prefixes.keep(request.id, source):
             self.scheduler.hold(request.id)
             self.prefixes.want(request.id, request.client)
-
-
-def _is_in(placed: dict[int, Placement], assignment: SlotAssignment) -> bool:
-    """Whether an image is among those that are to start."""
-    return assignment.slot in placed and placed[assignment.slot].assignment is assignment

@@ -1,8 +1,8 @@
-"""Paints many images at once: a fixed pool of slots, each with the state, bytes and position of one image.
+"""The generator: a fixed pool of slots, each with the state, bytes and position of one image, painted all at once.
 
 Images join (`place_many`), are fetched (`fetch`) and leave (`clear`) between any two calls of `start`; an image's bytes
-never depend on what else is in the pool. None of these waits for a GPU, which does them in their order. Owns weights
-and states; the scheduler decides which image gets which slot.
+never depend on what else is in the pool. On a GPU these calls are queued in order, and none waits. Owns weights and
+states; the scheduler decides which image gets which slot.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from scanline.model.state import State
 
 @dataclass
 class Reading:
-    """Images whose known bytes are being run through the network, each up to its stop and all at one position."""
+    """Images whose known bytes are being run through the network, each up to its stop, all from one position."""
 
     images: torch.Tensor  # [B, N] uint8
     labels: torch.Tensor  # [B] int64, as in ImageSpec
     state: State  # of B images
     bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
-    first: int  # byte, before which nothing is run
+    first: int  # byte that the network runs
     position: int  # or an image's stop, where that is before it
     stops: np.ndarray  # [B] int64
     step_bytes: int
@@ -43,11 +43,11 @@ class Reading:
         return self.position >= int(self.stops.max())
 
     def bits_of(self, row: int) -> np.ndarray:
-        """Bits [stop] float64 of the bytes of one image."""
+        """Return bits [stop] float64 of the bytes of one image."""
         return self.bits[row, : self.stops[row]]
 
     def prefix(self, row: int) -> "Prefix":
-        """A copy of the state of one image after its known bytes."""
+        """Return a copy of the state of one image after its known bytes."""
         state = self.state.part(row, row + 1)
         copy = State(state.s.clone(), state.z.clone(), state.position.clone())
         sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The state after the known bytes at the front of an image; any number of slots may start from it."""
+    """The state after the known first bytes of an image; any number of slots may start from it."""
 
     state: State  # of one image
     position: int  # the first byte after it
@@ -87,12 +87,12 @@ class Generator:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything that decides which bytes are painted (digest.py); computed when it is first asked for."""
+        """The digest of everything that decides which bytes are painted (digest.py); computed at its first use."""
         return model_digest(self.model, self.backend, self.precision)
 
     def prefix(self, spec: ImageSpec) -> int:
-        """How many bytes before the first unknown one can be prefilled: those of whole steps; none of a guided image,
-        whose two states run through them step by step."""
+        """Return how many bytes before the first unknown one can be prefilled: those of whole steps; none of a guided
+        image, whose two states run through them step by step."""
         return 0 if spec.guidance != 1 else spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
@@ -115,26 +115,26 @@ class Generator:
     @torch.inference_mode()
     def read(self, reading: Reading, steps: int | None = None) -> None:
         """Run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend would round
-        differently in pieces."""
+        differently in chunks."""
         if reading.done:
             return
         stop = int(reading.stops.max())
-        if steps is not None and self.backend.reads_in_pieces:
+        if steps is not None and self.backend.reads_in_chunks:
             stop = min(stop, reading.position + steps * self.config.step_bytes)
         stops = np.minimum(reading.stops, stop)
-        found = self.backend.read(reading.images, reading.state, stops, reading.labels)
-        reading.bits[:, :stop] += found.cpu().numpy()
+        bits = self.backend.read(reading.images, reading.state, stops, reading.labels)
+        reading.bits[:, :stop] += bits.cpu().numpy()
         reading.position = stop
 
     def prefill(self, spec: ImageSpec) -> Prefix:
-        """Run the known bytes at the front of an image through the network at once, on their own."""
+        """Run the known first bytes of one image through the network at once."""
         assert spec.known is not None
         reading = self.start_reading(spec.known[None], [self.prefix(spec)], [spec.label])
         self.read(reading)
         return reading.prefix(0)
 
     def score(self, images: np.ndarray, labels: Sequence[int] = ()) -> np.ndarray:
-        """Bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
+        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
         reading = self.start_reading(images, [self.config.bytes] * len(images), labels)
         self.read(reading)
         return reading.bits
@@ -143,12 +143,13 @@ class Generator:
     def place_many(
         self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
     ) -> None:
-        """Start images in different slots, whatever these held; from a prefix where the front has been prefilled.
+        """Start images in different slots, whatever these held; from a prefix where there is one.
 
-        A guided image is two specs side by side, with its label and without.
+        A guided image is two consecutive specs, with its label and without.
         """
         held = prefixes or [None] * len(specs)
         order = sorted(range(len(specs)), key=lambda i: held[i] is not None)  # stable: those without a prefix first
+        # Images that share a prefix share its copy on the way to the device.
         different = {id(prefix): prefix for prefix in held if prefix is not None}
         numbers = {key: number for number, key in enumerate(different)}
         arrivals = Arrivals.empty(
@@ -166,7 +167,7 @@ class Generator:
     def _describe(
         self, arrivals: Arrivals, slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]
     ) -> None:
-        """Write what images are and where they start."""
+        """Write the images' numbers and bytes, and where they start."""
         first = self.config.first
         arrivals.slots.numpy()[:] = slots
         arrivals.seed.numpy()[:] = [spec.seed for spec in specs]
@@ -205,11 +206,12 @@ class Generator:
     @torch.inference_mode()
     def clear(self, slots: Sequence[int]) -> None:
         """Empty slots whose images were cancelled."""
-        self.pool.empty_slots(np.array(slots, np.int64))
+        if slots:
+            self.pool.empty_slots(np.array(slots, np.int64))
 
     @torch.inference_mode()
     def start(self, slots: np.ndarray, steps: int) -> Pending[float]:
-        """Start up to `steps` steps of the images in `slots` [n] int64, ascending; returns the device's seconds."""
+        """Start up to `steps` steps of the images in `slots` [n] int64, ascending; return the device's seconds."""
         return self.backend.advance(self.pool, slots, steps)
 
     def advance(self, steps: int) -> None:
@@ -223,32 +225,32 @@ class Generator:
 
     @torch.inference_mode()
     def choose(self, groups: Groups) -> None:
-        """Draw one particle of each group by weight, as they are after the steps started before: the leader's slot then
-        has its image and bits."""
+        """Draw one particle of each group by weight, after the steps started before; the leader's slot then has its
+        image and bits."""
         self.backend.choose(self.pool, groups)
 
     @torch.inference_mode()
     def fetch(self, slots: Sequence[int]) -> Pending[Fetched]:
-        """Copies of the bytes and bits of `slots` [n], as they are after the steps that were started before."""
+        """Copy the bytes and bits of `slots` [n] as they are after the steps that were started before."""
         return self.backend.fetch(self.pool, np.array(slots, np.int64))
 
     def positions(self) -> np.ndarray:
-        """Position [slots] of every slot: the bytes before it are painted; N where an image is done."""
+        """Return the position [slots] of every slot: the bytes before it are painted; N where an image is done."""
         positions: np.ndarray = self.pool.state.position[: self.slots].cpu().numpy()
         return positions
 
     def image(self, slot: int) -> np.ndarray:
-        """A copy of the bytes [N] uint8 of a slot."""
+        """Return a copy of the bytes [N] uint8 of a slot."""
         image: np.ndarray = self.fetch([slot]).wait().images[0]
         return image
 
     @torch.inference_mode()
     def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
-        """Copies of s [C, M] and z [C] float32 of a slot, as they are after the steps that were started before."""
+        """Copy s [C, M] and z [C] float32 of a slot as they are after the steps that were started before."""
         return self.pool.snapshot(slot, layer, head)
 
     def bits_per_dim(self, slot: int) -> float:
-        """Mean bits of the bytes before the slot's position, under the model at temperature 1."""
+        """Return the mean bits of the bytes before the slot's position, under the model at temperature 1."""
         return float(self.pool.bits[slot]) / self.config.bytes
 
     def close(self) -> None:
@@ -256,7 +258,7 @@ class Generator:
 
 
 def _pair(arrivals: Arrivals, specs: Sequence[ImageSpec]) -> None:
-    """Write the partners of the images' slots, and their guidance."""
+    """Write the images' guidance, and the distance between the two slots of each guided one."""
     arrivals.guidance.numpy()[:] = [spec.guidance for spec in specs]
     guided = np.flatnonzero(arrivals.guidance.numpy() != 1)
     slots, partner = arrivals.slots.numpy()[guided], arrivals.partner.numpy()

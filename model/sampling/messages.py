@@ -1,4 +1,4 @@
-"""Everything that crosses the boundary between an engine and its client: requests go in, events come back in order.
+"""Messages between an engine and its client: requests go in, events come back in order.
 
 Every accepted request ends in exactly one of: its last Finished or Scored, one Failed, or nothing more after a Cancel.
 Events travel in lists; an empty list is a heartbeat. Imports no torch.
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from scanline.model.class_names import label_of_image
+from scanline.model.class_names import drawn_label
+from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """One image to paint, or one of its particles: its random numbers are those of (seed, index, particle), and known
-    bytes are kept."""
+    """One image to paint, or one of its particles; its random numbers are those of (seed, index, particle)."""
 
     seed: int
     index: int
@@ -24,8 +24,8 @@ class ImageSpec:
     known: np.ndarray | None = None  # [N] uint8
     mask: np.ndarray | None = None  # [N] bool, True where a byte is known
     label: int = 0  # 0: no class; k + 1: class k of the model
-    particle: int = 0  # which of the image's particles, each of which has random numbers of its own
-    particles: int = 1  # of the image, this one included
+    particle: int = 0  # from 0
+    particles: int = 1  # of the image
     guidance: float = 1.0  # as in GenerateRequest
 
     @property
@@ -38,20 +38,18 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class GenerateRequest:
-    """Paint `images` images; where there are known images, image i completes known[i * len(known) // images].
+    """Paint `n` images; where there are known images, image i completes known[i * len(known) // n].
 
     The one description of a request from the API to its slots.
     """
 
     id: int
-    images: int
+    n: int
     seed: int
     temperature: float = 1.0
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
-    label: int = (
-        0  # of all images; 0: no class, k + 1: class k, -K: one of K classes for each, drawn (not of completions)
-    )
+    label: int = 0  # of all images, as in ImageSpec
     particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
     # Above 1, bytes are drawn from the logits u + guidance (c - u) of those with the label, c, and without, u.
     guidance: float = 1.0
@@ -61,38 +59,40 @@ class GenerateRequest:
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
     client: str = ""  # who asked: slots are shared between clients first
     digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
+    drawn_classes: int = 0  # K: each image has one of K classes, drawn, in place of `label`; not of completions
 
     @property
     def indices(self) -> Sequence[int]:
         """The images to paint, in order."""
-        return range(self.images) if self.only is None else self.only
+        return range(self.n) if self.only is None else self.only
 
     @property
     def known_bytes(self) -> int:
         """Bytes that need no painting, all images together."""
-        copies = self.images // len(self.masks) if self.masks else 0
+        copies = self.n // len(self.masks) if self.masks else 0
         return copies * sum(mask.count(1) for mask in self.masks)
 
     def known_bytes_of(self, index: int) -> int:
-        """Bytes of one image that need no painting."""
+        """Return the bytes of one image that need no painting."""
         source = self.source(index)
         return 0 if source is None else self.masks[source].count(1)
 
     def source(self, index: int) -> int | None:
-        """Which of `known` image `index` completes."""
-        return index * len(self.known) // self.images if self.known else None
+        """Return which of `known` image `index` completes."""
+        return index * len(self.known) // self.n if self.known else None
 
     def particles_of(self, index: int) -> int:
-        """How many particles image `index` has: 1 where no known byte follows a hidden one, so that none is weighed."""
+        """Return how many particles image `index` has: 1 where no known byte follows a hidden one, which would weigh
+        them."""
         source = self.source(index)
-        if source is None:
+        if source is None or self.particles == 1:
             return 1
         hidden = self.masks[source].find(0)
         return self.particles if hidden >= 0 and self.masks[source].find(1, hidden) >= 0 else 1
 
     def label_of(self, index: int) -> int:
-        """The label of one image."""
-        return label_of_image(self.label, self.seed, index)
+        """Return the label of one image."""
+        return drawn_label(self.drawn_classes, self.seed, index) if self.drawn_classes else self.label
 
     @property
     def is_guided(self) -> bool:
@@ -100,11 +100,26 @@ class GenerateRequest:
         return self.guidance != 1
 
     def slots_of(self, index: int) -> int:
-        """How many slots image `index` takes: two where it is guided, else one for each particle."""
+        """Return how many slots image `index` takes: two where it is guided, else one for each particle."""
         return 2 if self.is_guided else self.particles_of(index)
 
+    @property
+    def slots(self) -> int:
+        """How many slots all images to paint take together."""
+        return sum(map(self.slots_of, self.indices))
+
+    def check_slots(self, slots: int) -> None:
+        """Raise InvalidInput where an image takes more than all `slots` of an engine."""
+        if self.is_guided and slots < 2:
+            message = "This server has one slot, and a guided image needs two."
+            raise InvalidInput(message, "guidance", "guidance_not_supported")
+        most = max(map(self.particles_of, self.indices)) if self.particles > 1 else 1
+        if most > slots:
+            message = f"This server has {slots} slots, and an image of {most} particles needs one for each."
+            raise InvalidInput(message, "particles")
+
     def image(self, index: int, particle: int = 0) -> ImageSpec:
-        """A particle of image `index` as a generator paints it."""
+        """Return a particle of image `index` as a generator paints it."""
         source, known, mask = self.source(index), None, None
         if source is not None:
             known = np.frombuffer(self.known[source], np.uint8)
@@ -122,7 +137,7 @@ class GenerateRequest:
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
-        """The same request for some of its images, without the known images of the others."""
+        """Return the same request for some of its images, without the known images of the others."""
         needed = {self.source(index) for index in indices}
         known = tuple(image if source in needed else b"" for source, image in enumerate(self.known))
         masks = tuple(mask if source in needed else b"" for source, mask in enumerate(self.masks))
@@ -146,11 +161,11 @@ class ScoreRequest:
         return range(len(self.images)) if self.only is None else self.only
 
     def label_of(self, index: int) -> int:
-        """The label of one image."""
+        """Return the label of one image."""
         return self.labels[index] if self.labels else 0
 
     def shard(self, indices: tuple[int, ...]) -> "ScoreRequest":
-        """The same request for some of its images, without the others."""
+        """Return the same request for some of its images, without the others."""
         wanted = set(indices)
         images = tuple(image if index in wanted else b"" for index, image in enumerate(self.images))
         return replace(self, images=images, only=indices)
@@ -168,7 +183,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Stop:
-    """Exit, whatever is in progress."""
+    """Exit at once; requests in progress are lost."""
 
 
 Command = Request | Cancel | Stop
@@ -182,7 +197,7 @@ class Ready:
     slots: int
     device: str
     state_bytes: int  # of an image in flight
-    backend: str  # what runs its steps, for people
+    backend: str  # what runs its steps, in words
     digest: str = ""  # of everything that decides which bytes are painted; equal digests paint equal bytes
     backend_name: str = ""  # as --backend names it
     fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
@@ -257,7 +272,7 @@ class Failed:
 
     request: int
     message: str
-    code: str = "engine_failed"  # that programs can read; or model_changed
+    code: str = "engine_failed"  # for programs
 
 
 @dataclass(frozen=True)
@@ -271,7 +286,7 @@ class Stats:
     scores_running: int = 0  # images that are being scored; they have no slot
     scores_waiting: int = 0  # of images_waiting, those to be scored
     painted_bytes: int = 0  # by steps; known bytes from the step of the first unknown one on are counted too
-    known_bytes: int = 0  # at the front of images, prefilled
+    known_bytes: int = 0  # prefilled
     steps: int = 0
     queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first slot
     first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first byte
@@ -279,8 +294,8 @@ class Stats:
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
 
     def __add__(self, other: "Stats") -> "Stats":
-        """The stats of two engines together."""
-        return Stats(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        """Return the stats of two engines together."""
+        return Stats(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 Event = Ready | CannotLoad | Scheduled | Pixels | StateSnapshot | Finished | Scored | Failed | Stats

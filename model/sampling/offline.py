@@ -81,7 +81,7 @@ def paint_requests(
     length = model.config.bytes
     results = {request.id: _empty(request, length) for request in requests}
     finished = 0
-    slots = sum(map(slots_of, requests))
+    slots = sum(request.slots for request in requests)
     with loaded_engine(model, slots, threads=threads, precision=precision, backend=backend) as engine:
         for events in run(engine, *requests):
             for event in events:
@@ -89,19 +89,14 @@ def paint_requests(
                     _write(results[event.request], event)
                     finished += 1
             in_flight = list(engine.scheduler.assigned)
-            progress(finished * length + int(engine.positions[in_flight].sum()))
+            progress(finished * length + int(engine.scheduler.positions[in_flight].sum()))
     return [results[request.id] for request in requests]
 
 
-def slots_of(request: GenerateRequest) -> int:
-    """How many slots a request takes where all its images are painted at once."""
-    return sum(map(request.slots_of, request.indices))
-
-
 def _empty(request: GenerateRequest, length: int) -> Painted:
-    """The arrays for a request's images of `length` bytes."""
-    evidence, particles = (np.empty(request.images) if request.known else None for _ in range(2))
-    return Painted(np.empty((request.images, length), np.uint8), np.empty(request.images), evidence, particles)
+    """Return arrays for a request's images of `length` bytes."""
+    evidence, particles = (np.empty(request.n) if request.known else None for _ in range(2))
+    return Painted(np.empty((request.n, length), np.uint8), np.empty(request.n), evidence, particles)
 
 
 def _write(painted: Painted, event: Finished) -> None:
@@ -117,7 +112,7 @@ def _write(painted: Painted, event: Finished) -> None:
 def loaded_engine(
     model: Transformer, slots: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
 ) -> Iterator[Engine]:
-    """An engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
+    """Yield an engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
     measured)."""
     most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
     generator = Generator(model, min(slots, most), threads, precision, backend)
@@ -128,7 +123,7 @@ def loaded_engine(
 
 
 def run(engine: Engine, *requests: GenerateRequest) -> Iterator[list[Event]]:
-    """The events of each tick until the engine is idle; RuntimeError where it fails on a request."""
+    """Yield the events of each tick until the engine is idle; RuntimeError where it fails on a request."""
     for request in requests:
         engine.accept(request)
     while not engine.idle:

@@ -1,9 +1,8 @@
-"""Particles: an image that is painted several times side by side, each time in a slot of its own, and weighed by what
-the known bytes cost (sequential Monte Carlo; Chopin and Papaspiliopoulos 2020, chapter 10).
+"""The schedule of particles: when those of an image are resampled (sequential Monte Carlo; Chopin and Papaspiliopoulos
+2020, chapter 10). The arithmetic is that of `model/backends/particles.py`.
 
 At a check, an image's particles are resampled where few of them carry most of the weight. Where the checks are is a
-function of the image's mask alone, so that its bytes do not depend on what else is painted. The arithmetic is that of
-`model/backends/particles.py`; here is decided when it is done, and to which slots.
+function of the image's mask alone, so that its bytes do not depend on what else is painted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,41 +26,41 @@ def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
     _, firsts = np.unique(hidden // (config.width * config.channels), return_index=True)
     steps = hidden[firsts] - hidden[firsts] % config.step_bytes
     known = np.concatenate(([0], np.cumsum(mask)))  # [N + 1] known bytes before each
-    found, since = [], int(hidden[0])
+    positions, since = [], int(hidden[0])
     for step in steps.tolist():
         if step > since and known[step] > known[since]:
-            found.append(step)
+            positions.append(step)
             since = step
-    return found
+    return positions
 
 
 def steps_to_check(images: Iterable[SlotAssignment], positions: np.ndarray, steps: int, step_bytes: int) -> int:
     """Return at most `steps` steps, so many that no image of those at `positions` [slots] passes its next check."""
-    for one in images:
-        if one.checks:
-            steps = min(steps, (one.checks[0] - int(positions[one.slot])) // step_bytes)
+    for image in images:
+        if image.checks:
+            steps = min(steps, (image.checks[0] - int(positions[image.slot])) // step_bytes)
     return steps
 
 
 def at_check(images: Iterable[SlotAssignment], positions: np.ndarray) -> list[Groups]:
     """Return those images that are at a check, which is taken from their checks."""
-    due = [one for one in images if one.checks and one.checks[0] == positions[one.slot]]
-    for one in due:
-        one.checks = one.checks[1:]
-    return groups(due, [int(positions[one.slot]) for one in due])
+    due = [image for image in images if image.checks and image.checks[0] == positions[image.slot]]
+    for image in due:
+        image.checks = image.checks[1:]
+    return groups_of(due, [int(positions[image.slot]) for image in due])
 
 
-def groups(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[Groups]:
+def groups_of(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[Groups]:
     """Return the slots of images with their positions, those of equally many particles together."""
     if not images:  # as in nearly every tick
         return []
-    sizes = np.array([len(one.slots) for one in images])
-    found = []
+    sizes = np.array([len(image.slots) for image in images])
+    groups = []
     for size in np.unique(sizes):
         rows = np.flatnonzero(sizes == size).tolist()
         slots = np.array([images[row].slots for row in rows], np.int64)
-        found.append(Groups(slots, np.array([positions[row] for row in rows], np.int64)))
-    return found
+        groups.append(Groups(slots, np.array([positions[row] for row in rows], np.int64)))
+    return groups
 
 
 def agreed(images: np.ndarray, stop: int) -> int:

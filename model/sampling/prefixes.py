@@ -1,4 +1,4 @@
-"""The states after the known fronts of images that wait for a slot: at most one a request, and a fixed number in all.
+"""Prefixes: the states after the known first bytes of waiting images, at most one a request, and a fixed number in all.
 
 A request is on hold in the scheduler until the prefix of its next image is there. The images of a request that complete
 the same picture share a prefix, which is kept between them while there is room for all. Where requests wait for room, a
@@ -66,7 +66,7 @@ class Prefixes:
         return held.prefix
 
     def keep(self, request: int, source: int) -> bool:
-        """Whether the request's next image starts from the prefix that it holds. Where not, that is dropped."""
+        """Return whether the request's next image starts from the prefix that it holds; drop that otherwise."""
         held = self.held.get(request)
         if held and held.source == source and not self._is_due(held):
             return True
@@ -74,7 +74,7 @@ class Prefixes:
         return False
 
     def _is_due(self, held: HeldPrefix) -> bool:
-        """Whether a prefix has to make room for others now."""
+        """Return whether a prefix has to make room for others now."""
         if len(self.held) < self.room or not self.wanted:
             return False
         another_waits = len(self.wanted.clients) > 1 or held.client not in self.wanted.clients

@@ -1,9 +1,10 @@
-"""Reads: known bytes that are run through the network at once, of images to score and of the fronts of completions.
+"""Reads: known bytes that are run through the network at once, of images to score and of the prefixes of completions.
 
 They take turns as slots do, round robin over clients and then over a client's requests; a client whose reads took
 longer than those of others waits until these have caught up. While images are painted reads have their clients' equal
 shares of the engine's time, at most a quarter; all of it while none are. Several are read in one pass where the backend
-gains by it. A pass is short beside a tick: where a backend gives the same bits either way, an image is read in pieces.
+gains by it. A pass is much shorter than a tick: where a backend gives the same bits either way, an image is read in
+chunks.
 """
 
 import logging
@@ -23,12 +24,12 @@ log = logging.getLogger("scanline.engine")
 
 SHARE = 0.25  # of the engine's time at most, while images are painted
 PASS_SECONDS = 0.008  # a third of a tick, so that each tick has one pass
-PIECE_STEPS = 42  # a piece has a multiple of these: the rows of a tile of the cpu kernel
+CHUNK_STEPS = 42  # a chunk has a multiple of these: the rows of a tile of the cpu kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The front of an image that is to be read: all of it to score it."""
+    """The first bytes of an image that are to be read: all of them to score it."""
 
     request: int
     index: int  # of the image in its request
@@ -39,7 +40,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Done:
+class EndedRead:
     """A read that has ended: image `row` of `reading`, None where it failed."""
 
     read: Read
@@ -58,7 +59,7 @@ class Scores:
 
 
 class Reads:
-    """Invariant: a request has turns iff it has reads that are not begun; `left` counts those that have not ended."""
+    """Invariant: a request has turns iff it has reads that have not begun; `left` counts those that have not ended."""
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
         self.generator, self.clock = generator, clock
@@ -73,7 +74,7 @@ class Reads:
         self.batch: list[Read] = []  # what is being read now
         self.reading: Reading | None = None
         self.credit = 0.0  # seconds that may be spent while images are painted
-        self.step_seconds = PASS_SECONDS / PIECE_STEPS  # of the last pass
+        self.step_seconds = PASS_SECONDS / CHUNK_STEPS  # of the last pass
         self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
         self.pass_clients: list[str] = []  # whose images the last pass read, once for each image
@@ -90,7 +91,7 @@ class Reads:
         self.turns.join(request, client)
 
     def drop(self, request: int) -> None:
-        """Forget a request, if it is there. One that is being read now is read on for the others of its batch."""
+        """Forget a request, if it is there. One that is being read stays in its batch, for the others."""
         self.turns.leave(request)
         self.waiting.pop(request, None)
         self.left.pop(request, None)
@@ -106,7 +107,7 @@ class Reads:
         idle_seconds: float,
         painting: Set[str] = frozenset(),
         wait: Callable[[], None] = lambda: None,
-    ) -> list[Done]:
+    ) -> list[EndedRead]:
         """Read for a share of the time after `painted` seconds of painting the images of the clients `painting`.
 
         Where nothing is painted (None), read for `idle_seconds`, or until a prefix is there, so that painting can
@@ -116,7 +117,7 @@ class Reads:
         # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
         self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
         self.spent = {}
-        ended: list[Done] = []
+        ended: list[EndedRead] = []
         if not self._may_pass(painted):
             return ended
         wait()
@@ -126,17 +127,18 @@ class Reads:
             now = self.clock()
             self.pass_seconds, pass_began = now - pass_began, now
             self.credit -= self.pass_seconds
+            # The clients of the images that were read pay for the pass, in equal parts an image.
             for client in self.pass_clients:
                 self.spent[client] = self.spent.get(client, 0.0) + self.pass_seconds / len(self.pass_clients)
             if self.pass_clients:
                 self.time_shares.spent(self.pass_seconds, Counter(self.pass_clients))
-            prefix_ready = any(not done.read.is_score for done in ended)
+            prefix_ready = any(not each.read.is_score for each in ended)
             if painted is None and (prefix_ready or now - began >= idle_seconds):
                 break
         return ended
 
     def _may_pass(self, painted: float | None) -> bool:
-        """Whether there is something to read, and time for it."""
+        """Return whether there is something to read, and time for it."""
         return bool(self.left) and (painted is None or self.credit >= min(self.pass_seconds, PASS_SECONDS))
 
     def scores(self) -> Scores:
@@ -149,14 +151,15 @@ class Reads:
         return Scores(running, len(requests) - running, len(in_progress), sum(map(len, waiting)))
 
     def _share(self, painting: Set[str]) -> float:
-        """Return the share of the time that reads may have beside the clients that paint: equal for each client."""
+        """Return the share of the time that reads may have while clients paint: equal for each client."""
         reading = set(self.client_of.values())
         return min(SHARE, len(reading) / len(reading | painting)) if reading and painting else SHARE
 
-    def _pass(self) -> list[Done]:
-        """Read one piece of the current batch, or of the next one; return what ended with it."""
+    def _pass(self) -> list[EndedRead]:
+        """Read one chunk of the current batch, or of the next one; return what ended with it."""
         if self.reading is None:
             self.batch = self._next_batch()
+        # Requests that were cancelled since are still in the batch, and pay nothing.
         self.pass_clients = [self.client_of[read.request] for read in self.batch if read.request in self.left]
         try:
             if self.reading is None:
@@ -164,9 +167,10 @@ class Reads:
                 stops, labels = zip(*((read.stop, read.label) for read in self.batch), strict=True)
                 self.reading = self.generator.start_reading(images, stops, labels)
             reading, before = self.reading, self.reading.position
+            # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             steps = int(PASS_SECONDS / self.step_seconds)
             began = self.clock()
-            self.generator.read(reading, max(PIECE_STEPS, steps - steps % PIECE_STEPS))
+            self.generator.read(reading, max(CHUNK_STEPS, steps - steps % CHUNK_STEPS))
             seconds = self.clock() - began
             self.image_seconds = seconds / len(self.batch)
             if reading.position > before:
@@ -174,17 +178,17 @@ class Reads:
         except Exception as error:
             if unrecoverable(error):
                 raise
-            return self._failed()
+            return self._fail_batch()
         if not reading.done:
             return []
-        return self._ended(reading)
+        return self._end_batch(reading)
 
     def _next_batch(self) -> list[Read]:
         """Take reads in turn, as many as the backend reads at once, or, where it reads them whole, in a pass's time."""
         if self.alone:
             return [self.alone.popleft()]
         most = self.generator.backend.reads_at_once
-        if not self.generator.backend.reads_in_pieces and self.image_seconds:
+        if not self.generator.backend.reads_in_chunks and self.image_seconds:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[Read] = []
         clients = self.time_shares.next(dict.fromkeys(self.client_of.values(), 1))
@@ -199,8 +203,8 @@ class Reads:
                 del self.waiting[request]
         return batch
 
-    def _failed(self) -> list[Done]:
-        """Read the images of a batch that failed one at a time; the request of one that was alone fails."""
+    def _fail_batch(self) -> list[EndedRead]:
+        """Queue the images of a batch that failed to be read one at a time; fail the request of a single one."""
         log.exception("reading %s images failed", len(self.batch))
         batch = [read for read in self.batch if read.request in self.left]
         alone, self.batch, self.reading = len(self.batch) == 1, [], None
@@ -209,15 +213,15 @@ class Reads:
             return []
         for read in batch:
             self.drop(read.request)
-        return [Done(read, None) for read in batch]
+        return [EndedRead(read, None) for read in batch]
 
-    def _ended(self, reading: Reading) -> list[Done]:
+    def _end_batch(self, reading: Reading) -> list[EndedRead]:
         """End the current batch; return its reads without those of requests that were dropped."""
-        done = [Done(read, reading, row) for row, read in enumerate(self.batch) if read.request in self.left]
+        ended = [EndedRead(read, reading, row) for row, read in enumerate(self.batch) if read.request in self.left]
         self.batch, self.reading = [], None
-        for request in (one.read.request for one in done):
+        for request in (each.read.request for each in ended):
             self.left[request] -= 1
             if not self.left[request]:
                 del self.left[request], self.client_of[request]
                 self.begun.discard(request)
-        return done
+        return ended

@@ -1,18 +1,17 @@
-"""Which image gets slots next: round robin over clients, then over a client's requests. Owns slots, no tensor.
+"""The scheduler: which image gets slots next. Owns queues and slots, no tensor.
 
 An image holds its slots from its first byte to its last: one for each of its particles, or two where it is guided, all
-of them or none. Slots are shared fairly between clients, not between requests: beside one client with a thousand
-requests, another one with a single request gets every second slot that becomes free. Among the requests of one client
-each gets a turn, whatever their sizes, so that a request for one image is not behind one for thousands. The lowest free
-slots are used first, so that busy slots lie together.
+of them or none. Slots are shared round robin between clients, then between a client's requests: while one client has a
+thousand requests queued, another with a single one gets every second slot that becomes free, and a request for one
+image does not wait for one of thousands. The lowest free slots are used first, so that busy slots lie together.
 
 An image that needs more slots than are free waits for them, and those behind it wait with it: else images of one slot
 would take each slot that becomes free, for ever. A client that holds slots already, and would hold more than an equal
 share with this image, lets the others go first until it may have it.
 
 Where an image does not fit, clients that wait and have at most their share with it take slots from the client that
-holds most: images of which least is painted go back into the queue, and start anew later, from their seed. No client
-loses its last image so, whatever its slots: it would never be complete.
+holds most: its images with the fewest painted bytes go back into the queue, and start anew later, from their seed. No
+client loses its last image so, whatever its slots: it would never be complete.
 
 A request on hold keeps its images and has no turns; it takes them up again behind the others.
 """
@@ -41,6 +40,11 @@ class SlotAssignment:
     checks: tuple[int, ...] = ()  # positions before which its particles are to be resampled
 
     @property
+    def image(self) -> tuple[int, int]:
+        """Its request and its index there."""
+        return self.request, self.index
+
+    @property
     def slots(self) -> tuple[int, ...]:
         return (self.slot, *self.others)
 
@@ -61,6 +65,7 @@ class Scheduler:
         self.groups: dict[int, SlotAssignment] = {}  # those of several slots
         self.is_busy = np.zeros(slots, np.bool_)  # which slots are assigned
         self.is_first = np.zeros(slots, np.bool_)  # which of them are the first of an image
+        self.positions = np.zeros(slots, np.int64)  # of the image in each busy slot, after the steps that were started
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots, self.slots_needed = slots, slots_of
@@ -68,127 +73,17 @@ class Scheduler:
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
 
+    @property
+    def images_waiting(self) -> int:
+        """Images without a slot."""
+        return sum(map(len, self.waiting.values()))
+
     def add(self, request: int, indices: Sequence[int], client: str = "") -> None:
         """Queue the images `indices` of a client's request."""
         assert indices
         assert request not in self.waiting
         self.waiting[request] = deque(indices)
         self.turns.join(request, client)
-
-    def admit(self) -> SlotAssignment | None:
-        """Assign slots to the next image; None where too few are free or no image has a turn."""
-        if not self.free:
-            return None
-        for request in self.turns.in_order():
-            needed = self._needed(request)
-            if needed <= len(self.free):
-                return self._assign(request, needed)
-            client = self.turns.client_of[request]
-            if not self.held[client] or self.held[client] + needed <= self._share:
-                return None
-        return None
-
-    def reclaim(self, painted: np.ndarray) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
-        """Give slots of the clients that hold most to those that wait with less than their share of all slots.
-
-        `painted` [slots] is how much of every slot's image is painted. Yield each image that lost its slots, which
-        waits behind the others of its request, with the image for which it lost them, until every client that waits has
-        its share, or the next image fits into the free slots: what was taken may be more than was needed. Between two
-        images the caller may hold requests. Slots are sorted once, so that thousands are taken back in milliseconds.
-        """
-        share = self._share
-        poor = deque(client for client in self.turns.clients if self.held[client] < share)
-        if not poor or self._next_fits():
-            return
-        least_painted = self._by_painted(painted)
-        richest = [
-            (-count, order, client)
-            for order, (client, count) in enumerate(self.held.items())
-            if count > share and len(least_painted[client]) > 1
-        ]
-        heapq.heapify(richest)
-        left = sum(self._beyond(share, least_painted[client]) for _, _, client in richest)
-        while poor and not self._next_fits():
-            client = poor.popleft()
-            if client not in self.turns.clients:
-                continue
-            request = self.turns.next_of(client)
-            needed = self._needed(request)
-            kept = 0 if request == self.turns.next() else len(self.free)  # for the image whose turn it is
-            if self.held[client] + needed > share or needed + kept - len(self.free) > left:
-                continue
-            victims = []
-            while len(self.free) - kept < needed:
-                _, order, rich = richest[0]
-                victims.append(self.assigned[least_painted[rich].pop()])
-                self._requeue(victims[-1])
-                left -= len(victims[-1].slots)
-                if (count := self.held[rich]) > share and len(least_painted[rich]) > 1:
-                    heapq.heapreplace(richest, (-count, order, rich))
-                else:
-                    heapq.heappop(richest)
-            assignment = self._assign(request, needed)
-            yield from ((victim, assignment) for victim in victims)
-            poor.append(client)
-
-    @property
-    def _share(self) -> int:
-        """Slots of each client, if all that hold any or wait had the same number."""
-        return self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
-
-    def _needed(self, request: int) -> int:
-        """How many slots the next image of a waiting request needs."""
-        return self.slots_needed(request, self.waiting[request][0])
-
-    def _next_fits(self) -> bool:
-        """Whether no image waits for slots that are not free."""
-        request = self.turns.next()
-        return request is None or (bool(self.free) and self._needed(request) <= len(self.free))
-
-    def _beyond(self, share: int, least_painted: Sequence[int]) -> int:
-        """How many slots can be taken from a client with these images until it has its share or one image."""
-        sizes = [len(self.assigned[slot].slots) for slot in reversed(least_painted)]
-        held, taken = sum(sizes), 0
-        for size in sizes[:-1]:
-            if held - taken <= share:
-                break
-            taken += size
-        return taken
-
-    def _by_painted(self, painted: np.ndarray) -> dict[str, list[int]]:
-        """The images of every client by their first slots, the one of which least is painted last; of equal ones the
-        one assigned first."""
-        slots = np.fromiter(reversed(self.assigned), np.int64, len(self.assigned))
-        by_client: dict[str, list[int]] = {client: [] for client in self.held}
-        for slot in slots[np.argsort(-painted[slots], kind="stable")].tolist():
-            by_client[self.assigned[slot].client].append(slot)
-        return by_client
-
-    def _requeue(self, victim: SlotAssignment) -> None:
-        """Free an image's slots and queue the image again."""
-        self.release(victim.slot)
-        if victim.request not in self.waiting:
-            self.waiting[victim.request] = deque()
-            self.turns.join(victim.request, victim.client)
-        self.waiting[victim.request].append(victim.index)
-
-    def _assign(self, request: int, needed: int) -> SlotAssignment:
-        """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
-        images, client = self.waiting[request], self.turns.client_of[request]
-        slot = heapq.heappop(self.free)
-        self.assigned[slot] = assignment = SlotAssignment(slot, request, images.popleft(), client)
-        self.is_busy[slot] = self.is_first[slot] = True
-        if needed > 1:
-            assignment.others = tuple(heapq.heappop(self.free) for _ in range(needed - 1))
-            self.groups[slot] = assignment
-            self.is_busy[list(assignment.others)] = True
-        self.slots_of.setdefault(request, set()).add(slot)
-        self.held[client] += needed
-        self.turns.end_turn(request, needed)
-        if not images:
-            self.turns.leave(request)
-            del self.waiting[request]
-        return assignment
 
     def next_index(self, request: int) -> int | None:
         """Return the image of a request that gets a slot next; None where all have one."""
@@ -204,24 +99,82 @@ class Scheduler:
         """Give a request on hold its turns again."""
         self.turns.join(request, self.on_hold.pop(request))
 
+    def admit(self) -> SlotAssignment | None:
+        """Assign slots to the next image; None where too few are free or no image has a turn."""
+        if not self.free:
+            return None
+        for request in self.turns.in_order():
+            needed = self._needed(request)
+            if needed <= len(self.free):
+                return self._assign(request, needed)
+            # The free slots are kept for this image, unless its client would hold more than its share with it.
+            client = self.turns.client_of[request]
+            if not self.held[client] or self.held[client] + needed <= self._share:
+                return None
+        return None
+
+    def reclaim(self) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
+        """Give slots of the clients that hold most to those that wait with less than their share of all slots.
+
+        Yield each image that lost its slots, which waits behind the others of its request, with the image for which it
+        lost them, until every client that waits has its share, or the next image fits into the free slots: what was
+        taken may be more than was needed. Between two images the caller may hold requests.
+        """
+        share = self._share
+        below = deque(client for client in self.turns.clients if self.held[client] < share)
+        if not below or self._next_fits():
+            return
+        # Images are sorted once and clients kept in a heap: thousands of slots are taken back in milliseconds.
+        victims_of = self._by_painted()
+        above = [
+            (-count, order, client)
+            for order, (client, count) in enumerate(self.held.items())
+            if count > share and len(victims_of[client]) > 1
+        ]
+        heapq.heapify(above)
+        left = sum(self._excess(share, victims_of[client]) for _, _, client in above)  # slots that may be taken in all
+        while below and not self._next_fits():
+            # The next client below its share, round robin; its last request may be on hold since.
+            client = below.popleft()
+            if client not in self.turns.clients:
+                continue
+            request = self.turns.next_of(client)
+            needed = self._needed(request)
+            # Slots that are free already wait for the image whose turn it is; another one has to take all of its own.
+            kept = 0 if request == self.turns.next() else len(self.free)
+            # All or nothing: slots that are too few for the image would be taken for nothing.
+            if self.held[client] + needed > share or needed + kept - len(self.free) > left:
+                continue
+            victims = []
+            while len(self.free) - kept < needed:
+                _, order, holder = above[0]
+                victims.append(self.assigned[victims_of[holder].pop()])
+                self._requeue(victims[-1])
+                left -= len(victims[-1].slots)
+                # A client leaves the heap at its share, and at its last image.
+                if (count := self.held[holder]) > share and len(victims_of[holder]) > 1:
+                    heapq.heapreplace(above, (-count, order, holder))
+                else:
+                    heapq.heappop(above)
+            assignment = self._assign(request, needed)
+            yield from ((victim, assignment) for victim in victims)
+            below.append(client)
+
     def release(self, slot: int) -> None:
         """Free the slots of the image whose first one is `slot`."""
-        one = self.assigned.pop(slot)
-        client = one.client
-        self.is_busy[slot] = self.is_first[slot] = False
-        heapq.heappush(self.free, slot)
-        self.slots_of[one.request].discard(slot)
-        if not self.slots_of[one.request]:
-            del self.slots_of[one.request]
-        self.held[client] -= 1
-        if one.others:
-            del self.groups[slot]
-            self.is_busy[list(one.others)] = False
-            self.held[client] -= len(one.others)
-            for freed in one.others:
-                heapq.heappush(self.free, freed)
-        if not self.held[client]:
-            del self.held[client]
+        assignment = self.assigned.pop(slot)
+        self.groups.pop(slot, None)
+        self.is_first[slot] = False
+        for freed in assignment.slots:
+            self.is_busy[freed] = False
+            heapq.heappush(self.free, freed)
+        of_request = self.slots_of[assignment.request]
+        of_request.discard(slot)
+        if not of_request:
+            del self.slots_of[assignment.request]
+        self.held[assignment.client] -= len(assignment.slots)
+        if not self.held[assignment.client]:
+            del self.held[assignment.client]
 
     def cancel(self, request: int) -> list[int]:
         """Drop a request, waiting, on hold or in slots; return the slots that it held, now free."""
@@ -235,6 +188,61 @@ class Scheduler:
         return sorted(freed)
 
     @property
-    def images_waiting(self) -> int:
-        """Images without a slot."""
-        return sum(map(len, self.waiting.values()))
+    def _share(self) -> int:
+        """Slots of each client, if all that hold any or wait had the same number."""
+        return self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
+
+    def _needed(self, request: int) -> int:
+        """Return how many slots the next image of a waiting request needs."""
+        return self.slots_needed(request, self.waiting[request][0])
+
+    def _next_fits(self) -> bool:
+        """Return whether no image waits for slots that are not free."""
+        request = self.turns.next()
+        return request is None or (bool(self.free) and self._needed(request) <= len(self.free))
+
+    def _excess(self, share: int, victims: Sequence[int]) -> int:
+        """Return how many slots can be taken from a client with these images until it has its share or one image."""
+        sizes = [len(self.assigned[slot].slots) for slot in reversed(victims)]
+        held, taken = sum(sizes), 0
+        for size in sizes[:-1]:
+            if held - taken <= share:
+                break
+            taken += size
+        return taken
+
+    def _by_painted(self) -> dict[str, list[int]]:
+        """Return every client's images by their first slots, the one with the fewest painted bytes last; of equal ones
+        the one assigned first."""
+        slots = np.fromiter(reversed(self.assigned), np.int64, len(self.assigned))
+        by_client: dict[str, list[int]] = {client: [] for client in self.held}
+        for slot in slots[np.argsort(-self.positions[slots], kind="stable")].tolist():
+            by_client[self.assigned[slot].client].append(slot)
+        return by_client
+
+    def _requeue(self, victim: SlotAssignment) -> None:
+        """Free an image's slots and queue the image again."""
+        self.release(victim.slot)
+        if victim.request not in self.waiting:
+            self.waiting[victim.request] = deque()
+            self.turns.join(victim.request, victim.client)
+        self.waiting[victim.request].append(victim.index)
+
+    def _assign(self, request: int, needed: int) -> SlotAssignment:
+        """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
+        images, client = self.waiting[request], self.turns.client_of[request]
+        slot, *others = (heapq.heappop(self.free) for _ in range(needed))
+        assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
+        self.assigned[slot] = assignment
+        self.is_first[slot] = True
+        for taken in assignment.slots:
+            self.is_busy[taken] = True
+        if others:
+            self.groups[slot] = assignment
+        self.slots_of.setdefault(request, set()).add(slot)
+        self.held[client] += needed
+        self.turns.end_turn(request, needed)
+        if not images:
+            self.turns.leave(request)
+            del self.waiting[request]
+        return assignment

@@ -1,11 +1,11 @@
-"""What streams get in a tick: first and last bytes of an image at once, others as often as there is time for.
+"""Streams: the frames that are sent in a tick.
+
+The first and last bytes of an image are sent at once, others at a limited rate: a browser that draws the frames of many
+images shares our cores, and each frame costs time in the API.
 
 Of an image of several particles, streams get the bytes in which all particles agree, because nothing that was sent may
-change; the others come when the image is complete. A request may ask for the bytes of the first particle beyond them,
-which are sent as provisional: that particle's slot is fetched anyway, and nothing is computed to choose it. A state
-snapshot is that of the first particle.
-
-A browser that draws the frames of many images shares our cores, and each frame costs the API's side.
+change; the others follow when the image is complete. A request may ask for the bytes of the first particle beyond them,
+which are sent as provisional: that particle's slot is fetched anyway. A state snapshot is that of the first particle.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.launch import Piece, Snapshot
+from scanline.model.sampling.launch import Frame, PendingSnapshot
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.scheduler import SlotAssignment
 
-FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API's side
+FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API
 REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request
 
 
@@ -42,7 +42,7 @@ class Streams:
         self.frames_at = 0.0  # when streams get their next frames
 
     def add(self, request: GenerateRequest) -> None:
-        """Note a request, if it is to be streamed."""
+        """Add a request, if it is to be streamed."""
         if request.stream or request.snapshot is not None:
             self.requests[request.id] = Stream(request.stream, request.provisional, request.snapshot)
 
@@ -50,34 +50,39 @@ class Streams:
         """Forget a request, if it is there."""
         self.requests.pop(request, None)
 
-    def due(self, assigned: Mapping[int, SlotAssignment], positions: np.ndarray) -> tuple[list[Piece], list[Snapshot]]:
-        """What is sent of the images in slots, which are painted up to positions[slot] once the started steps end."""
-        pieces: list[Piece] = []
-        snapshots: list[Snapshot] = []
+    def due(
+        self, assigned: Mapping[int, SlotAssignment], positions: np.ndarray
+    ) -> tuple[list[Frame], list[PendingSnapshot]]:
+        """Return what is sent of the images in slots, which are painted up to positions[slot] once the started steps
+        have ended."""
+        frames: list[Frame] = []
+        snapshots: list[PendingSnapshot] = []
         if not self.requests:
-            return pieces, snapshots
+            return frames, snapshots
         length = self.generator.config.bytes
-        images = [(one, self.requests[one.request]) for one in assigned.values() if one.request in self.requests]
-        due = self._due(Counter(one.request for one, stream in images if stream.sends_pixels), self.clock())
-        for one, stream in images:
-            stop = int(positions[one.slot])
+        images = [
+            (image, self.requests[image.request]) for image in assigned.values() if image.request in self.requests
+        ]
+        due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), self.clock())
+        for image, stream in images:
+            stop = int(positions[image.slot])
             is_last = stop == length
-            if stream.sends_pixels and len(one.particles) > 1:
-                if is_last or one.request in due:
-                    slots = (one.slot,) if is_last else one.slots
-                    pieces.append(Piece(one, 0, stop, slots, stream.sends_provisional))
-            elif stream.sends_pixels and stop > one.sent and (one.request in due or not one.sent or is_last):
-                pieces.append(Piece(one, one.sent, stop, one.particles))
-                one.sent = stop
-            if stream.snapshot is not None and one.index == 0:
-                snapshots.append(Snapshot(one.request, stop, self.generator.state(one.slot, *stream.snapshot)))
-        return pieces, snapshots
+            if stream.sends_pixels and len(image.particles) > 1:
+                # All particles are fetched, to be compared; of a complete image only the one that is chosen.
+                if is_last or image.request in due:
+                    slots = (image.slot,) if is_last else image.slots
+                    frames.append(Frame(image, 0, stop, slots, stream.sends_provisional))
+            elif stream.sends_pixels and stop > image.sent and (image.request in due or not image.sent or is_last):
+                frames.append(Frame(image, image.sent, stop, image.particles))
+                image.sent = stop
+            if stream.snapshot is not None and image.index == 0:
+                state = self.generator.state(image.slot, *stream.snapshot)
+                snapshots.append(PendingSnapshot(image.request, stop, state))
+        return frames, snapshots
 
     def _due(self, images: Mapping[int, int], now: float) -> Container[int]:
-        """The requests whose streams get frames in this tick, of those with so many images in slots.
-
-        64 images of one request get them ten times a second.
-        """
+        """Return the requests whose streams get frames in this tick, of those with so many images in slots: 64 images
+        of one request get them ten times a second."""
         if now < self.frames_at:
             return ()
         self.frames_at = now + FRAME_SECONDS * sum(images.values())

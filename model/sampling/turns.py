@@ -1,4 +1,4 @@
-"""Whose turn it is: round robin over clients, then over each client's requests. Knows neither images nor slots."""
+"""Turns of requests: round robin over clients, then over each client's requests. Knows neither images nor slots."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ class Turns:
     that joins has its turn after those that wait already.
 
     A turn may be worth several slots: the client then comes after all others that wait until each of them has had as
-    many. Where no turn is, every operation takes constant time.
+    many. Without such clients, every operation takes constant time.
     """
 
     def __init__(self) -> None:
@@ -64,12 +64,12 @@ class Turns:
         return next(iter(self.clients[client]))
 
     def end_turn(self, request: int, slots: int = 1) -> None:
-        """Move a request to the end of its client's requests, and its client to the end of the clients, where a turn
-        of several slots keeps it until the others that wait have had as many each."""
+        """Move a request to the end of its client's requests, and its client to the end of the clients. A turn of
+        several slots keeps it there until the others that wait have had as many each."""
         client = self.client_of[request]
         self.given += slots
         if slots > 1:
-            live = {one: until for one, until in self.postponed.items() if until > self.given}
-            self.postponed = live | {client: self.given + slots * (len(self.clients) - 1)}
+            still = {name: until for name, until in self.postponed.items() if until > self.given}
+            self.postponed = still | {client: self.given + slots * (len(self.clients) - 1)}
         self.clients[client].move_to_end(request)
         self.clients.move_to_end(client)

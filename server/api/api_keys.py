@@ -1,8 +1,8 @@
-"""The API keys of a server: each with a name, which stands for its holder in the log, the metrics and quotas.
+"""API keys: each has a name, under which its holder appears in the log, the metrics and quotas.
 
 Keys come from the settings, where they are named key-1, key-2, ..., and from a file of lines NAME KEY that may be
 changed while the server runs. Two keys may have the same name: a key is replaced by adding the new one, and removing
-the old one when nobody uses it any more. No message contains a key.
+the old one when it is not used any more. No message contains a key.
 """
 
 import hashlib
@@ -37,14 +37,13 @@ class ApiKeys:
     def reload(self) -> None:
         """Read the file now. ValueError if it is broken; then the keys of before stay."""
         keys = self.unnamed | ({} if self.path is None else read_keys(self.path))
-        # Keys are looked up by a digest that nobody can compute who does not know the secret: how long a look-up takes
-        # says nothing about the keys, and does not depend on how many there are.
+        # Keys are looked up by a digest that needs the secret: the time of a look-up reveals nothing about the keys.
         secret = secrets.token_bytes(32)
         names = {_digest(key.encode(), secret): name for key, name in keys.items()}
         self.secret, self.by_digest = secret, names
 
     def name_of(self, key: bytes) -> str | None:
-        """The name of a key that a client sent; None if it is not one of ours."""
+        """Return the name of a key that a client sent; None if it is not one of ours."""
         return self.by_digest.get(_digest(key, self.secret))
 
     @property

@@ -1,4 +1,4 @@
-"""Cancellation of a request's work: when it takes too long, and when its client closes the connection."""
+"""Cancellation of a request's work, when it takes too long or its client closes the connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

@@ -1,4 +1,4 @@
-"""Who a request comes from, for fair shares, quotas, the access log and metrics."""
+"""The client of a request, for fair shares, quotas, the access log and metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class Client:
 
 
 def client_of(scope: Mapping[str, Any]) -> Client:
-    """The client of a request or websocket: as the middleware found it, otherwise the connection's address."""
-    found = scope.get(CLIENT)
-    if isinstance(found, Client):
-        return found
+    """Return the client of a request or websocket: as the middleware found it, otherwise the connection's address."""
+    client = scope.get(CLIENT)
+    if isinstance(client, Client):
+        return client
     host, _ = scope.get("client") or ("", 0)
     return Client(canonical(host))
 
@@ -42,7 +42,7 @@ def canonical(address: str) -> str:
 
 
 def network_of(address: str) -> str:
-    """Return what clients without a key are told apart by: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the id of clients without a key: an IPv4 address, or an IPv6 network of 64 bits."""
     if ":" not in address:
         return address
     try:

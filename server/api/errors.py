@@ -1,4 +1,4 @@
-"""The one shape of every error response: {"error": {"message", "type", "param", "code"}}.
+"""Error responses, all of one shape: {"error": {"message", "type", "param", "code"}}.
 
 Our own refusals are raised as ApiError; the framework's (404, 405, validation) and unexpected exceptions are turned
 into the same body here.
@@ -55,7 +55,7 @@ FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals
 
 
 class ApiError(Exception):
-    """An error response: its status, one sentence, the parameter it is about, a code that programs can read."""
+    """An error response: its status, one sentence, the parameter it is about, a code for programs."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
 
 
 def unknown_field(name: str) -> InvalidInput:
-    """The error for a field that the schema does not have; it repeats the name only if that is harmless."""
+    """Return the error for a field that the schema does not have; it repeats the name only if that is harmless."""
     if FIELD_NAME.fullmatch(name):
         return InvalidInput(f"{name} is not a field of this request.", name, "unknown_parameter")
     return InvalidInput("The request has an unknown field.", None, "unknown_parameter")

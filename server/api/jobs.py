@@ -1,5 +1,6 @@
-"""From checked fields to a job: which seed, which class, which bytes are known, how many slots. HTTP and websocket
-share it.
+"""Painting jobs, from checked fields to painted bytes: class, guidance and seed, then room, known bytes, slots.
+
+HTTP and websocket share it.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -10,20 +11,15 @@ from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_asked_for, label_of_prompt
+from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import (
-    TOO_FEW_SLOTS_TO_GUIDE,
-    TOO_MANY_PARTICLES,
-    InvalidInput,
-    check_guidance,
-    checked_seed,
-)
+from scanline.model.inputs import InvalidInput, check_guidance, checked_seed
+from scanline.model.marginal_likelihood import check_known
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.errors import quoted
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.schemas import EditRequest, MaskFields, PaintFields
+from scanline.server.api.payload.schemas import EditRequest, LikelihoodRequest, MaskFields, PaintFields
 from scanline.server.api.payload.uploads import uploads
 from scanline.server.api.tracing import traced
 from scanline.server.engine.job import Job
@@ -41,87 +37,79 @@ def image_count(fields: PaintFields, models: ModelRegistry, model: ServedModel) 
     return images
 
 
-@asynccontextmanager
-async def painting(
-    models: ModelRegistry,
+def paint_request(
     model: ServedModel,
     fields: PaintFields,
-    images: int,
+    n: int,
     client: str,
     *,
     stream: bool = False,
     provisional: bool = False,
     snapshot: tuple[int, int] | None = None,
-) -> AsyncIterator[tuple[GenerateRequest, Job]]:
-    """A client's request for `images` images, and the job that paints them until it is done or the context is left.
-
-    Room is taken before any picture is decoded. EngineUnavailableError or QueueFullError where there is none,
-    InvalidInput where a picture is wrong, a class is not known or the model cannot be guided.
-    """
-    bind_contextvars(model=model.id, images=images)
-    engine, config = model.engine, model.config
-    label = _label(fields, config)
-    check_guidance(fields.guidance, label, config)
-    request = GenerateRequest(
-        id=next(engine.request_ids),
-        images=images,
+) -> GenerateRequest:
+    """Return a client's request for `n` images, without the known bytes; InvalidInput where a class is not known or the
+    model cannot be guided."""
+    bind_contextvars(model=model.id, images=n)
+    label, drawn_classes = _label(fields, model.config)
+    check_guidance(fields.guidance, bool(label or drawn_classes), model.config)
+    return GenerateRequest(
+        id=next(model.engine.request_ids),
+        n=n,
         seed=checked_seed(fields.seed),
         temperature=fields.temperature,
         label=label,
+        drawn_classes=drawn_classes,
+        particles=fields.particles if isinstance(fields, EditRequest) and fields.guidance == 1 else 1,
         guidance=fields.guidance,
         stream=stream,
         provisional=provisional,
         snapshot=snapshot,
         client=client,
     )
-    with engine.reserve(images, client) as reservation:
-        if request.is_guided:  # two slots for each image, whatever its mask is
-            request = with_room(request, models, model, reservation)
-        if isinstance(fields, EditRequest):
+
+
+@asynccontextmanager
+async def painting(
+    models: ModelRegistry, model: ServedModel, request: GenerateRequest, fields: PaintFields | LikelihoodRequest
+) -> AsyncIterator[tuple[GenerateRequest, Job]]:
+    """Yield the request with its known bytes, and the job that paints it until it is done or the context is left.
+
+    EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a picture is wrong.
+    """
+    engine, config = model.engine, model.config
+    # One slot for each image is reserved before any picture is decoded; only the masks tell how many are needed.
+    with engine.reserve(request.n, request.client) as reservation:
+        if isinstance(fields, MaskFields):
             sources = await offload.collect(known_pictures(fields, config), sum(map(len, uploads(fields))))
             known, masks = zip(*sources, strict=True)
+            if isinstance(fields, LikelihoodRequest):
+                check_known(masks[0].count(1), "keep_rows" if fields.mask is None else "mask")
             request = replace(request, known=known, masks=masks)
-            if not request.is_guided:
-                request = with_room(replace(request, particles=fields.particles), models, model, reservation)
+        _reserve_slots(request, models, model, reservation)
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job
 
 
-def with_room(
+def _reserve_slots(
     request: GenerateRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation
-) -> GenerateRequest:
-    """Return the request once there is room for all slots of its images: two for a guided image, else one for each
-    particle.
+) -> None:
+    """Take room for all slots of a request's images: two for a guided image, else one for each particle.
 
-    The reservation has room for one slot of each image; only the masks say how many particles there are. InvalidInput
-    where the engine has too few slots for an image or the request needs more than one may have, QueueFullError where
-    there is no room now.
+    InvalidInput where the engine has too few slots for an image or the request needs more than one may have,
+    QueueFullError where there is no room now.
     """
-    sources = max(1, len(request.masks))
-    copies = request.images // sources
-    each = [request.slots_of(source * copies) for source in range(sources)]  # slots of an image of each picture
-    most, slots, engine_slots = max(each), copies * sum(each), model.engine.max_slots_per_image
-    if most == 1:
-        return replace(request, particles=1)
-    limit = f"the limit of {models.max_images} per request."
-    if request.is_guided:
-        if most > engine_slots:
-            raise InvalidInput(TOO_FEW_SLOTS_TO_GUIDE, "guidance", "guidance_not_supported")
-        if slots > models.max_images:
-            message = f"guidance: {request.images} images, each counted as two, exceed {limit}"
-            raise InvalidInput(message, "guidance")
-        reservation.extend(slots - request.images, "each guided image counted as two")
-        bind_contextvars(guidance=request.guidance)
-        return request
-    if most > engine_slots:
-        raise InvalidInput(TOO_MANY_PARTICLES.format(engine_slots, most), "particles")
+    request.check_slots(model.engine.max_slots_per_image)
+    slots = request.slots
+    if slots == request.n:
+        return
+    name = "guidance" if request.is_guided else "particles"
     if slots > models.max_images:
-        message = f"particles: {request.images} images have {slots} particles in all, which exceed {limit}"
-        raise InvalidInput(message, "particles")
-    reservation.extend(slots - request.images, "each particle counted as one")
-    bind_contextvars(particles=slots)
-    return request
+        message = f"{name}: {request.n} images take {slots} slots, above the limit of {models.max_images} per request."
+        raise InvalidInput(message, name)
+    counted = "each guided image counted as two" if request.is_guided else "each particle counted as one"
+    reservation.extend(slots - request.n, counted)
+    bind_contextvars(**{name: request.guidance if request.is_guided else slots})
 
 
 def known_pictures(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
@@ -137,9 +125,9 @@ def known_pictures(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[by
 
 
 def facts(job: Job, index: int, config: ModelConfig) -> dict[str, Any]:
-    """Return what is said of a finished image in JSON: its class, null where none was asked for, and its numbers. These
-    are null where they are infinite, because the model rules out a known byte, and those of completions also where
-    nothing was known."""
+    """Return the JSON fields of a finished image: its class, null where none was asked for, and its numbers. These are
+    null where they are infinite, because the model rules out a known byte, and those of completions also where nothing
+    was known."""
     assert isinstance(job.request, GenerateRequest)
     is_completion, label = job.request.known_bytes_of(index) > 0, job.request.label_of(index)
     return {
@@ -151,14 +139,18 @@ def facts(job: Job, index: int, config: ModelConfig) -> dict[str, Any]:
 
 
 def finite_or_null(number: float) -> float | None:
-    """A number for JSON, which has none that are infinite or undefined."""
+    """Return a number for JSON, which has none that are infinite or undefined."""
     return float(number) if isfinite(number) else None
 
 
-def _label(fields: PaintFields, config: ModelConfig) -> int:
-    """Return the label that class or prompt asks for, 0 for none; InvalidInput where they name no class, or two."""
-    label = label_asked_for(config, fields.class_, may_be_drawn=not isinstance(fields, EditRequest))
+def _label(fields: PaintFields, config: ModelConfig) -> tuple[int, int]:
+    """Return `label` and `drawn_classes` of what class or prompt asks for; InvalidInput where they name no class, or
+    two."""
+    if isinstance(fields, EditRequest):
+        label, drawn_classes = label_of_class(config, fields.class_), 0
+    else:
+        label, drawn_classes = label_to_paint(config, fields.class_)
     prompted = label_of_prompt(config, fields.prompt or "")
-    if label and prompted not in (0, label):
+    if (label or drawn_classes) and prompted not in (0, label):
         raise InvalidInput("class and prompt name different classes; send one of them.", "class")
-    return label or prompted
+    return label or prompted, drawn_classes

@@ -1,4 +1,4 @@
-"""How late the event loop is: everything that a server answers waits for it, whoever holds it."""
+"""The lag of the event loop, which delays every answer of the server."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ WARNING_PAUSE_SECONDS = 10.0  # between two warnings
 
 
 class LoopLag:
-    """Measures by how much a timer of PERIOD_SECONDS fires late, from `start` to `stop`."""
+    """Measure by how much a timer of PERIOD_SECONDS fires late, from `start` to `stop`."""
 
     def __init__(self) -> None:
         self.seconds = Histogram(BOUNDS)
@@ -57,7 +57,7 @@ class LoopLag:
         self._maxima.append((now, lag))
         if lag > WARNING_SECONDS and now >= self._warn_from:
             self._warn_from = now + WARNING_PAUSE_SECONDS
-            log.warning("the event loop was held for %.2f seconds: no request was answered meanwhile", lag)
+            log.warning("the event loop was blocked for %.2f seconds; no request was answered in that time", lag)
         self._schedule()
 
     def _forget(self, now: float) -> None:

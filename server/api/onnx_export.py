@@ -18,7 +18,7 @@ from scanline.model.extras import MissingExtraError
 
 MAX_KEPT_BYTES = 256_000_000  # of all files; a larger file is an error
 EXPORT_SECONDS = 180.0  # most of it imports torch, on a busy machine
-PIECE_BYTES = 2**20  # read, and added to the digest, at once
+CHUNK_BYTES = 2**20  # read, and added to the digest, at once
 FAILED_SECONDS = 60.0  # for which a failed export is not tried again
 NOT_INSTALLED, TOO_LARGE = 3, 4  # exit statuses of the child
 
@@ -59,7 +59,7 @@ class Exports:
                     self.failed = {identity: (time.monotonic() + FAILED_SECONDS, failure)}
                     raise
             self.kept.move_to_end(identity)
-            while sum(len(one.file) for one in self.kept.values()) > MAX_KEPT_BYTES:
+            while sum(len(exported.file) for exported in self.kept.values()) > MAX_KEPT_BYTES:
                 self.kept.popitem(last=False)
             return self.kept[identity]
 
@@ -73,9 +73,9 @@ class Exports:
         file, digest = bytearray(), sha256()
         try:
             async with asyncio.timeout(self.seconds):
-                while piece := await child.stdout.read(PIECE_BYTES):
-                    file += piece
-                    digest.update(piece)
+                while chunk := await child.stdout.read(CHUNK_BYTES):
+                    file += chunk
+                    digest.update(chunk)
                 status = await child.wait()
         except TimeoutError:
             raise ExportError(f"The export took more than {self.seconds:g} seconds") from None

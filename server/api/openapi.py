@@ -98,7 +98,7 @@ def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _described(schema: type[ModelField]) -> dict[str, Any]:
-    """The schema's fields, with what its validators allow besides the declared types."""
+    """Return the schema's fields, with what its validators allow besides the declared types."""
     described = schema.model_json_schema()
     fields = described["properties"]
     for name in fields.keys() & set(NULL_IS_DEFAULT):

@@ -1,4 +1,4 @@
-"""Rate limits: messages that one client sends, frames sent to all clients together, and one client's overhead."""
+"""Rate limits: messages of one client, frames sent to all clients together, and one client's overhead."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ FAILED_WORK_UNITS = 2.0  # of a request for work that returns none: its body was
 
 
 class TokenBucket:
-    """Allows `rate` messages per second of one client, and a burst of `rate` after a second of silence."""
+    """Allow `rate` messages per second of one client, and a burst of `rate` after a second of silence."""
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
@@ -35,7 +35,7 @@ class TokenBucket:
 
 
 class FrameThrottle:
-    """Sends at most `rate` frames per second over all websockets; None: no limit.
+    """Send at most `rate` frames per second over all websockets; None: no limit.
 
     A websocket that has sent frames pauses for their time; what is painted meanwhile is merged into its next frames.
     """
@@ -62,7 +62,7 @@ class Account:
 
 
 class OverheadLimit:
-    """Delays clients that cause more than `rate` units of overhead per second.
+    """Delay clients that cause more than `rate` units of overhead per second.
 
     Overhead is what the server does without painting or reading an image: errors, pages, metrics, handshakes. A unit is
     a request or message that ends so, about 0.2 ms of the event loop, or BYTES_PER_UNIT received or sent for it. What a

@@ -79,7 +79,7 @@ def finish_request_span(span: "Span | None", method: str, path: str, status: int
 
 @contextmanager
 def job_span() -> Iterator[None]:
-    """A span of a job on a websocket, for as long as the context lasts."""
+    """Yield a span of a job on a websocket, for as long as the context lasts."""
     tracer = TRACER.get()
     if tracer is None:
         yield
@@ -109,7 +109,7 @@ def traced(work: AbstractContextManager[AnyJob]) -> Iterator[AnyJob]:
 
 
 def _export_phases(tracer: "Tracer", job: PendingJob, began: int, now: int) -> None:
-    """Spans `queue` and `paint`, or `score` alone: a scoring job has no slot and no queue time."""
+    """Export spans `queue` and `paint`, or `score` alone: a scoring job has no slot and no queue time."""
     scored = isinstance(job.request, ScoreRequest)
     scheduled = now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))
     if not scored:
@@ -121,7 +121,7 @@ def _export_phases(tracer: "Tracer", job: PendingJob, began: int, now: int) -> N
 
 
 def _log_fields() -> Mapping[str, Any]:
-    """What has been bound to the log's context, as span attributes."""
+    """Return what has been bound to the log's context, as span attributes."""
     return {f"scanline.{name}": value for name, value in get_contextvars().items() if value is not None}
 
 

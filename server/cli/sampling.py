@@ -24,7 +24,7 @@ def paint_with_bar(
     backend: str | None = None,
 ) -> list[Painted]:
     """Paint the images of requests, whose ids differ, under one progress bar."""
-    images = sum(request.images for request in requests)
+    images = sum(request.n for request in requests)
     with progress_bar() as bar:
         progress = add_stage(bar, "painting", images * network.config.bytes, "bytes")
         return paint_requests(network, requests, precision=precision, backend=backend, progress=progress)

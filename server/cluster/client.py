@@ -18,9 +18,9 @@ from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
-from scanline.model.class_names import label_asked_for
+from scanline.model.class_names import label_to_paint
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import TOO_FEW_SLOTS_TO_GUIDE, InvalidInput, check_guidance
+from scanline.model.inputs import check_guidance
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
@@ -56,7 +56,7 @@ class FolderJob(PendingJob):
 
     def __init__(self, command: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
         super().__init__(command)
-        self.images, self.out, self.shape, self.progress = command.images, out, shape, progress
+        self.images, self.out, self.shape, self.progress = command.n, out, shape, progress
         self.bits_per_dim: list[float] = []  # of the images that this run painted
 
     def receive(self, event: Event) -> None:
@@ -129,8 +129,8 @@ def folder_job(
 ) -> FolderJob:
     """Return the job that paints the missing images; InvalidInput where the model does not know the class, or cannot be
     guided on these replicas."""
-    label = label_asked_for(config, recipe.class_name, may_be_drawn=True)
-    check_guidance(recipe.guidance, label, config)
+    label, drawn_classes = label_to_paint(config, recipe.class_name)
+    check_guidance(recipe.guidance, bool(label or drawn_classes), config)
     request = GenerateRequest(
         next(replicas.request_ids),
         recipe.n,
@@ -139,9 +139,9 @@ def folder_job(
         label=label,
         guidance=recipe.guidance,
         only=missing,
+        drawn_classes=drawn_classes,
     )
-    if request.is_guided and replicas.max_slots_per_image < 2:
-        raise InvalidInput(TOO_FEW_SLOTS_TO_GUIDE, "guidance", "guidance_not_supported")
+    request.check_slots(replicas.max_slots_per_image)
     return FolderJob(request, out, config.image_shape, progress)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scanline.model.class_names import label_asked_for, label_of_class, label_of_image, label_of_prompt, label_to_paint
+from scanline.model.class_names import drawn_label, label_of_class, label_of_prompt, label_to_paint
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from tests.support import small_models
@@ -97,8 +97,8 @@ def test_a_message_lists_a_hundred_names_and_long_prompts_take_little_time() -> 
 
 
 def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: ModelConfig) -> None:
-    assert label_to_paint(config, " ANY") == -len(CLASSES)
-    assert label_to_paint(config, "seven") == 8
+    assert label_to_paint(config, " ANY") == (0, len(CLASSES))
+    assert label_to_paint(config, "seven") == (8, 0)
     with pytest.raises(
         InvalidInput, match=r'^class "any" is for images that are painted from nothing; leave class out'
     ):
@@ -109,23 +109,19 @@ def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: Mod
 
 def test_no_class_is_asked_for_by_none_and_a_number_is_its_digits(config: ModelConfig) -> None:
     numbers: tuple[Any, ...] = (None, 7)
-    assert [label_asked_for(config, number) for number in numbers] == [0, 8]
+    assert [label_of_class(config, number) for number in numbers] == [0, 8]
+    assert [label_to_paint(config, number) for number in numbers] == [(0, 0), (8, 0)]
 
 
 def test_a_class_that_is_named_any_is_that_class() -> None:
     config = small_models.config(classes=(("one",), ("all", "any")))
-    assert label_to_paint(config, "any") == label_of_class(config, "any") == 2
-
-
-@pytest.mark.parametrize("label", [0, 1, 14])
-def test_the_label_of_a_request_is_that_of_its_images(label: int) -> None:
-    assert [label_of_image(label, 7, index) for index in (0, 1, 2**33)] == [label] * 3
+    assert label_to_paint(config, "any") == (label_of_class(config, "any"), 0) == (2, 0)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 10, 1000])
 def test_drawn_labels_are_equally_likely(classes: int) -> None:
     draws = 40 * classes
-    drawn = [label_of_image(-classes, seed, index) for seed in (7, 2**62) for index in range(draws // 2)]
+    drawn = [drawn_label(classes, seed, index) for seed in (7, 2**62) for index in range(draws // 2)]
     counts = np.bincount(drawn, minlength=classes + 1)
     assert counts[0] == 0
     assert len(counts) == classes + 1
@@ -136,4 +132,4 @@ def test_drawn_labels_are_equally_likely(classes: int) -> None:
 
 def test_a_drawn_label_never_changes() -> None:
     """Seeds are promises: these are the classes that earlier versions drew."""
-    assert [label_of_image(-10, 7, index) for index in range(8)] == [8, 9, 8, 4, 7, 7, 10, 1]
+    assert [drawn_label(10, 7, index) for index in range(8)] == [8, 9, 8, 4, 7, 7, 10, 1]

@@ -61,6 +61,6 @@ def test_an_image_that_no_class_allows_leaves_them_equally_likely() -> None:
 
 def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
     generator = Generator(grey, 1)
-    with pytest.raises(InvalidInput, match=r"^This model knows no classes, so that it cannot classify\.$"):
+    with pytest.raises(InvalidInput, match=r"^This model knows no classes and cannot classify\.$"):
         classify(generator, small_models.images(grey.config, 1))
     generator.close()

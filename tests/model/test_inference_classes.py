@@ -124,7 +124,7 @@ def test_a_model_without_classes_says_so(grey_model: "scanline.Model", picture: 
     assert grey_model.class_names == ()
     with pytest.raises(ValueError, match=r"^This model knows no classes; leave class out\.$"):
         grey_model.sample(1, class_name="7")
-    with pytest.raises(ValueError, match=r"^This model knows no classes, so that it cannot classify\.$"):
+    with pytest.raises(ValueError, match=r"^This model knows no classes and cannot classify\.$"):
         grey_model.classify(picture)
 
 

@@ -9,7 +9,7 @@ import pytest
 import scanline
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint, paint_requests, slots_of
+from scanline.model.sampling.offline import paint, paint_requests
 from tests.support import shapes, small_models
 from tests.support.sentences import assert_says
 
@@ -68,7 +68,7 @@ def test_an_image_is_the_same_whatever_is_painted_with_it(model: "scanline.Model
         GenerateRequest(4, 1, 8, 0.7, known, mask, label=3, particles=8),
         GenerateRequest(5, 4, 7),
     ]
-    assert [slots_of(request) for request in requests] == [6, 2, 2, 4, 8, 4]
+    assert [request.slots for request in requests] == [6, 2, 2, 4, 8, 4]
     together = paint_requests(model.network, requests)
     for request, found in zip(requests, together, strict=True):
         (alone,) = paint_requests(model.network, [request])
@@ -101,19 +101,19 @@ def test_a_guided_completion_keeps_what_is_known_and_streams_end_with_it(
 WRONG: dict[str, tuple[Callable[["scanline.Model", np.ndarray], object], str]] = {
     "below one": (
         lambda m, p: m.sample(1, class_name="star", guidance=0.99),
-        "guidance must be from 1, which is none, to 10, not 0.99.",
+        "guidance must be from 1 (none) to 10, not 0.99.",
     ),
     "too much": (
         lambda m, p: m.complete(p, keep_rows=2, class_name="star", guidance=11),
-        "guidance must be from 1, which is none, to 10, not 11.",
+        "guidance must be from 1 (none) to 10, not 11.",
     ),
     "not a number": (
         lambda m, p: next(m.stream(1, class_name="star", guidance=float("nan"))),
-        "guidance must be from 1, which is none, to 10, not nan.",
+        "guidance must be from 1 (none) to 10, not nan.",
     ),
     "no class": (
         lambda m, p: m.sample(1, guidance=2),
-        "guidance needs a class: bytes are drawn away from those of images without one.",
+        "guidance needs a class, or a prompt that names one.",
     ),
     "particles": (
         lambda m, p: m.complete(p, mask=HOLE, class_name="star", guidance=2, particles=4),

@@ -1,4 +1,4 @@
-"""What an engine counts of its own work: bytes, steps, and how long requests waited. Constant in size.
+"""Counters of an engine's work: bytes, steps, and how long requests waited. Constant in size.
 
 An image of several particles counts as so many images where slots are meant: those that run, and those of a step. Its
 painted and known bytes count once.
@@ -25,34 +25,34 @@ class StatsRecorder:
         self.drawn_bytes = 0  # first bytes of images placed in this tick that need no step
 
     def scheduled(self, accepted: float) -> float:
-        """A request accepted at that time has its first slot; return the seconds that it waited."""
+        """Count a request, accepted at that time, that has its first slot; return the seconds that it waited."""
         seconds = time.monotonic() - accepted
         self.queue.add(seconds)
         self.unpainted.append(accepted)
         return seconds
 
     def stepped(self, steps: int, seconds: float, images: int) -> None:
-        """So many steps of `images` images took `seconds` each."""
+        """Count steps of `images` images that took `seconds` each."""
         self.steps += steps
         self.step_seconds.add(seconds, steps)
         self.step_images.add(images, steps)
 
     def launched(self, count: int) -> tuple[int, list[float]]:
-        """Steps were started that paint so many bytes; return how many these are with the ones that were drawn, and
-        when the requests were accepted whose first bytes are among them."""
+        """Return how many bytes the started steps paint with those that were drawn, and when the requests were accepted
+        whose first bytes are among them."""
         painted, self.drawn_bytes = count + self.drawn_bytes, 0
         accepted, self.unpainted = self.unpainted, []
         return painted, accepted
 
     def painted(self, count: int, accepted: list[float]) -> None:
-        """So many bytes were painted, the first ones of requests among them that were accepted at those times."""
+        """Count painted bytes, among them the first ones of requests that were accepted at those times."""
         self.painted_bytes += count
         now = time.monotonic()
         for then in accepted:
             self.first_pixel.add(now - then)
 
     def due(self, idle: bool) -> bool:
-        """Whether to report now: a few times a second, and before the engine goes idle."""
+        """Return whether to report now: a few times a second, and before the engine goes idle."""
         return idle or time.monotonic() - self.reported >= REPORT_SECONDS
 
     def report(
@@ -65,7 +65,7 @@ class StatsRecorder:
         scores_running: int,
         scores_waiting: int,
     ) -> Stats:
-        """Everything counted so far, with what is in progress now."""
+        """Return everything counted so far, with what is in progress now."""
         self.reported = time.monotonic()
         return Stats(
             requests_running=requests_running,

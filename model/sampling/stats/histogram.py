@@ -1,6 +1,4 @@
-"""How often a value fell into which bucket: Prometheus' kind of histogram as plain numbers, which cross the
-process boundary and cost a bisection to add to.
-"""
+"""Histograms as Prometheus has them, as plain numbers that cross the process boundary; adding costs a bisection."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -22,7 +20,7 @@ class Histogram:
         self.counts = self.counts or [0] * (len(self.bounds) + 1)
 
     def add(self, value: float, times: int = 1) -> None:
-        """Counts a value, or so many that are alike."""
+        """Count a value, or several that are equal."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
@@ -30,7 +28,7 @@ class Histogram:
         return Histogram(self.bounds, self.counts.copy(), self.sum)
 
     def __add__(self, other: "Histogram") -> "Histogram":
-        """All values of both, whose bounds are the same."""
+        """Return the histogram of both, whose bounds are the same."""
         assert self.bounds == other.bounds
         counts = [ours + theirs for ours, theirs in zip(self.counts, other.counts, strict=True)]
         return Histogram(self.bounds, counts, self.sum + other.sum)

@@ -1,21 +1,21 @@
-"""How many steps a tick takes: as many as fit into its time, judged by the steps before."""
+"""The length of a tick in steps: as many as fit into its time, judged by the steps before."""
 
-TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, long beside a tick's own cost
+TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, much longer than a tick's own cost
 MOST_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
-SHORT_TICK_SECONDS = 0.004  # that a tick without streams may take, whatever MOST_STEPS: beside it its own cost is small
+SHORT_TICK_SECONDS = 0.004  # of a tick without streams, beyond MOST_STEPS if need be: its own cost is small then
 
 
 class TickLength:
-    """Remembers how long a step took, for batches of about the same size (log2)."""
+    """Remember how long a step took, for batches of about the same size (log2)."""
 
     def __init__(self) -> None:
         self.last = (TICK_SECONDS, 1)  # seconds of a step, and its images
         self.by_size: dict[int, tuple[float, int]] = {}
 
     def steps(self, images: int, left: int, *, streamed: bool) -> int:
-        """The steps of a tick of so many images, of which the one with most to paint has `left` steps.
+        """Return the steps of a tick of so many images, of which the least painted one has `left` steps.
 
-        A tick is short where something is streamed, so that its pixels come in several pieces.
+        A tick is short where something is streamed, so that its pixels are sent in several frames.
         """
         seconds, like = self.by_size.get(images.bit_length(), self.last)
         expected = seconds * max(1.0, images / like)
@@ -23,5 +23,5 @@ class TickLength:
         return max(1, min(left, most, int(TICK_SECONDS / expected)))
 
     def took(self, seconds: float, steps: int, images: int) -> None:
-        """Note how long the steps of a tick have taken."""
+        """Record how long the steps of a tick have taken."""
         self.last = self.by_size[images.bit_length()] = (seconds / steps, images)

@@ -1,4 +1,4 @@
-"""Clients share the engine's time equally, however many images each has in flight.
+"""Time shares: each client has an equal part of the engine's time, however many images it has in flight.
 
 Images of one batch advance together, so a client with a thousand images would slow down everybody's by the time that
 their steps take. Here each client has a balance: all clients with images in flight receive equal parts of the time that
@@ -21,7 +21,8 @@ class TimeShares:
         self.balances: dict[str, float] = {}  # seconds
 
     def next(self, images: Mapping[str, int]) -> Set[str]:
-        """The clients whose images step next; `images` counts those in flight of every client, at least one each."""
+        """Return the clients whose images step next; `images` counts those in flight of every client, at least one
+        each."""
         self._update(images)
         return {client for client, balance in self.balances.items() if balance >= -self.overdraft}
 
@@ -41,7 +42,7 @@ class TimeShares:
                 self.spent(spent, {client: 1})
 
     def _update(self, images: Mapping[str, int]) -> None:
-        """Newcomers start at 0; what a client that has left owed, or was owed, is divided among the others."""
+        """Start new clients at 0, and divide the balance of those that have left among the others."""
         balances = {client: self.balances.get(client, 0.0) for client in images}
         rest = sum(balances.values()) / max(1, len(balances))
         self.balances = {client: balance - rest for client, balance in balances.items()}

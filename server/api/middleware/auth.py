@@ -1,4 +1,4 @@
-"""API keys: every route needs one, the websocket included, but for OPEN_PATHS, the pages and their files.
+"""Authentication: an API key is required on every route, the websocket included, except OPEN_PATHS and the pages.
 
 A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
 send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. The name of the
@@ -24,7 +24,7 @@ KEY_SUBPROTOCOL_PREFIX = "key."
 
 
 class ApiKeyMiddleware:
-    """Answers 401 to a request that carries none of `keys`, later and later to an address that keeps trying."""
+    """Answer 401 to a request that carries none of `keys`, later and later to an address that keeps trying."""
 
     def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
         self.app, self.keys, self.delays = app, keys, WrongKeyDelays()
@@ -58,7 +58,7 @@ def _is_open(scope: Scope) -> bool:
 
 
 def _sent_keys(scope: Scope) -> Iterator[bytes]:
-    """The keys of the authorization headers and, for a websocket, of the subprotocols."""
+    """Yield the keys of the authorization headers and, for a websocket, of the subprotocols."""
     for name, value in scope["headers"]:
         scheme, _, key = value.partition(b" ")
         if name == b"authorization" and scheme.lower() == b"bearer":

@@ -1,4 +1,4 @@
-"""Finds the address that a request comes from, and writes it to the scope, the log's context and the trace.
+"""The client's address: written to the scope, the log's context and the trace.
 
 Behind a reverse proxy the connection's address is the proxy's. Only proxies that the settings name are believed: the
 client is then the right-most address of X-Forwarded-For that is not such a proxy, because everything left of it was
@@ -19,7 +19,7 @@ MAX_HOPS = 32  # addresses of one request that are looked at
 
 
 class ClientMiddleware:
-    """Fills scope[CLIENT] for requests and websockets."""
+    """Fill scope[CLIENT] for requests and websockets."""
 
     def __init__(self, app: ASGIApp, trusted_proxies: Iterable[str]) -> None:
         self.app, self.trusted = app, TrustedProxies(trusted_proxies)
@@ -39,20 +39,20 @@ class TrustedProxies:
     def __init__(self, proxies: Iterable[str]) -> None:
         names = set(proxies)
         self.unix = UNIX in names
-        self.networks: list[IPv4Network | IPv6Network] = [ip_network(one, strict=False) for one in names - {UNIX}]
+        self.networks: list[IPv4Network | IPv6Network] = [ip_network(name, strict=False) for name in names - {UNIX}]
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
         """Return the address of the client of a connection from `peer` that carries these X-Forwarded-For headers."""
         address = peer
         hops = [hop for value in forwarded for hop in value.split(",")]
         for hop in reversed(hops[-MAX_HOPS:]):
-            if not self.trusts(address) or (found := _address(hop)) is None:
+            if not self.trusts(address) or (sender := _address(hop)) is None:
                 break
-            address = found
+            address = sender
         return address
 
     def trusts(self, address: str) -> bool:
-        """Whether it is the address of a trusted proxy; "" is that of a unix socket."""
+        """Return whether it is the address of a trusted proxy; "" is that of a unix socket."""
         if not address:
             return self.unix
         try:

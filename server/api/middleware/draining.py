@@ -1,7 +1,7 @@
-"""Refuses new work while the server drains, and ends work that the drain timeout cut off.
+"""Draining: new work is refused, and work that the drain timeout cut off is ended.
 
-Probes, metrics and every other GET are answered until the end. The drain does not wait for the pages' files: whoever
-reads one slowly, and needs no key for it, would delay every restart.
+Probes, metrics and every other GET are answered until the end. The drain does not wait for the pages' files: a client
+that reads one slowly, and needs no key for it, would delay every restart.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,13 +17,13 @@ CONNECTION_CLOSE = (b"connection", b"close")
 
 
 def shutting_down() -> ApiError:
-    """The answer to a request that comes while the server drains."""
+    """Return the answer to a request that comes while the server drains."""
     message = "The server is shutting down; retry in a moment."
     return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
 
 
 class DrainingMiddleware:
-    """Registers what passes with the lifecycle, which the drain waits for; answers 503 to new work once it drains."""
+    """Register what passes with the lifecycle, which the drain waits for; answer 503 to new work once it drains."""
 
     def __init__(self, app: ASGIApp, lifecycle: Lifecycle) -> None:
         self.app, self.lifecycle = app, lifecycle
@@ -69,7 +69,7 @@ class DrainingMiddleware:
                 await send({"type": "http.response.body", "body": sse_event("error", error.body)})
 
     def _closing_when_draining(self, send: Send) -> Send:
-        """Responses of a draining server close their connection, so that the next request reaches another server."""
+        """Let responses of a draining server close their connection, so that the next request reaches another one."""
 
         async def closing_send(message: Message) -> None:
             if message["type"] == "http.response.start" and self.lifecycle.draining.is_set():

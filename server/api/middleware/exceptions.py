@@ -1,4 +1,4 @@
-"""Turns exceptions that reach it into responses of the one error shape.
+"""Exceptions of the application as error responses.
 
 Starlette's own handler of exceptions lies outside of all middleware: its response would have no request id and would
 not be counted.
@@ -12,7 +12,7 @@ from scanline.server.api.middleware.observe import RESPONSE_STARTS
 
 
 class ExceptionMiddleware:
-    """Answers 500 to an unexpected exception, and 404 to a websocket without a route, which starlette only closes."""
+    """Answer 500 to an unexpected exception, and 404 to a websocket without a route, which starlette only closes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

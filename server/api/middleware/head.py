@@ -1,10 +1,10 @@
-"""HEAD: answered as GET, without the body, on every route; load balancers and monitors ask so."""
+"""HEAD requests, answered as GET without the body on every route; load balancers and monitors send them."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class HeadMiddleware:
-    """Passes a HEAD request on as a GET and drops the body of its response; status and headers are those of the GET.
+    """Pass a HEAD request on as a GET and drop the body of its response; status and headers are those of the GET.
 
     FastAPI's routes answer only the methods that they name.
     """

@@ -1,6 +1,6 @@
-"""Which Host names are served: a page whose name was made to resolve to this machine sends its own name.
+"""Host names that are served: a page whose name was made to resolve to this machine sends its own name.
 
-A server on the loopback interface without API keys trusts whoever reaches it. Any web page can: its name first
+A server on the loopback interface without API keys trusts every client. Any web page can be one: its name first
 resolves to its own server and then to 127.0.0.1 (DNS rebinding), and the browser takes both for one origin. Only the
 Host header tells them apart.
 """
@@ -34,7 +34,7 @@ def served_hosts(bound: str, allowed: Collection[str], is_local: bool, needs_key
 
 
 class HostMiddleware:
-    """Answers 421 to a request or websocket whose Host header is not one of `names`, with any port.
+    """Answer 421 to a request or websocket whose Host header is not one of `names`, with any port.
 
     A request without the header passes: every browser sends one. Health probes and metrics may also use an IP address,
     as kubelets and Prometheus do; no web page of another origin has one for its name.
@@ -50,8 +50,8 @@ class HostMiddleware:
         await refuse(ApiError(421, NOT_ALLOWED, code="host_not_allowed"), scope, receive, send)
 
     def _serves(self, scope: Scope) -> bool:
-        found = [HOST.fullmatch(value.decode("latin-1").lower()) for name, value in scope["headers"] if name == b"host"]
-        names = [None if one is None else one[1] for one in found]
+        hosts = [HOST.fullmatch(value.decode("latin-1").lower()) for name, value in scope["headers"] if name == b"host"]
+        names = [None if host is None else host[1] for host in hosts]
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
         return all(name is not None and (name in self.names or (is_probe and _is_address(name))) for name in names)
 

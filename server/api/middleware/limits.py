@@ -17,7 +17,7 @@ DISCARD_FACTOR = 4  # of a body that is too large, at most this many times the l
 
 
 class BodyLimitMiddleware:
-    """Answers 413 to a body of more than `max_bytes`, 408 to one not received within `seconds`."""
+    """Answer 413 to a body of more than `max_bytes`, 408 to one not received within `seconds`."""
 
     def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
         self.app, self.max_bytes, self.seconds = app, max_bytes, seconds
@@ -65,7 +65,7 @@ class BodyLimitMiddleware:
 
 
 class WebsocketLimitMiddleware:
-    """Answers 503 to a websocket beyond `max_open`, 429 to one beyond its client's share; before it is accepted."""
+    """Answer 503 to a websocket beyond `max_open`, 429 to one beyond its client's share; before it is accepted."""
 
     def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0) -> None:
         self.app, self.max_open, self.counters = app, max_open, counters

@@ -1,4 +1,4 @@
-"""Which web pages may use this server from a browser: its own always, those of other origins only if allowed.
+"""Origins: a server's own pages may use it from a browser, those of other origins only if allowed.
 
 CORS headers stop a browser from letting a foreign page read HTTP answers, but a browser opens a websocket for any
 page, and sends a form with pictures for any page: there the server itself checks Origin, and Sec-Fetch-Site where a
@@ -51,7 +51,7 @@ class CorsMiddleware(CORSMiddleware):
 
 
 class OriginMiddleware:
-    """Answers 403 to a websocket, or a request that does more than read, of a page of another origin."""
+    """Answer 403 to a websocket, or a request that does more than read, of a page of another origin."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self.app, self.allowed = app, allowed

@@ -1,7 +1,7 @@
-"""Delays clients that keep the server busy without a model's work: errors, pages, documents, empty websockets.
+"""Delays of clients with much overhead: errors, pages, documents, empty websockets, which need no model.
 
-What such requests cost is taken from the engine, which paints for all clients on the same processors. Clients are told
-apart by address, before any key is looked at; trusted proxies and unix sockets have no limit of their own.
+Such requests take time from the engine, which paints for all clients on the same processors. Clients are distinguished
+by address, before any key is looked at; trusted proxies and unix sockets have no limit of their own.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,7 +40,7 @@ class ClientOverhead:
 
 
 class OverheadMiddleware:
-    """Handles a client's request or handshake once it is due, and counts what ends without an image."""
+    """Handle a client's request or handshake once it is due, and count what ends without an image."""
 
     def __init__(self, app: ASGIApp, budgets: Budgets, lifecycle: Lifecycle) -> None:
         self.app, self.budgets, self.lifecycle = app, budgets, lifecycle

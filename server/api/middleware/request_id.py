@@ -16,7 +16,7 @@ WELL_FORMED = re.compile(rb"[A-Za-z0-9_.:=+/@-]{1,128}")
 
 
 class RequestIdMiddleware:
-    """Gives every request and websocket an id."""
+    """Give every request and websocket an id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -17,7 +17,7 @@ SECURITY_HEADERS = {
 
 
 class SecurityHeadersMiddleware:
-    """Adds SECURITY_HEADERS to every HTTP response."""
+    """Add SECURITY_HEADERS to every HTTP response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,6 +1,6 @@
-"""Delays answers to wrong API keys, so that guessing them over one connection is slow. Right keys never wait.
+"""Delays of answers to wrong API keys, so that guessing keys is slow. Valid keys never wait.
 
-Everything here is bounded: the addresses that are remembered, and the answers that wait.
+The number of remembered addresses and of waiting answers is bounded.
 """
 
 import asyncio

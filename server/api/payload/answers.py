@@ -1,7 +1,7 @@
-"""How painted images and likelihoods leave: as JSON, a .npy array or a picture.
+"""Answers: painted images as JSON, a .npy array or a picture, and likelihoods as JSON.
 
 A large answer is made a few milliseconds at a time, off the event loop, and sent while it is made, no faster than its
-client reads: it is never in memory as a whole, and its work holds what it holds until all of it is made.
+client reads: it is never in memory as a whole. Its job and reservation are held until all of it is made.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class WorkingResponse(Response):
     """A response whose work is done while it is sent.
 
     `work` sends all of the response but its last bytes, which it returns: they are sent when its context has been left,
-    so that a client that has its answer finds the room of its request free. None: the response has ended without them.
+    so that the room of a request is free once its client has the answer. None: the response has ended without them.
     """
 
     def __init__(self, work: Callable[[Send], Awaitable[bytes | None]]) -> None:
@@ -50,13 +50,13 @@ class WorkingResponse(Response):
 
 
 async def send_answer(
-    request: Request, send: Send, pieces: AsyncIterator[bytes], headers: dict[str, str], timeout: float
+    request: Request, send: Send, chunks: AsyncIterator[bytes], headers: dict[str, str], timeout: float
 ) -> bytes | None:
     """Send an answer while it is made, and return its last bytes; None where the client has disconnected, or has not
     read it within `timeout`."""
     try:
         async with deadline(timeout):
-            return await cancel_on_disconnect(request, _send(send, pieces, headers))
+            return await cancel_on_disconnect(request, _send(send, chunks, headers))
     except ClientGoneError:
         return None
     except ApiError as error:  # it came too late to be sent: the connection is closed without the answer's end
@@ -64,10 +64,10 @@ async def send_answer(
         return None
 
 
-async def _send(send: Send, pieces: AsyncIterator[bytes], headers: dict[str, str]) -> bytes:
+async def _send(send: Send, chunks: AsyncIterator[bytes], headers: dict[str, str]) -> bytes:
     waiting, has_started = b"", False
-    async for piece in pieces:
-        waiting += piece
+    async for chunk in chunks:
+        waiting += chunk
         if len(waiting) > PART_BYTES:
             if not has_started:
                 await send(_start(headers))
@@ -84,7 +84,7 @@ def _start(headers: dict[str, str]) -> Message:
     return {"type": "http.response.start", "status": 200, "headers": raw}
 
 
-async def painted_pieces(
+async def painted_chunks(
     answer: ImagesAnswer, images: np.ndarray, facts: Iterable[Facts], media_type: str
 ) -> AsyncIterator[bytes]:
     """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
@@ -95,47 +95,47 @@ async def painted_pieces(
             yield await asyncio.to_thread(pictures.encode_sheet, images, name)
             return
     if media_type == NPY:
-        steps = pictures.npy_pieces(images)
+        steps = pictures.npy_chunks(images)
     else:
         steps = _json(answer, _image_data(images, facts, answer.output_format))
-    async for piece in offload.in_pieces(steps, images.size):
-        yield b"".join(piece)
+    async for chunk in offload.in_chunks(steps, images.size):
+        yield b"".join(chunk)
 
 
-async def scored_pieces(
+async def scored_chunks(
     answer: LikelihoodsAnswer, job: Job, config: ModelConfig, per_pixel: bool
 ) -> AsyncIterator[bytes]:
     """Yield the answer with the bits of every image of `job`, and with `per_pixel` those of every byte."""
     steps = _json(answer, _likelihoods(job, config, per_pixel))
-    async for piece in offload.in_pieces(steps, len(job.bits) * config.bytes):
-        yield b"".join(piece)
+    async for chunk in offload.in_chunks(steps, len(job.bits) * config.bytes):
+        yield b"".join(chunk)
 
 
-async def listed_pieces(answer: BaseModel, items: Iterable[BaseModel], numbers: int) -> AsyncIterator[bytes]:
+async def listed_chunks(answer: BaseModel, items: Iterable[BaseModel], numbers: int) -> AsyncIterator[bytes]:
     """Yield the answer with items that have so many numbers in all; `answer` has all fields of the JSON but `data`."""
-    steps = _json(answer, (iter([one.model_dump_json().encode()]) for one in items))
-    async for piece in offload.in_pieces(steps, numbers * NUMBER_BYTES):
-        yield b"".join(piece)
+    steps = _json(answer, (iter([item.model_dump_json().encode()]) for item in items))
+    async for chunk in offload.in_chunks(steps, numbers * NUMBER_BYTES):
+        yield b"".join(chunk)
 
 
 def check_per_pixel(images: int, config: ModelConfig) -> None:
-    """InvalidInput where the answer with bits per byte would be too large."""
+    """Raise InvalidInput where the answer with bits per byte would be too large."""
     most = max(1, MAX_PER_PIXEL_BYTES // config.bytes)
     if images > most:
         raise InvalidInput(f"per_pixel: send at most {most} images of {config.size} in one request.", "per_pixel")
 
 
 def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes]:
-    """Yield the JSON of an answer whose `data` is empty, with items, each of some pieces, in it.
+    """Yield the JSON of an answer whose `data` is empty, with items, each of some chunks, in it.
 
     The quotes make sure that no text in the answer is taken for the empty list: in a text they are escaped.
     """
     before, after = answer.model_dump_json().encode().split(b'"data":[]')
     yield before + b'"data":['
-    for index, pieces in enumerate(items):
+    for index, chunks in enumerate(items):
         if index:
             yield b","
-        yield from pieces
+        yield from chunks
     yield b"]" + after
 
 

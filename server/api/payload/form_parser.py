@@ -16,7 +16,7 @@ from scanline.server.api.errors import ApiError
 
 MAX_FORM_FIELDS = 64  # without the files; no request has as many
 MAX_TEXT_BYTES = 65_536  # of one field
-PIECE_BYTES = 16_384  # parsed in two milliseconds, whatever is in them
+CHUNK_BYTES = 16_384  # parsed in two milliseconds, whatever is in them
 PARTS_PER_TURN = 64  # that are read before the event loop runs anything else
 CHARSETS = (b"utf-8", b"us-ascii", b"iso-8859-1")  # some of Python's others take a time quadratic in the text's length
 
@@ -54,7 +54,7 @@ async def read_form(request: Request, max_pictures: int, max_picture_bytes: int)
     if options.get(b"charset", b"utf-8").lower() not in CHARSETS:
         raise ApiError(400, "The form's charset must be UTF-8.", code="invalid_multipart")
     # One file more than pictures: it may be a mask.
-    parser = FormParser(request.headers, _in_pieces(request.stream()), max_pictures + 1, max_picture_bytes)
+    parser = FormParser(request.headers, _in_chunks(request.stream()), max_pictures + 1, max_picture_bytes)
     try:
         form = await parser.parse()
     except MultiPartException as error:
@@ -67,11 +67,11 @@ async def read_form(request: Request, max_pictures: int, max_picture_bytes: int)
     return parts
 
 
-async def _in_pieces(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Yield a body in small pieces; the event loop runs between them."""
-    async for chunk in stream:
-        for start in range(0, len(chunk), PIECE_BYTES):
-            yield chunk[start : start + PIECE_BYTES]
+async def _in_chunks(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield a body in small chunks; the event loop runs between them."""
+    async for received in stream:
+        for start in range(0, len(received), CHUNK_BYTES):
+            yield received[start : start + CHUNK_BYTES]
             await asyncio.sleep(0)
 
 

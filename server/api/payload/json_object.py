@@ -1,8 +1,8 @@
 """A client's JSON, which must be one object: parsed in a time and memory that its size bounds.
 
 A parser makes an object of every few bytes of `[[],[],...`, a hundred times their size, and cannot be interrupted. So
-what a document is made of is counted first, and one that cannot be a request is refused unparsed: it may have as many
-bytes beside those of base64 as the fields need, and no value longer than a picture.
+the bytes of a document are counted first, and one that cannot be a request is refused unparsed: besides base64 it may
+have as many bytes as the fields need, and no value longer than a picture.
 """
 
 import string
@@ -20,7 +20,7 @@ PICTURE_BYTES = 24  # around a picture's base64: quotes, comma, indentation, the
 ESCAPED_SHARE = 16  # one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
 MAX_TEXT_BYTES = 65_536  # of one value that is no picture
 INLINE_BYTES = 65_536  # parsed within a millisecond
-PIECE_BYTES = 1_048_576  # counted at once: a millisecond
+CHUNK_BYTES = 1_048_576  # counted at once: a millisecond
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class JsonLimits:
 async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: str = "body") -> dict[str, Any]:
     """Return the object of a document; raises ApiError if it is none, or not within the limits.
 
-    `what`: how errors call the document.
+    what: the document's name in errors.
     """
     if len(document) <= INLINE_BYTES:
         parsed = _parse(document, limits, what)
@@ -56,11 +56,11 @@ def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
 
 
 def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:
-    """Whether a document is within the limits, as far as can be seen without parsing it."""
+    """Return whether a document is within the limits, as far as can be seen without parsing it."""
     others, escapes = 0, 0
     most_others = FIELDS_BYTES + PICTURE_BYTES * limits.pictures
-    for start in range(0, len(document), PIECE_BYTES):
-        rest = document[start : start + PIECE_BYTES].translate(None, BASE64)
+    for start in range(0, len(document), CHUNK_BYTES):
+        rest = document[start : start + CHUNK_BYTES].translate(None, BASE64)
         escapes += rest.count(b"\\")
         others += len(rest) - rest.count(b"\\")
         if others > most_others or escapes > FIELDS_BYTES + len(document) // ESCAPED_SHARE:

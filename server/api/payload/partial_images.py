@@ -1,7 +1,7 @@
-"""Which partial images of a job are due, and what they show: the image so far, mid-grey where nothing is painted.
+"""Partial images of a job: the image so far, mid-grey where nothing is painted.
 
-They are cut out of the job's own images when they are sent, so a slow reader costs nothing but a few counters. Of an
-image of several particles they show the first particle's bytes where the particles differ, and are provisional.
+They are cut out of the job's own images when they are sent, so that a slow reader costs a few counters and no memory.
+Of an image of several particles they show the first particle's bytes where the particles differ, and are provisional.
 """
 
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ class PartialImages:
         sources = list(zip(request.known, request.masks, strict=True)) or [(nothing, nothing)]
         known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
-        copies = request.images // len(sources)
+        copies = request.n // len(sources)
         # Images nearly always share their mask.
         cuts = {mask: _cuts(np.frombuffer(mask, bool), wanted, config) for mask in {mask for _, mask in sources}}
         self.cuts = np.repeat([cuts[mask] for _, mask in sources], copies, axis=0)
-        self.sent = np.zeros(request.images, np.int64)  # partial images of each that need no sending any more
+        self.sent = np.zeros(request.n, np.int64)  # partial images of each that were sent, or skipped
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:
-        """Number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now, and whether
-        it is provisional: the image may have other pixels in the end."""
+        """Yield number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now, and
+        whether it is provisional: the image may have other pixels in the end."""
         while self.sent[index] < self._reached(index):
             number = int(self.sent[index])
             self.sent[index] += 1
@@ -41,18 +41,20 @@ class PartialImages:
             yield number, picture.reshape(self.config.image_shape), bool(cut > self.job.painted[index])
 
     def merge(self) -> None:
-        """Skip what a slow reader has missed: only the newest partial image of each is sent, none once it is done."""
+        """Skip the partial images that a slow reader has missed: send only the newest of each image, and none of an
+        image that is done."""
         done = self.job.painted == self.config.bytes
         self.sent = np.maximum(self.sent, self._reached(slice(None)) - np.where(done, 0, 1))
 
     def _reached(self, which: int | slice) -> np.ndarray:
-        """How many partial images of an image, or of each, have been painted, be it provisionally."""
+        """Return how many partial images of an image, or of each, have been painted, be it provisionally."""
         painted = np.maximum(self.job.painted[which, None], self.job.provisional[which, None])
         return (self.cuts[which] <= painted).sum(-1)
 
 
 def _cuts(mask: np.ndarray, wanted: int, config: ModelConfig) -> np.ndarray:
-    """Bytes [wanted] of an image that its partial images have; beyond its end where there are too few pixels."""
+    """Return the bytes [wanted] that the partial images of an image have; beyond its end where there are too few
+    pixels."""
     unknown = np.flatnonzero(~mask[:: config.channels])  # whole pixels: a mask never parts the channels
     counts = np.unique(np.arange(1, wanted + 1) * len(unknown) // (wanted + 1))
     cuts = unknown[counts[counts > 0]] * config.channels

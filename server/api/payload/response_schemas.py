@@ -84,7 +84,7 @@ class EvidenceAnswer(BaseModel):
     data: list[Evidence]
 
 
-class Classification(BaseModel):
+class ClassificationData(BaseModel):
     """One image under each class, by the classes' names; all classes are equally likely beforehand."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
@@ -100,7 +100,7 @@ class ClassificationsAnswer(BaseModel):
 
     created: int
     model: str
-    data: list[Classification]
+    data: list[ClassificationData]
 
 
 class Readiness(BaseModel):
@@ -144,7 +144,7 @@ class ModelList(BaseModel):
 
 
 class Error(BaseModel):
-    """The error: one sentence, its type, the parameter it is about, a code that programs can read."""
+    """The error: one sentence, its type, the parameter it is about, a code for programs."""
 
     message: str
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]

@@ -49,14 +49,14 @@ MIN_REPEATS, DEFAULT_REPEATS = 2, 4  # of an estimate: without a second one it h
 
 
 def _whole_number(least: int, most: int) -> WrapValidator:
-    """Answer whatever is wrong with a number with the one sentence that says what it may be."""
+    """Answer every error of a number with one sentence that says what it may be."""
 
     def check(value: Any, handler: Callable[[Any], int], info: ValidationInfo) -> int:
         try:
             return handler(value)
         except ValidationError:
-            found = "null" if value is None else quoted(value)
-            reason = f"{info.field_name} must be a whole number from {least} to {most}, not {found}."
+            sent = "null" if value is None else quoted(value)
+            reason = f"{info.field_name} must be a whole number from {least} to {most}, not {sent}."
             raise InvalidInput(reason, info.field_name) from None
 
     return WrapValidator(check)
@@ -142,7 +142,7 @@ class PaintFields(ModelField):
     @field_validator(*IGNORED_VALUES)
     @classmethod
     def _ignored(cls, value: Any, info: Any) -> Any:
-        accepted = [str(one) for one in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
+        accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
         if value is None or (isinstance(value, str | int) and str(value) in accepted):
             return value
         message = f"{info.field_name} is not supported; leave it out."

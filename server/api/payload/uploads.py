@@ -26,17 +26,17 @@ MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
 
 def max_picture_bytes(models: ModelRegistry) -> int:
-    """Bytes of the largest picture file that any of the models reads."""
+    """Return the bytes of the largest picture file that any of the models reads."""
     return max(max_file_bytes(model.config) for model in models.all.values())
 
 
 def json_limits(models: ModelRegistry) -> JsonLimits:
-    """What a JSON object with pictures may have."""
+    """Return what a JSON object with pictures may have."""
     return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))  # one may be a mask
 
 
 def max_message_bytes(models: ModelRegistry) -> int:
-    """Bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
+    """Return the bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
 
     Several images fit in where their files are smaller than the largest that is read, as they nearly always are.
     """
@@ -86,7 +86,7 @@ async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelReg
 
 
 async def _body(request: Request) -> bytearray:
-    """The body; `Request.body` would have it in memory twice."""
+    """Return the body; `Request.body` would have it in memory twice."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -94,7 +94,7 @@ async def _body(request: Request) -> bytearray:
 
 
 def check_names(names: Collection[str], schema: type[BaseModel]) -> None:
-    """InvalidInput where a field is not of the schema: pydantic would make an error of each such field first."""
+    """Raise InvalidInput where a field is not of the schema: pydantic would make an error of each such field first."""
     known = field_names(schema)
     for name in names:
         if name not in known:
@@ -111,7 +111,7 @@ def uploads(fields: BaseModel) -> list[bytes]:
 
 
 def _kind(request: Request) -> str:
-    """The media type of the body."""
+    """Return the media type of the body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -126,7 +126,7 @@ def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:
 
 
 def _base64_length(size: int) -> int:
-    """Characters of a data URL of so many bytes."""
+    """Return the number of characters of a data URL of so many bytes."""
     return len("data:application/octet-stream;base64,") + 4 * ((size + 2) // 3)
 
 

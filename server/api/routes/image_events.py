@@ -1,7 +1,7 @@
 """The response to `stream: true`: server-sent events as the official client reads them.
 
 An error before the first byte is an ordinary error response, a later one an `error` event. A client that reads slowly
-misses partial images, never a completed one, and delays no other request.
+misses partial images, never a completed one, and does not delay other requests.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs import facts, painting
+from scanline.server.api.jobs import facts, paint_request, painting
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.partial_images import PartialImages
 from scanline.server.api.payload.response_schemas import Usage
@@ -35,16 +35,16 @@ class EventStream(Response):
     """A response that paints while it is sent; its reservation and its job end with it."""
 
     def __init__(
-        self, request: Request, models: ModelRegistry, model: ServedModel, images: int, fields: PaintFields
+        self, request: Request, models: ModelRegistry, model: ServedModel, n: int, fields: PaintFields
     ) -> None:
         super().__init__()
-        self.request, self.models, self.model, self.images, self.fields = request, models, model, images, fields
+        self.request, self.models, self.model, self.n, self.fields = request, models, model, n, fields
         self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         partial, client = bool(self.fields.partial_images), client_of(scope).id
-        work = painting(self.models, self.model, self.fields, self.images, client, stream=partial, provisional=partial)
-        async with work as (wanted, job):
+        wanted = paint_request(self.model, self.fields, self.n, client, stream=partial, provisional=partial)
+        async with painting(self.models, self.model, wanted, self.fields) as (wanted, job):
             try:
                 failure = await cancel_on_disconnect(self.request, self._respond(send, wanted, job))
             except ClientGoneError:
@@ -114,7 +114,7 @@ class EventStream(Response):
 
 
 async def _send_event(send: Send, name: str, data: dict[str, Any]) -> bool:
-    """Send an event; return True if the connection did not take it at once: its client is behind."""
+    """Send an event; return True if the connection did not take it at once, because its client is behind."""
     message = {"type": "http.response.body", "body": sse_event(name, data), "more_body": True}
     task = asyncio.ensure_future(send(message))
     try:

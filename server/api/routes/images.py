@@ -1,4 +1,4 @@
-"""POST /v1/images/generations, /edits."""
+"""POST /v1/images/generations and /v1/images/edits."""
 
 import time
 
@@ -10,9 +10,9 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
-from scanline.server.api.jobs import facts, image_count, painting
+from scanline.server.api.jobs import facts, image_count, paint_request, painting
 from scanline.server.api.openapi import json_body, painted, upload_body
-from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_pieces, send_answer
+from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
 from scanline.server.api.payload.uploads import read_fields, read_json
@@ -40,7 +40,7 @@ def router(models: ModelRegistry) -> APIRouter:
 
 async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
-    images = image_count(fields, models, model)
+    n = image_count(fields, models, model)
     media_type = _media_type(request, fields.output_format)
     if fields.stream:
         if media_type != JSON:
@@ -48,11 +48,11 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
             )
             raise InvalidInput(message, "stream")
-        return EventStream(request, models, model, images, fields)
+        return EventStream(request, models, model, n, fields)
 
     async def work(send: Send) -> bytes | None:
-        client = client_of(request.scope).id
-        async with painting(models, model, fields, images, client) as (wanted, job):
+        wanted = paint_request(model, fields, n, client_of(request.scope).id)
+        async with painting(models, model, wanted, fields) as (wanted, job):
             async with deadline(models.request_timeout):
                 await cancel_on_disconnect(request, job.wait())
             answer = ImagesAnswer(
@@ -65,10 +65,10 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 usage=Usage.of(wanted.known_bytes, job.images.size),
             )
             shaped = job.images.reshape(-1, *model.config.image_shape)
-            each = (facts(job, index, model.config) for index in range(images))
-            pieces = painted_pieces(answer, shaped, each, media_type)
+            each = (facts(job, index, model.config) for index in range(n))
+            chunks = painted_chunks(answer, shaped, each, media_type)
             headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed)}
-            return await send_answer(request, send, pieces, headers, models.request_timeout)
+            return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)
 

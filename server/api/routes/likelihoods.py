@@ -1,4 +1,5 @@
-"""POST /v1/images/likelihoods, /classifications: what given images cost, as a whole, in part, or under each class."""
+"""POST /v1/images/likelihoods and /classifications: bits of images, as a whole, of their known pixels, or under each
+class."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -9,27 +10,29 @@ from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model import pictures
-from scanline.model.class_names import label_asked_for
+from scanline.model.class_names import label_of_class
 from scanline.model.classification import check_classes, posterior
 from scanline.model.config import ModelConfig
-from scanline.model.sampling.messages import ScoreRequest
+from scanline.model.inputs import checked_seed
+from scanline.model.marginal_likelihood import estimate
+from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
-from scanline.server.api.evidence import evidence_of, evidence_request
-from scanline.server.api.jobs import finite_or_null, with_room
+from scanline.server.api.jobs import finite_or_null, painting
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.answers import (
     JSON,
     WorkingResponse,
     check_per_pixel,
-    listed_pieces,
-    scored_pieces,
+    listed_chunks,
+    scored_chunks,
     send_answer,
 )
 from scanline.server.api.payload.response_schemas import (
-    Classification,
+    ClassificationData,
     ClassificationsAnswer,
+    Evidence,
     EvidenceAnswer,
     LikelihoodsAnswer,
 )
@@ -52,7 +55,7 @@ def router(models: ModelRegistry) -> APIRouter:
         """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
         fields = await read_fields(request, LikelihoodRequest, models)
         model = models.usable(fields.model)
-        label = label_asked_for(model.config, fields.class_)
+        label = label_of_class(model.config, fields.class_)
         if fields.has_mask:
             return _estimate(models, model, request, fields, label)
         return _score(models, model, request, fields, label)
@@ -80,14 +83,14 @@ def _score(
         bind_contextvars(model=model.id, images=len(fields.image))
         client = client_of(request.scope).id
         with model.engine.reserve(len(fields.image), client) as reservation:
-            read = await _read(fields, config)
-            labels = (label,) * len(read) if label else ()
-            score = ScoreRequest(next(model.engine.request_ids), read, labels, client=client)
+            images = await _read(fields, config)
+            labels = (label,) * len(images) if label else ()
+            score = ScoreRequest(next(model.engine.request_ids), images, labels, client=client)
             with traced(model.engine.run(Job(score, config.bytes), reservation)) as job:
                 async with deadline(models.request_timeout):
                     await cancel_on_disconnect(request, job.wait())
                 answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])
-                return await _send(models, request, send, scored_pieces(answer, job, config, fields.per_pixel))
+                return await _send(models, request, send, scored_chunks(answer, job, config, fields.per_pixel))
 
     return WorkingResponse(work)
 
@@ -95,28 +98,33 @@ def _score(
 def _estimate(
     models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest, label: int
 ) -> Response:
-    images = len(fields.image) * fields.repeats
-    models.check_count(images, "repeats")
+    """Paint the hidden bytes of each image `repeats` times at temperature 1, and return the mean of what the known
+    bytes cost in them: 2^-evidence_bits of each is an unbiased estimate of their probability."""
+    n = len(fields.image) * fields.repeats
+    models.check_count(n, "repeats")
 
     async def work(send: Send) -> bytes | None:
-        bind_contextvars(model=model.id, images=images)
-        client = client_of(request.scope).id
-        with model.engine.reserve(images, client) as reservation:
-            wanted = await evidence_request(fields, label, model, client)
-            wanted = with_room(wanted, models, model, reservation)
-            bind_contextvars(seed=wanted.seed)
-            with traced(model.engine.run(Job(wanted, model.config.bytes), reservation)) as job:
-                async with deadline(models.request_timeout):
-                    await cancel_on_disconnect(request, job.wait())
-                answer = EvidenceAnswer(
-                    created=int(time.time()),
-                    model=model.id,
-                    seed=wanted.seed,
-                    particles=fields.particles,
-                    repeats=fields.repeats,
-                    data=[],
-                )
-                return await _send(models, request, send, listed_pieces(answer, evidence_of(job, wanted), images))
+        bind_contextvars(model=model.id, images=n)
+        wanted = GenerateRequest(
+            id=next(model.engine.request_ids),
+            n=n,
+            seed=checked_seed(fields.seed),
+            label=label,
+            particles=fields.particles,
+            client=client_of(request.scope).id,
+        )
+        async with painting(models, model, wanted, fields) as (wanted, job):
+            async with deadline(models.request_timeout):
+                await cancel_on_disconnect(request, job.wait())
+            answer = EvidenceAnswer(
+                created=int(time.time()),
+                model=model.id,
+                seed=wanted.seed,
+                particles=fields.particles,
+                repeats=fields.repeats,
+                data=[],
+            )
+            return await _send(models, request, send, listed_chunks(answer, _evidence(job, wanted), n))
 
     return WorkingResponse(work)
 
@@ -125,35 +133,49 @@ def _classify(models: ModelRegistry, model: ServedModel, request: Request, field
     models.check_count(len(fields.image), "image")
     config, classes = model.config, len(model.config.classes)
     check_classes(config)
-    readings = len(fields.image) * classes
+    reads = len(fields.image) * classes
 
     async def work(send: Send) -> bytes | None:
         bind_contextvars(model=model.id, images=len(fields.image))
         client = client_of(request.scope).id
-        with model.engine.reserve(readings, client) as reservation:
-            read = await _read(fields, config)
-            copies = tuple(image for image in read for _ in range(classes))
-            labels = tuple(range(1, classes + 1)) * len(read)
+        with model.engine.reserve(reads, client) as reservation:
+            images = await _read(fields, config)
+            copies = tuple(image for image in images for _ in range(classes))
+            labels = tuple(range(1, classes + 1)) * len(images)
             score = ScoreRequest(next(model.engine.request_ids), copies, labels, client=client)
             with traced(model.engine.run(TotalsJob(score), reservation)) as job:
                 async with deadline(models.request_timeout):
                     await cancel_on_disconnect(request, job.wait())
                 answer = ClassificationsAnswer(created=int(time.time()), model=model.id, data=[])
-                found = _classifications(job.totals.reshape(len(read), classes), config)
-                return await _send(models, request, send, listed_pieces(answer, found, readings))
+                items = _classifications(job.totals.reshape(len(images), classes), config)
+                return await _send(models, request, send, listed_chunks(answer, items, reads))
 
     return WorkingResponse(work)
 
 
-def _classifications(bits: np.ndarray, config: ModelConfig) -> Iterator[Classification]:
-    """Yield what is known of each image, from its bits under each class [n, K]."""
-    names = config.class_names
-    for index, (one, probabilities) in enumerate(zip(bits, posterior(bits), strict=True)):
-        yield Classification(
+def _evidence(job: Job, request: GenerateRequest) -> Iterator[Evidence]:
+    """Yield the estimate of each image, from all its paintings."""
+    repeats = request.n // len(request.masks)
+    for index, mask in enumerate(request.masks):
+        mean = estimate(job.evidence_bits[index * repeats : (index + 1) * repeats], mask.count(1))
+        yield Evidence(
             index=index,
-            class_=names[int(one.argmin())],
+            evidence_bits=finite_or_null(mean.bits),
+            standard_error=finite_or_null(mean.standard_error),
+            known_bytes=mean.known_bytes,
+            bits_per_known_byte=finite_or_null(mean.bits_per_dim),
+        )
+
+
+def _classifications(bits: np.ndarray, config: ModelConfig) -> Iterator[ClassificationData]:
+    """Yield the answer of each image, from its bits under each class [n, K]."""
+    names = config.class_names
+    for index, (each, probabilities) in enumerate(zip(bits, posterior(bits), strict=True)):
+        yield ClassificationData(
+            index=index,
+            class_=names[int(each.argmin())],
             posterior=dict(zip(names, probabilities.tolist(), strict=True)),
-            bits_per_dim={name: finite_or_null(each) for name, each in zip(names, one / config.bytes, strict=True)},
+            bits_per_dim=dict(zip(names, map(finite_or_null, each / config.bytes), strict=True)),
         )
 
 
@@ -167,5 +189,5 @@ async def _read(fields: PictureFields, config: ModelConfig) -> tuple[bytes, ...]
     return tuple(await offload.collect(steps(), sum(map(len, fields.image))))
 
 
-async def _send(models: ModelRegistry, request: Request, send: Send, pieces: AsyncIterator[bytes]) -> bytes | None:
-    return await send_answer(request, send, pieces, {"content-type": JSON}, models.request_timeout)
+async def _send(models: ModelRegistry, request: Request, send: Send, chunks: AsyncIterator[bytes]) -> bytes | None:
+    return await send_answer(request, send, chunks, {"content-type": JSON}, models.request_timeout)

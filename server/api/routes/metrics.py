@@ -85,7 +85,7 @@ HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
     "engine_step_duration_seconds": ("Seconds of one step of the whole batch.", lambda e: e.stats.step_seconds),
     "engine_step_batch_size": ("Images in flight during a step.", lambda e: e.stats.step_images),
 }
-# Of an engine, whoever asks for it; everything else is counted by the process that answers.
+# Metrics of an engine, the same from every API process; all others are counted by the process that answers.
 OF_ENGINE = {
     *(GAUGES.keys() - {"num_images_reserved", "unread_bytes", "num_jobs", "max_waiting_images"}),
     *LOADED_GAUGES,
@@ -177,7 +177,7 @@ class _HttpCollector(Collector):
 
 
 class _LagCollector(Collector):
-    """How late the event loop is."""
+    """The lag of the event loop."""
 
     def __init__(self, lag: LoopLag) -> None:
         self.lag = lag
@@ -190,7 +190,7 @@ class _LagCollector(Collector):
 
 
 class _BudgetCollector(Collector):
-    """What all connections together hold, and how much they may."""
+    """What all connections together hold, and its limits."""
 
     def __init__(self, budgets: Budgets) -> None:
         self.budgets = {
@@ -211,7 +211,7 @@ class _BudgetCollector(Collector):
 
 
 class _KeyCollector(Collector):
-    """What was done with each API key, under the key's name; from the start, as 0, for the keys that there are."""
+    """Requests and images of each API key, under the key's name; from the start, as 0, for all present keys."""
 
     def __init__(self, keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> None:
         self.keys, self.models, self.http = keys, models, http
@@ -252,7 +252,7 @@ def _gauges(gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel])
 
 
 def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
-    """How requests and images ended, and what was rejected.
+    """Yield the counters of requests and images by outcome, and of rejected requests.
 
     All label values are exported from the start, as 0, so that rate() is defined before the first event.
     """
@@ -278,7 +278,7 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
             refused.add_metric([model.id, reason], counters.refused[reason])
     yield from (requests, images, refused)
     seconds: dict[tuple[str, ...], Histogram] = {
-        (model.id, name): found for model in models for name, found in model.engine.counters.seconds.items()
+        (model.id, name): histogram for model in models for name, histogram in model.engine.counters.seconds.items()
     }
     about = "Seconds from acceptance until the last image was taken, of requests that finished."
     yield _histograms("e2e_request_latency_seconds", about, seconds, ("model_name", "operation"))

@@ -18,7 +18,7 @@ from scanline.server.process.registry import ModelRegistry
 log = logging.getLogger("scanline.server")
 
 MEDIA_TYPE = "application/octet-stream"
-PIECE_BYTES = 65_536  # sent at once; the next one when the client has read it
+CHUNK_BYTES = 65_536  # sent at once; the next one when the client has read it
 RESPONSES: Responses = {
     200: {"content": {MEDIA_TYPE: {}}},
     304: {"description": "Not modified: if-none-match matched."},
@@ -41,25 +41,25 @@ def router(models: ModelRegistry) -> APIRouter:
         if ready is None:  # its files may not be complete yet
             raise EngineUnavailableError
         try:
-            found = await exports.get((name, ready.digest), model.engine.directory)
+            exported_model = await exports.get((name, ready.digest), model.engine.directory)
         except MissingExtraError as error:
             raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=NO_RETRY) from None
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)
             raise ApiError(500, f"{error}.", code="export_failed", headers=NO_RETRY) from None
-        headers = {"etag": found.etag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == found.etag:
+        headers = {"etag": exported_model.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == exported_model.etag:
             return Response(status_code=304, headers=headers)
         headers["content-disposition"] = _content_disposition(f"{name}.onnx")
-        headers["content-length"] = str(len(found.file))
-        return StreamingResponse(_in_pieces(found.file), media_type=MEDIA_TYPE, headers=headers)
+        headers["content-length"] = str(len(exported_model.file))
+        return StreamingResponse(_in_chunks(exported_model.file), media_type=MEDIA_TYPE, headers=headers)
 
     return routes
 
 
-async def _in_pieces(file: bytearray) -> AsyncIterator[bytes]:
-    for start in range(0, len(file), PIECE_BYTES):
-        yield bytes(file[start : start + PIECE_BYTES])
+async def _in_chunks(file: bytearray) -> AsyncIterator[bytes]:
+    for start in range(0, len(file), CHUNK_BYTES):
+        yield bytes(file[start : start + CHUNK_BYTES])
 
 
 def _content_disposition(file: str) -> str:

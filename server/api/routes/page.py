@@ -43,7 +43,7 @@ class Assets(StaticFiles):
 
 
 def is_page(path: str) -> bool:
-    """Whether this is the address of the page, of the API documentation, or of a file of theirs."""
+    """Return whether this is the address of the page, of the API documentation, or of a file of theirs."""
     return path in PATHS or path.startswith(f"{ASSETS}/")
 
 

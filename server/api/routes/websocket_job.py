@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
-from scanline.server.api.jobs import facts, image_count, painting
+from scanline.server.api.jobs import facts, image_count, paint_request, painting
 from scanline.server.api.payload.schemas import EditRequest, PaintFields
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
@@ -29,7 +29,7 @@ log = logging.getLogger("scanline.requests")
 
 @dataclass
 class JobRunner:
-    """Runs the jobs of one websocket."""
+    """Run the jobs of one websocket."""
 
     models: ModelRegistry
     lifecycle: Lifecycle
@@ -61,14 +61,14 @@ class JobRunner:
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
         model = self.models.usable(fields.model)
-        images = image_count(fields, self.models, model)
+        n = image_count(fields, self.models, model)
         state = requested_state(fields, model)
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
         client = client_of(sender.socket.scope).id
         bind_contextvars(job=number, bytes=0)
-        work = painting(self.models, model, fields, images, client, stream=True, snapshot=state)
-        async with work as (wanted, job):
-            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": images}
+        wanted = paint_request(model, fields, n, client, stream=True, snapshot=state)
+        async with painting(self.models, model, wanted, fields) as (wanted, job):
+            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": n}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, "seed": wanted.seed})
             async for update in job.updates():

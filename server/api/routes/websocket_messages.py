@@ -60,7 +60,7 @@ async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -
 
 
 class Sender:
-    """Sends messages of all jobs of a websocket, one after the other."""
+    """Send messages of all jobs of a websocket, one after the other."""
 
     def __init__(self, socket: WebSocket, counters: HttpCounters, overhead: ClientOverhead) -> None:
         self.socket, self.counters, self.overhead = socket, counters, overhead
@@ -92,7 +92,7 @@ class Sender:
             return
 
     def _check_open(self) -> None:
-        """Raise WebSocketDisconnect where another job has found the websocket closed, or it was closed from here."""
+        """Raise WebSocketDisconnect where the client, or another job, has closed the websocket."""
         if self.socket.application_state is WebSocketState.DISCONNECTED:
             raise WebSocketDisconnect(1006)
 

@@ -1,8 +1,7 @@
-"""What all connections together, and those of one client, may hold and cost: connections, bytes in arrival, unread
-bytes, overhead.
+"""Budgets of all connections together and of one client's: connections, bytes in arrival, unread bytes, overhead.
 
 Knows no socket and no protocol. A client is an IPv4 address or an IPv6 network of 64 bits; connections from trusted
-proxies, and over a unix socket, count for the process only, because many clients are behind them.
+proxies, and over a unix socket, count for the process only, because many clients share them.
 """
 
 from collections import Counter
@@ -14,7 +13,7 @@ from scanline.server.api.rate_limit import OverheadLimit
 from scanline.server.settings import Settings
 
 
-class Budget:
+class SharedLimit:
     """A limit of the process, and a share of it for each client. Amounts are counted even beyond them."""
 
     def __init__(self, limit: int, client_share: float) -> None:
@@ -43,9 +42,9 @@ class Budgets:
 
     def __init__(self, settings: Settings) -> None:
         share = settings.client_share
-        self.connections = Budget(settings.max_connections, share)
-        self.arriving = Budget(settings.max_arriving_bytes, share)  # bytes of bodies and websocket messages
-        self.unread = Budget(settings.max_unread_bytes, share)  # bytes written that clients have not read
+        self.connections = SharedLimit(settings.max_connections, share)
+        self.arriving = SharedLimit(settings.max_arriving_bytes, share)  # bytes of bodies and websocket messages
+        self.unread = SharedLimit(settings.max_unread_bytes, share)  # bytes written that clients have not read
         self.overhead = OverheadLimit(settings.max_overhead_per_second)
         self.proxies = TrustedProxies(settings.trusted_proxies)
 

@@ -1,4 +1,4 @@
-"""Finds the earliest place where the HTTP message that a parser is reading can end.
+"""The earliest place where the HTTP message that a parser is reading can end.
 
 httptools parses all that it is given, and calls back for every message in it. Fed up to that place only, it never
 begins a message before the one before it was answered. Knows no more of HTTP than this: a head, and a chunked body,
@@ -31,8 +31,8 @@ class MessageEnds:
         across = (self.tail + data[start : start + 3]).find(EMPTY_LINE) if self.tail else -1
         if across >= 0:
             end = start + across + len(EMPTY_LINE) - len(self.tail)
-        elif (found := data.find(EMPTY_LINE, start)) >= 0:
-            end = found + len(EMPTY_LINE)
+        elif (empty_line := data.find(EMPTY_LINE, start)) >= 0:
+            end = empty_line + len(EMPTY_LINE)
         else:
             self.tail = (self.tail + data[max(start, len(data) - 3) :])[-3:]
             return len(data)

@@ -1,4 +1,4 @@
-"""What is refused below HTTP, where no middleware sees it: its answer, its log line and its count.
+"""Refusals below HTTP, where no middleware sees them: their answer, log line and count.
 
 A log line and a count are the same as the middleware's; the method and the path are `other`, as they are not known.
 """

@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.class_names import label_asked_for
+from scanline.model.class_names import label_of_class
 from scanline.model.device import AUTO
 from scanline.model.inputs import check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
@@ -62,8 +62,8 @@ def complete(
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
     config = network.config
-    asked = label_asked_for(config, class_name)
-    check_guidance(guidance, asked, config)
+    asked = label_of_class(config, class_name)
+    check_guidance(guidance, bool(asked), config)
     original, known = read_picture(picture, keep_rows, mask, config)
     request = GenerateRequest(
         *(0, n, seed, temperature, (original.tobytes(),), (known.tobytes(),)),

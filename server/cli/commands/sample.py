@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.class_names import label_asked_for
+from scanline.model.class_names import label_to_paint
 from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
 from scanline.model.inputs import check_guidance, check_temperature, checked_seed
@@ -84,13 +84,13 @@ def sample(
     config = network.config
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
-    labels = (
-        range(1, len(config.classes) + 1) if each_class else [label_asked_for(config, class_name, may_be_drawn=True)]
-    )
-    check_guidance(guidance, labels[0], config)
+    each = [(label, 0) for label in range(1, len(config.classes) + 1)]
+    labels = each if each_class else [label_to_paint(config, class_name)]
+    check_guidance(guidance, any(labels[0]), config)
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     requests = [
-        GenerateRequest(number, n, seed, temperature, label=one, guidance=guidance) for number, one in enumerate(labels)
+        GenerateRequest(number, n, seed, temperature, label=label, drawn_classes=drawn, guidance=guidance)
+        for number, (label, drawn) in enumerate(labels)
     ]
     painted = paint_with_bar(network, requests, precision=precision, backend=backends)
     images = np.stack([one.images for one in painted]).reshape(-1, n, *config.image_shape)
@@ -99,8 +99,8 @@ def sample(
     else:
         save_images(images[0], out)
     bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
-    each = [request.label_of(index) for request in requests for index in range(n)]
-    names = [config.class_names[one - 1] for one in each if one]
+    painted_labels = [request.label_of(index) for request in requests for index in range(n)]
+    names = [config.class_names[label - 1] for label in painted_labels if label]
     more: dict[str, object] = {"classes": names, "guidance": guidance} if names else {}
     print_summary(bits_per_dim, "images", out, seed, as_json, more)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scanline.model import zoo
-from scanline.model.class_names import label_asked_for
+from scanline.model.class_names import label_of_class
 from scanline.model.inputs import checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
 from scanline.server.cli.options import Class, Device, Json, KeepRows, Mask, Model, Particles, Seed
@@ -51,7 +51,7 @@ def score(
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     on, backend = resolve_backend(device)
     network = load_model(zoo.find(model), on)
-    of = label_asked_for(network.config, class_name)
+    of = label_of_class(network.config, class_name)
     if is_estimate:
         requests = []
         for number, path in enumerate(pictures):

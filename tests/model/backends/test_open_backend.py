@@ -63,9 +63,9 @@ def model() -> Transformer:
 @pytest.fixture
 def break_backends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes backends of some names fail at one of PLACES."""
-    made = backends._made
+    made = backends._new_backend
     backends._log_once.cache_clear()
-    return lambda place, *names: monkeypatch.setattr(backends, "_made", broken(place, names, made))
+    return lambda place, *names: monkeypatch.setattr(backends, "_new_backend", broken(place, names, made))
 
 
 def test_the_first_backend_is_used_where_it_works(model: Transformer) -> None:
@@ -152,9 +152,7 @@ def test_a_gpu_without_memory_for_a_prefill_is_the_same_sentence(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(CudaBackend, "warm_up", fail)
-    with pytest.raises(
-        NoRoomError, match=r"^7 slots of \d+ bytes, and what a step and a prefill need beside them, do not"
-    ):
+    with pytest.raises(NoRoomError, match=r"^7 slots of \d+ bytes, and the buffers of a step and a prefill, do not"):
         open_backend(model, 7, backend=ALL)
 
 

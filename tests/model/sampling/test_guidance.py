@@ -136,7 +136,7 @@ def one_slot(model: Transformer) -> Iterator[Engine]:
 
 def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_others(one_slot: Engine) -> None:
     events = run_until_idle(one_slot, GUIDED, GenerateRequest(1, 2, 0, label=1))
-    sentence = "This server has one slot, and a guided image takes two."
+    sentence = "This server has one slot, and a guided image needs two."
     assert [event for event in events if isinstance(event, Failed)] == [Failed(0, sentence, "guidance_not_supported")]
     assert len(finished(events, 1)) == 2
     assert not any(isinstance(event, Scheduled) and event.request == 0 for event in events)

@@ -19,10 +19,11 @@ def full_scheduler() -> Scheduler:
 
 
 def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> None:
-    scheduler, painted = full_scheduler(), np.random.default_rng(0).permutation(SLOTS)
+    scheduler = full_scheduler()
+    scheduler.positions[:] = painted = np.random.default_rng(0).permutation(SLOTS)
     scheduler.add(1, range(SLOTS), "second")
     began = time.process_time()
-    moves = list(scheduler.reclaim(painted))
+    moves = list(scheduler.reclaim())
     assert time.process_time() - began < SECONDS
     assert [painted[victim.slot] for victim, _ in moves] == list(range(SLOTS // 2))
     assert scheduler.held == {"first": SLOTS // 2, "second": SLOTS // 2}
@@ -34,7 +35,7 @@ def test_a_thousand_clients_share_all_slots_of_one() -> None:
     for client in range(1000):
         scheduler.add(1 + client, range(100), f"client {client}")
     began = time.process_time()
-    moves = list(scheduler.reclaim(np.zeros(SLOTS)))
+    moves = list(scheduler.reclaim())
     assert time.process_time() - began < SECONDS
     share = SLOTS // 1001
     assert len(moves) == 1000 * share

@@ -183,7 +183,7 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
                 provisional.append(image != plain.expected[index].image[: len(image)])
                 if kind is Generator:  # a queued one has not come so far, or further
                     (slot,) = (one.slot for one in engine.scheduler.assigned.values() if one.index == index)
-                    assert image == generator.image(slot).tobytes()[: engine.positions[slot]]
+                    assert image == generator.image(slot).tobytes()[: engine.scheduler.positions[slot]]
     plain.check(list(finished))
     assert sent == {index: one.image for index, one in plain.expected.items()}
     assert True in provisional
@@ -226,7 +226,7 @@ def test_a_request_for_more_particles_than_slots_fails_with_a_sentence_and_other
 ) -> None:
     events = run_until_idle(small, plain.request, GenerateRequest(1, 3, seed=0))
     (failed,) = [event for event in events if isinstance(event, Failed)]
-    sentence = "This server seats at most 4 particles of an image, not 5."
+    sentence = "This server has 4 slots, and an image of 5 particles needs one for each."
     assert failed == Failed(0, sentence, "too_many_particles")
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 3
 

@@ -88,7 +88,7 @@ def test_nothing_grows_with_the_number_of_edits_that_wait(
     events: list[Event] = []
     while not engine.idle:
         events += engine.tick()
-        assert len(engine.prefixes.held) <= engine.prefixes.room == 1
+        assert len(engine.admission.prefixes.held) <= engine.admission.prefixes.room == 1
         assert alive(made) <= 1
     assert finished(events) == Counter(dict.fromkeys(range(150), 2))
     assert 150 <= engine.images_read == len(made) <= 300
@@ -99,7 +99,7 @@ def test_nothing_grows_with_the_number_of_edits_that_wait(
 
 
 def test_while_there_is_room_each_picture_is_read_once(of_forty_slots: CountingEngine) -> None:
-    assert of_forty_slots.prefixes.room == 10
+    assert of_forty_slots.admission.prefixes.room == 10
     run_until_idle(of_forty_slots, *(edit(request, 12) for request in range(10)))
     assert of_forty_slots.images_read == 10
 
@@ -151,8 +151,8 @@ def test_a_cancelled_edit_leaves_no_prefix(
     for request in range(4):
         engine.accept(Cancel(request))
     assert engine.idle
-    assert not engine.prefixes.held
-    assert not engine.prefixes.wanted
+    assert not engine.admission.prefixes.held
+    assert not engine.admission.prefixes.wanted
     assert not alive(made)
     assert engine.reads.reading is None
 

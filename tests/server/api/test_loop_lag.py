@@ -46,7 +46,7 @@ def test_long_lags_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) 
     measured(0.7, 0.7)
     warnings = [record.getMessage() for record in caplog.records if record.name == "scanline.server"]
     assert len(warnings) == 1
-    assert "the event loop was held for 0." in warnings[0]
+    assert "the event loop was blocked for 0." in warnings[0]
 
 
 def test_a_server_exports_its_lag(client: httpx.Client) -> None:

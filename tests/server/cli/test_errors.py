@@ -46,7 +46,7 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     ),
     "scoring under a class without classes": ("score grey.png --class 7", "This model knows no classes; leave class"),
     "every class without classes": ("sample --each-class", "This model knows no classes; leave --each-class out."),
-    "classifying without classes": ("classify grey.png", "This model knows no classes, so that it cannot classify."),
+    "classifying without classes": ("classify grey.png", "This model knows no classes and cannot classify."),
     "an unknown class": ("sample --model shapes --class cat", "class must be one of circle, square, star, not 'cat'."),
     "one class and every class": (
         "sample --model shapes --class star --each-class",
@@ -59,17 +59,20 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "classifying a picture of another size": ("classify --model shapes small.png", "small.png is 3x3"),
     "guidance below 1": (
         "sample --model shapes --class star --guidance 0.5",
-        "guidance must be from 1, which is none, to 10, not 0.5.",
+        "guidance must be from 1 (none) to 10, not 0.5.",
     ),
     "too much guidance": (
         "complete grey.png --keep-rows 3 --model guided --class star --guidance 10.5",
-        "guidance must be from 1, which is none, to 10, not 10.5.",
+        "guidance must be from 1 (none) to 10, not 10.5.",
     ),
     "no number for guidance": ("sample --model guided --class star --guidance nan", "to 10, not nan."),
-    "guidance without a class": ("sample --model guided --guidance 2", "guidance needs a class: bytes are drawn away"),
+    "guidance without a class": (
+        "sample --model guided --guidance 2",
+        "guidance needs a class, or a prompt that names one",
+    ),
     "guidance of a completion without a class": (
         "complete grey.png --keep-rows 3 --model guided --guidance 2",
-        "guidance needs a class: bytes are drawn away",
+        "guidance needs a class, or a prompt that names one",
     ),
     "guidance of a mixture of logistics": (
         "sample --model shapes --each-class --guidance 2",

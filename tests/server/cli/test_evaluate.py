@@ -144,7 +144,7 @@ def test_samples_of_each_class_are_painted_again_with_each_guidance(data: Path, 
         (
             {"classes": WORDS["mnist"], "predicts": "categorical"},
             ("--guidance", 11),
-            "guidance must be from 1, which is none, to 10, not 11.0.",
+            "guidance must be from 1 (none) to 10, not 11.0.",
         ),
     ],
 )

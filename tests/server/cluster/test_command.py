@@ -9,7 +9,8 @@ from PIL import Image
 
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.offline import paint
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import paint, paint_request
 from tests.support.cluster.cluster_service import Service, offline
 from tests.support.commands import Ran, in_a_process
 
@@ -54,12 +55,13 @@ def test_a_folder_of_guided_images_of_a_class(address: str, tmp_path: Path) -> N
     options = ("-n", 4, "--seed", 7, "--class", "any", "--guidance", 2)
     ran = sample(address, tmp_path / "any", *options, "--json")
     assert ran.status == 0, ran.err
-    law = paint(load_model(zoo.find("mnist-small")), 4, seed=7, label=-10, guidance=2)
+    request = GenerateRequest(0, 4, 7, guidance=2, drawn_classes=10)
+    law = paint_request(load_model(zoo.find("mnist-small")), request)
     np.testing.assert_array_equal(pictures(tmp_path / "any").reshape(4, -1), law.images)
     without = sample(address, tmp_path / "threes", "-n", 3, "--seed", 7, "--guidance", 2)
     assert (without.status, without.err) == (
         2,
-        "scanline: guidance needs a class: bytes are drawn away from those of images without one.\n",
+        "scanline: guidance needs a class, or a prompt that names one.\n",
     )
 
 

@@ -77,8 +77,8 @@ def test_images_are_those_of_one_machine_and_counted_as_two_slots(
     ("recipe", "slots", "sentence"),
     [
         (replace(RECIPE, class_name=None), 4, "guidance needs a class"),
-        (replace(RECIPE, guidance=11.0), 4, "guidance must be from 1, which is none, to 10, not 11"),
-        (RECIPE, 1, "This server has one slot, and a guided image takes two"),
+        (replace(RECIPE, guidance=11.0), 4, r"guidance must be from 1 \(none\) to 10, not 11"),
+        (RECIPE, 1, "This server has one slot, and a guided image needs two"),
     ],
     ids=["no class", "too much", "one slot"],
 )

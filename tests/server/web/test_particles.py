@@ -124,7 +124,7 @@ def test_more_particles_than_the_server_seats_are_an_error_of_the_api(visit: Vis
     stroke(visitor, (0.4, 0.4), (0.6, 0.4))
     choose(visitor, 64)
     visitor.see("#complete-form .primary").click()
-    sentence = re.compile(r"^This server seats at most \d+ particles of an image, not 64\.$")
+    sentence = re.compile(r"^This server has \d+ slots, and an image of 64 particles needs one for each\.$")
     expect(visitor.see("#notice")).to_have_text(sentence)
     choose(visitor, 4)
     complete(visitor, 2, SEED)

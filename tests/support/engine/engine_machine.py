@@ -96,8 +96,8 @@ class EngineMachine(RuleBasedStateMachine):
                     self.unfair.append(str(error))
             return assignment
 
-        def watched_reclaim(painted: np.ndarray) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
-            for victim, assigned in reclaim(painted):
+        def watched_reclaim() -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
+            for victim, assigned in reclaim():
                 assert self.open[victim.request].client != self.open[assigned.request].client
                 # Its stream starts anew, and so does the order of turns: the client that took the slot had one early.
                 self.restarted.append((victim.request, victim.index))
@@ -202,11 +202,11 @@ class EngineMachine(RuleBasedStateMachine):
             under_way = self.engine.under_way.finished if self.engine.under_way else []
             undelivered = sum(assignment.request == request for assignment in under_way)
             assert len(assignments) + len(waiting) + undelivered == self.engine.requests[request].left
-            assert self.engine.requests[request].left == self.open[request].images - len(self.had[request])
+            assert self.engine.requests[request].left == len(images(self.open[request])) - len(self.had[request])
 
     @invariant()
     def a_request_on_hold_waits_for_its_prefix_and_one_with_turns_has_it(self) -> None:
-        scheduler, prefixes = self.engine.scheduler, self.engine.prefixes
+        scheduler, prefixes = self.engine.scheduler, self.engine.admission.prefixes
         assert len(prefixes.held) <= prefixes.room == 1
         being_read = {request for request, held in prefixes.held.items() if held.prefix is None}
         assert {*prefixes.wanted, *being_read} == set(scheduler.on_hold)
@@ -277,4 +277,4 @@ def slots_of(scheduler: Scheduler) -> list[int]:
 
 
 def images(request: GenerateRequest | ScoreRequest) -> range:
-    return range(request.images if isinstance(request, GenerateRequest) else len(request.images))
+    return range(request.n if isinstance(request, GenerateRequest) else len(request.images))

@@ -13,7 +13,7 @@ import torch
 from scanline.kernels import LN2
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
-from scanline.model.class_names import label_of_image
+from scanline.model.class_names import drawn_label
 from scanline.model.network.distribution import Distribution, distribution
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
@@ -57,7 +57,8 @@ def _philox() -> list[dict[str, Any]]:
 
 
 def _label(label: int, seed: int, index: int) -> dict[str, Any]:
-    return {"label": label, "seed": str(seed), "index": index, "of_image": label_of_image(label, seed, index)}
+    of_image = label if label >= 0 else drawn_label(-label, seed, index)
+    return {"label": label, "seed": str(seed), "index": index, "of_image": of_image}
 
 
 def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:

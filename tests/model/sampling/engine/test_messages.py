@@ -44,7 +44,7 @@ def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
 def test_shards_keep_labels_and_particles() -> None:
     shard = completion("1001", "1100", images=4, particles=3).shard((1,))
     assert (shard.label, shard.particles, shard.particles_of(1)) == (2, 3, 3)
-    drawn = GenerateRequest(0, 9, 5, label=-3)
+    drawn = GenerateRequest(0, 9, 5, drawn_classes=3)
     assert {drawn.image(index).label for index in range(9)} == {1, 2, 3}
     assert [drawn.shard((1, 6)).image(index).label for index in (1, 6)] == [drawn.label_of(1), drawn.label_of(6)]
     scores = ScoreRequest(0, (b"a", b"b", b"c"), labels=(3, 0, 1))

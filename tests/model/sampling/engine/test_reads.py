@@ -13,7 +13,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator, Reading
 from scanline.model.sampling.messages import Cancel, Failed, GenerateRequest, ImageSpec, Scored, ScoreRequest
-from scanline.model.sampling.reads import PASS_SECONDS, PIECE_STEPS, SHARE, Read, Reads
+from scanline.model.sampling.reads import CHUNK_STEPS, PASS_SECONDS, SHARE, Read, Reads
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
@@ -46,7 +46,7 @@ def order(reads: Reads, count: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("variant", small_models.VARIANTS)
 @pytest.mark.parametrize("backend", ["cpu", "eager"])
-@pytest.mark.parametrize("steps", [1, 7, PIECE_STEPS])
+@pytest.mark.parametrize("steps", [1, 7, CHUNK_STEPS])
 def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backend: str, steps: int) -> None:
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
@@ -133,7 +133,7 @@ def test_while_nothing_is_painted_reads_go_on_for_a_tick(generator: Generator) -
 
 def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = Generator(small_models.model(LARGE), 1, threads=1)
-    if not generator.backend.reads_in_pieces:
+    if not generator.backend.reads_in_chunks:
         pytest.skip("the backend reads whole images")
     asked: list[int | None] = []
     read = generator.read
@@ -144,7 +144,7 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(generator, "read", recorded)
     image = small_models.images(LARGE, 1)[0].tobytes()
-    for step_seconds, first in ((1.0, PIECE_STEPS), (PASS_SECONDS / 200, 4 * PIECE_STEPS)):
+    for step_seconds, first in ((1.0, CHUNK_STEPS), (PASS_SECONDS / 200, 4 * CHUNK_STEPS)):
         reads = Reads(generator)
         reads.step_seconds = step_seconds
         reads.add(0, "a", [Read(0, 0, image, LARGE.bytes, True)])
@@ -265,7 +265,7 @@ def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
 
 
 def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(generator: Generator) -> None:
-    generator.backend.reads_at_once, generator.backend.reads_in_pieces = 64, False
+    generator.backend.reads_at_once, generator.backend.reads_in_chunks = 64, False
     reads = Reads(generator)
     reads.add(0, "a", scores(0, 200))
     assert len(reads._next_batch()) == 64

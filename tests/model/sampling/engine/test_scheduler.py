@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -174,7 +173,8 @@ def test_at_any_time_two_clients_that_both_still_wait_have_had_the_same_number_o
 
 def reclaimed(scheduler: Scheduler, painted: list[int]) -> list[tuple[SlotAssignment, SlotAssignment]]:
     """Take slots for clients that have too few until all have enough."""
-    return list(scheduler.reclaim(np.array(painted)))
+    scheduler.positions[:] = painted[: scheduler.slots]
+    return list(scheduler.reclaim())
 
 
 def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> None:

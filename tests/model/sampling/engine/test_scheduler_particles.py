@@ -98,8 +98,8 @@ def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_thei
     scheduler.add(0, range(3), "many")
     admitted(scheduler)
     scheduler.add(1, range(1), "one")
-    painted = np.repeat([20, 10, 30], 4)
-    moves = [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim(painted)]
+    scheduler.positions[:] = np.repeat([20, 10, 30], 4)
+    moves = [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()]
     assert moves == [((4, 5, 6, 7), (4,))]
     assert sorted(scheduler.free) == [5, 6, 7]
     assert scheduler.held == {"many": 8, "one": 1}
@@ -112,7 +112,8 @@ def test_several_images_are_taken_back_for_one_of_several_particles() -> None:
     scheduler.add(0, range(8), "many")
     admitted(scheduler)
     scheduler.add(1, range(2), "one")
-    moves = list(scheduler.reclaim(np.arange(8)))
+    scheduler.positions[:] = range(8)
+    moves = list(scheduler.reclaim())
     assert [victim.slot for victim, _ in moves] == [0, 1, 2, 3]
     assert all(assigned is moves[0][1] for _, assigned in moves)
     assert moves[0][1].slots == (0, 1, 2, 3)
@@ -124,7 +125,7 @@ def test_a_client_s_only_image_is_never_taken_back() -> None:
     scheduler.add(0, range(2), "large")
     admitted(scheduler)
     scheduler.add(1, range(9), "small")
-    assert list(scheduler.reclaim(np.zeros(8))) == []
+    assert list(scheduler.reclaim()) == []
 
 
 def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_share() -> None:
@@ -136,7 +137,8 @@ def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_s
     scheduler.release(5)
     assert scheduler.admit() is None
     scheduler.add(2, range(100), "small")
-    moves = list(scheduler.reclaim(np.arange(8)))
+    scheduler.positions[:] = range(8)
+    moves = list(scheduler.reclaim())
     assert scheduler.free == [5]
     assert {assigned.request for _, assigned in moves} == {2}
 
@@ -165,10 +167,9 @@ def test_whatever_the_sizes_every_image_is_complete_in_the_end(
             scheduler.add(1000 + now, range(3), "steady")
         for one in admitted(scheduler):
             began[one.slot] = now
-        painted = np.zeros(slots)
         for slot, then in began.items():
-            painted[slot] = now - then
-        for victim, assigned in scheduler.reclaim(painted):
+            scheduler.positions[slot] = now - then
+        for victim, assigned in scheduler.reclaim():
             began.pop(victim.slot, None)
             began[assigned.slot] = now
         began = {slot: then for slot, then in began.items() if slot in scheduler.assigned}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.offload import INLINE_BYTES, PIECE_SECONDS
+from scanline.server.api.payload.offload import CHUNK_SECONDS, INLINE_BYTES
 from tests.support.server.running_server import PATIENCE
 
 
@@ -24,7 +24,7 @@ def test_the_event_loop_runs_during_work_on_many_bytes() -> None:
 def test_work_on_few_bytes_begins_on_the_event_loop_and_goes_on_in_the_thread() -> None:
     def steps() -> Iterator[int]:
         yield threading.get_ident()
-        time.sleep(2 * PIECE_SECONDS)
+        time.sleep(2 * CHUNK_SECONDS)
         yield threading.get_ident()
         yield threading.get_ident()
 
@@ -40,7 +40,7 @@ def test_a_request_waits_only_for_pieces_of_another() -> None:
 
         def long() -> Iterator[None]:
             for step in range(200):
-                time.sleep(PIECE_SECONDS)
+                time.sleep(CHUNK_SECONDS)
                 done.append(step)
                 yield
 

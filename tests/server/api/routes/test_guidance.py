@@ -197,7 +197,7 @@ def test_guidance_and_particles_exclude_each_other(guided_server: Server, guided
 
 
 def test_a_server_of_one_slot_cannot_guide(guided_directory: Path) -> None:
-    sentence = "This server has one slot, and a guided image takes two."
+    sentence = "This server has one slot, and a guided image needs two."
     with serve(guided_directory, "--slots", "1") as server, server.client() as client:
         for url, more in ((GENERATIONS, {}), (GENERATIONS, {"stream": True}), (EDITS, MASKED)):
             error = client.post(url, json={"class": "star", "guidance": 2, **more}).json()["error"]
@@ -221,7 +221,7 @@ def test_the_limits_count_a_guided_image_twice(guided_client: httpx.Client) -> N
     response = guided_client.post(GENERATIONS, json={"class": "star", "guidance": 2, "n": n})
     assert_refused(response, 400, "guidance", "invalid_value")
     assert response.json()["error"]["message"] == (
-        f"guidance: {n} images, each counted as two, exceed the limit of {MAX_IMAGES} per request."
+        f"guidance: {n} images take {2 * n} slots, above the limit of {MAX_IMAGES} per request."
     )
     n = ROOM // 2 + 1
     response = guided_client.post(GENERATIONS, json={"class": "star", "guidance": 2, "n": n})

@@ -131,7 +131,7 @@ def test_particles_without_a_mask_are_refused(shapes_client: httpx.Client) -> No
 
 
 def test_more_particles_than_the_server_seats_are_refused(shapes_server: Server, shapes_client: httpx.Client) -> None:
-    expected = f"This server seats at most {SLOTS} particles of an image, not 64."
+    expected = f"This server has {SLOTS} slots, and an image of 64 particles needs one for each."
     for fields in ({}, {"stream": True}):
         response = shapes_client.post(URL, json={**MASKED, "particles": 64, **fields})
         assert_refused(response, 400, "particles", "invalid_value")
@@ -142,7 +142,7 @@ def test_more_particles_than_the_server_seats_are_refused(shapes_server: Server,
 
 
 def test_an_engine_that_has_fewer_slots_by_now_is_the_same_error() -> None:
-    error = from_exception(EngineFailedError("This server seats at most 8 particles.", "too_many_particles"))
+    error = from_exception(EngineFailedError("This server has 8 slots.", "too_many_particles"))
     assert (error.status, error.body["error"]["param"], error.body["error"]["type"]) == (
         400,
         "particles",

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.server.api.transport.budgets import Budget, Budgets
+from scanline.server.api.transport.budgets import Budgets, SharedLimit
 from scanline.server.settings import Settings
 
 
 def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
-    budget = Budget(10, 0.5)
+    budget = SharedLimit(10, 0.5)
     budget.add("a", 5)
     assert budget.has_room("a")
     assert not budget.has_room("a", 1)
@@ -21,19 +21,19 @@ def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
 
 
 def test_connections_of_proxies_are_limited_by_the_process_only() -> None:
-    budget = Budget(10, 0.5)
+    budget = SharedLimit(10, 0.5)
     budget.add(None, 9)
     assert budget.has_room(None, 1)
     assert not budget.has_room(None, 2)
 
 
 def test_a_share_of_a_small_limit_is_at_least_one() -> None:
-    assert Budget(1, 0.5).has_room("a", 1)
+    assert SharedLimit(1, 0.5).has_room("a", 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(1, 9))))
 def test_what_is_given_back_leaves_nothing(amounts: list[tuple[str | None, int]]) -> None:
-    budget = Budget(20, 0.5)
+    budget = SharedLimit(20, 0.5)
     for client, amount in amounts:
         budget.add(client, amount)
     assert budget.used == sum(amount for _, amount in amounts)

@@ -24,8 +24,8 @@ from scanline.server.api.payload.answers import (
     PART_BYTES,
     WorkingResponse,
     check_per_pixel,
-    painted_pieces,
-    scored_pieces,
+    painted_chunks,
+    scored_chunks,
     send_answer,
 )
 from scanline.server.api.payload.response_schemas import ImagesAnswer, LikelihoodsAnswer, Usage
@@ -58,7 +58,7 @@ def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
     images = noise(len(bits), 5, 4)
-    found = whole(painted_pieces(answer(model), images, [{"bits_per_dim": one} for one in bits], JSON))
+    found = whole(painted_chunks(answer(model), images, [{"bits_per_dim": one} for one in bits], JSON))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == answer(model)
     assert [one.index for one in parsed.data] == list(range(len(bits)))
@@ -71,7 +71,7 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
 def test_an_array_in_pieces_is_the_file_that_numpy_writes(count: int) -> None:
     images, file = noise(count, 5, 4, 3), io.BytesIO()
     np.save(file, images)
-    assert whole(painted_pieces(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY)) == file.getvalue()
+    assert whole(painted_chunks(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY)) == file.getvalue()
 
 
 @given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))
@@ -81,7 +81,7 @@ def test_likelihoods_in_pieces_are_those_of_the_job(count: int, per_pixel: bool,
     job = Job(ScoreRequest(0, (bytes(SMALL.bytes),) * count), SMALL.bytes)
     for index in reversed(range(count)):
         job.receive(Scored(0, index, bits[index].tobytes()))
-    found = json.loads(whole(scored_pieces(LikelihoodsAnswer(created=1, model="m", data=[]), job, SMALL, per_pixel)))
+    found = json.loads(whole(scored_chunks(LikelihoodsAnswer(created=1, model="m", data=[]), job, SMALL, per_pixel)))
     assert [one["index"] for one in found["data"]] == list(range(count))
     for one, expected in zip(found["data"], bits, strict=True):
         mean = expected.mean()
