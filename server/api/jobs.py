@@ -77,15 +77,17 @@ async def painting(
     EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a picture is wrong.
     """
     engine, config = model.engine, model.config
-    # One slot for each image is reserved before any picture is decoded; only the masks tell how many are needed.
     with engine.reserve(request.n, request.client) as reservation:
+        # Room is taken before any picture is decoded: two slots for each guided image, else one.
+        _reserve_slots(request, models, model, reservation)
         if isinstance(fields, MaskFields):
             sources = await offload.collect(known_pictures(fields, config), sum(map(len, uploads(fields))))
             known, masks = zip(*sources, strict=True)
             if isinstance(fields, LikelihoodRequest):
                 check_known(masks[0].count(1), "keep_rows" if fields.mask is None else "mask")
             request = replace(request, known=known, masks=masks)
-        _reserve_slots(request, models, model, reservation)
+            # Only the masks tell which images have particles.
+            _reserve_slots(request, models, model, reservation)
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job
@@ -94,21 +96,21 @@ async def painting(
 def _reserve_slots(
     request: GenerateRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation
 ) -> None:
-    """Take room for all slots of a request's images: two for a guided image, else one for each particle.
+    """Take room for the slots of a request's images that are not reserved yet.
 
     InvalidInput where the engine has too few slots for an image or the request needs more than one may have,
     QueueFullError where there is no room now.
     """
     request.check_slots(model.engine.max_slots_per_image)
     slots = request.slots
-    if slots == request.n:
+    if slots == reservation.images:
         return
     name = "guidance" if request.is_guided else "particles"
     if slots > models.max_images:
         message = f"{name}: {request.n} images take {slots} slots, above the limit of {models.max_images} per request."
         raise InvalidInput(message, name)
     counted = "each guided image counted as two" if request.is_guided else "each particle counted as one"
-    reservation.extend(slots - request.n, counted)
+    reservation.extend(slots - reservation.images, counted)
     bind_contextvars(**{name: request.guidance if request.is_guided else slots})
 
 
