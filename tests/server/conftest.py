@@ -1,5 +1,6 @@
 """Real servers of the two tiny models, each shared by all tests whose limits are compatible with it."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
 from tests.support.server.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
 from tests.support.server.websocket_client import WebsocketClient, connected
+
+# One for all clients of this process: loading the system's certificates takes 50 ms of each.
+httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,7 @@ ROUTES = [f"/v1/images/{name}" for name in ("edits", "likelihoods")]
 PICTURE = encode(noise(7, 5))
 LARGEST = 4_000_000  # bytes
 MESSAGE_BYTES = 700_000  # that a websocket accepts at least, of the tiny models
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))  # of each kind of document
 BASE = 20_000_000  # bytes of memory that any request may take, however small it is
 FACTOR = 6
 
@@ -142,7 +142,7 @@ parts = st.builds(
 charsets = st.sampled_from(["", "; charset=utf-8", "; charset=punycode", "; charset=idna", "; charset=utf-7"])
 
 
-@settings(FEW, max_examples=40)
+@settings(FEW, max_examples=20)
 @given(form=st.lists(parts, min_size=1, max_size=3), charset=charsets, is_whole=st.booleans())
 def test_a_form(client: httpx.Client, form: list[bytes], charset: str, is_whole: bool) -> None:
     body = b"".join(form) + (b"--x--\r\n" if is_whole else b"")
