@@ -37,15 +37,3 @@ class State:
     def part(self, first: int, stop: int) -> "State":
         """Return a view of images first..stop-1."""
         return State(self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop])
-
-    def put(self, slot: int, other: "State") -> None:
-        """Copy the one image of `other` into `slot`, in place."""
-        self.s[:, slot] = other.s[:, 0]
-        self.z[:, slot] = other.z[:, 0]
-        self.position[slot] = other.position[0]
-
-    def clear(self, slot: int, first: int) -> None:
-        """Set `slot` to zero at position `first`, in place, whatever it held."""
-        self.s[:, slot] = 0
-        self.z[:, slot] = 0
-        self.position[slot] = first

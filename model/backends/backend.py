@@ -1,10 +1,9 @@
-"""The protocol of backends."""
-
-from typing import Protocol
+"""The base of backends, with the ways of placing, fetching and resampling that several of them share."""
 
 import numpy as np
 import torch
 
+from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
@@ -12,7 +11,7 @@ from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.state import State
 
 
-class Backend(Protocol):
+class Backend:
     """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
 
     A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance` and `fetch`
@@ -29,26 +28,12 @@ class Backend(Protocol):
     # differ by rounding: attention in chunks adds in another order than the recurrence.
     reads_in_chunks: bool
 
-    def warm_up(self, pool: SlotPool) -> None:
-        """Prepare all that a call with these slots may need; change no image."""
-
-    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """Start images in their slots, whatever these held: everything in one copy to the device."""
-
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """Paint up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
 
         The result is the time in seconds that the device itself took for them.
         """
-
-    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """Copy images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
-
-    def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """Draw the particles of each group anew where few have most of the weight, IN PLACE (particles.py)."""
-
-    def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """Draw one particle of each group by weight, whose image and bits its leader's slot then has, IN PLACE."""
+        raise NotImplementedError
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
@@ -56,9 +41,29 @@ class Backend(Protocol):
         """Run known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
 
         `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
-        are the same. labels: [B] int64 on the images' device, all 0 by default. Returns bits [B, max(stops)] float64:
+        are the same. labels: [B] int64 on the images' device, all 0 by default. Return bits [B, max(stops)] float64:
         of each byte that was run its cost, elsewhere 0. `state` is moved to `stops` IN PLACE.
         """
+        raise NotImplementedError
+
+    def warm_up(self, pool: SlotPool) -> None:
+        """Prepare all that a call with these slots may need; change no image."""
+
+    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
+        """Start images in their slots, whatever these held: everything in one copy to the device."""
+        pool.place(arrivals)
+
+    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
+        """Copy images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
+        return pool.fetch(slots)
+
+    def resample(self, pool: SlotPool, groups: Groups) -> None:
+        """Draw the particles of each group anew where few have most of the weight, IN PLACE (particles.py)."""
+        particles.resample(pool, groups, particles.copy_slots)
+
+    def choose(self, pool: SlotPool, groups: Groups) -> None:
+        """Draw one particle of each group by weight, whose image and bits its leader's slot then has, IN PLACE."""
+        particles.choose(pool, groups)
 
     def close(self) -> None:
         """End the backend's threads and free its memory."""

@@ -9,10 +9,10 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.window import wave_table
 from scanline.model import resources
 from scanline.model.backends import particles
-from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
-from scanline.model.backends.slots import Fetched, SlotPool
+from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
@@ -24,7 +24,7 @@ PAINTED = ("images", "known", "bits", "seed", "index", "temperature", "label", "
 COPIED = ("images", "bits")
 
 
-class CpuBackend:
+class CpuBackend(Backend):
     """Any number of slots; those with an image in flight are gathered into tiles, and a single image costs one row."""
 
     rows = 1
@@ -55,30 +55,15 @@ class CpuBackend:
         self.network = cpu_kernels.Network(_shape(model.config), _tensors(model), weights, threads, isa)
         self.name = f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
 
-    def warm_up(self, pool: SlotPool) -> None:
-        """Do nothing: the kernel was compiled at install."""
-
-    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """See Backend.place."""
-        pool.place(arrivals)
-
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance."""
         began = perf_counter()
         pool.advance_only(slots, lambda chosen: self.network.advance(_arrays(chosen), steps))
         return Pending.ended(perf_counter() - began)
 
-    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """See Backend.fetch."""
-        return pool.fetch(slots)
-
     def resample(self, pool: SlotPool, groups: Groups) -> None:
         """See Backend.resample."""
         particles.resample(pool, groups, self._copy)
-
-    def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """See Backend.choose."""
-        particles.choose(pool, groups)
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None

@@ -19,11 +19,12 @@ from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda_read import KernelReader
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
-from scanline.model.backends.slots import Fetched, SlotPool
+from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -60,7 +61,7 @@ def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor)
         copy_slots(array, sources, targets)
 
 
-class CudaBackend:
+class CudaBackend(Backend):
     """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between steps."""
 
     rows = 1
@@ -134,10 +135,6 @@ class CudaBackend:
                     self._graph(pool, size, in_graph)()
                 left %= in_graph
         return clock.stop()
-
-    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """See Backend.fetch."""
-        return pool.fetch(slots)
 
     @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:

@@ -15,18 +15,16 @@ import torch
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import guided
 from scanline.kernels.philox import uniforms
-from scanline.model.backends import particles
-from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
-from scanline.model.backends.slots import Fetched, SlotPool
+from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 
 TILE = {"cpu": 32, "cuda": 1024}  # slots; a multiple of 32 keeps every elementwise loop in whole vectors
 
 
-class EagerBackend:
+class EagerBackend(Backend):
     """Run `Transformer.step` on tiles of slots, one tile after the other in each step."""
 
     state_dtype = torch.float32
@@ -42,13 +40,6 @@ class EagerBackend:
         processor = torch.cuda.get_device_name(model.device) if on_gpu else torch.backends.cpu.get_cpu_capability()
         self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
 
-    def warm_up(self, pool: SlotPool) -> None:
-        """Nothing: torch needs no preparation."""
-
-    def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """See Backend.place."""
-        pool.place(arrivals)
-
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)
@@ -58,18 +49,6 @@ class EagerBackend:
         pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
         state.s[:, paused], state.z[:, paused] = s, z
         return clock.stop()
-
-    def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """See Backend.fetch."""
-        return pool.fetch(slots)
-
-    def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """See Backend.resample."""
-        particles.resample(pool, groups, particles.copy_slots)
-
-    def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """See Backend.choose."""
-        particles.choose(pool, groups)
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
@@ -84,9 +63,6 @@ class EagerBackend:
                     parameters = self.model.parallel(image, state.part(i, i + 1), stop, label)
                     bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
         return bits
-
-    def close(self) -> None:
-        """Nothing: there are no threads."""
 
     def _advance(self, pool: SlotPool, steps: int) -> None:
         busy = (pool.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)

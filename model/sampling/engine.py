@@ -118,7 +118,7 @@ class Engine:
         """Return what is in progress now and what has been done."""
         running = sum(active.is_scheduled for active in self.requests.values())
         scores = self.reads.scores()
-        return self.recorder.report(
+        progress = Stats(
             requests_running=running + scores.requests_running,
             requests_waiting=len(self.requests) - running + scores.requests_waiting,
             images_running=0 if self.idle else self.recorder.batch,
@@ -126,6 +126,7 @@ class Engine:
             scores_running=scores.images_running,
             scores_waiting=scores.images_waiting,
         )
+        return self.recorder.report(progress)
 
     def _read(self, events: list[Event]) -> None:
         """Read known bytes: for a share of the time that painting took, for a whole tick where nothing is painted."""

@@ -1,9 +1,6 @@
-"""Painting jobs, from checked fields to painted bytes: class, guidance and seed, then room, known bytes, slots.
+"""Jobs from checked fields: class, guidance and seed, then room, known bytes, slots. HTTP and websocket share them."""
 
-HTTP and websocket share it.
-"""
-
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import isfinite
@@ -16,12 +13,12 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput, check_guidance, checked_seed
 from scanline.model.marginal_likelihood import check_known
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.errors import quoted
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.schemas import EditRequest, LikelihoodRequest, MaskFields, PaintFields
+from scanline.server.api.payload.schemas import EditRequest, LikelihoodRequest, MaskFields, PaintFields, PictureFields
 from scanline.server.api.payload.uploads import uploads
-from scanline.server.api.tracing import traced
+from scanline.server.api.tracing import AnyJob, traced
 from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import Reservation
 from scanline.server.process.registry import ModelRegistry, ServedModel
@@ -81,7 +78,7 @@ async def painting(
         # Room is taken before any picture is decoded: two slots for each guided image, else one.
         _reserve_slots(request, models, model, reservation)
         if isinstance(fields, MaskFields):
-            sources = await offload.collect(known_pictures(fields, config), sum(map(len, uploads(fields))))
+            sources = await offload.collect(_known_images(fields, config), sum(map(len, uploads(fields))))
             known, masks = zip(*sources, strict=True)
             if isinstance(fields, LikelihoodRequest):
                 check_known(masks[0].count(1), "keep_rows" if fields.mask is None else "mask")
@@ -91,6 +88,25 @@ async def painting(
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job
+
+
+@asynccontextmanager
+async def scoring(
+    model: ServedModel,
+    fields: PictureFields,
+    labels: Sequence[int],
+    client: str,
+    new_job: Callable[[ScoreRequest], AnyJob],
+) -> AsyncIterator[AnyJob]:
+    """Yield the job that scores each picture under each of the labels, until it is done or the context is left; errors
+    as of `painting`."""
+    bind_contextvars(model=model.id, images=len(fields.image))
+    with model.engine.reserve(len(fields.image) * len(labels), client) as reservation:
+        images = await offload.collect(_images(fields, model.config), sum(map(len, fields.image)))
+        copies = tuple(image for image in images for _ in labels)
+        request = ScoreRequest(next(model.engine.request_ids), copies, tuple(labels) * len(images), client=client)
+        with traced(model.engine.run(new_job(request), reservation)) as job:
+            yield job
 
 
 def _reserve_slots(
@@ -114,7 +130,13 @@ def _reserve_slots(
     bind_contextvars(**{name: request.guidance if request.is_guided else slots})
 
 
-def known_pictures(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
+def _images(fields: PictureFields, config: ModelConfig) -> Iterator[bytes]:
+    """Yield the bytes of each picture, N each; InvalidInput where one is wrong."""
+    for data in fields.image:
+        yield pixels(open_picture(data, config, "image"), config).tobytes()
+
+
+def _known_images(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
     """Yield the bytes and the mask of each partly known picture, N each; InvalidInput where one is wrong."""
     mask = None
     if fields.mask is not None:

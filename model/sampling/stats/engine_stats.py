@@ -5,6 +5,7 @@ painted and known bytes count once.
 """
 
 import time
+from dataclasses import replace
 
 from scanline.model.sampling.messages import Stats
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
@@ -55,25 +56,11 @@ class StatsRecorder:
         """Return whether to report now: a few times a second, and before the engine goes idle."""
         return idle or time.monotonic() - self.reported >= REPORT_SECONDS
 
-    def report(
-        self,
-        *,
-        requests_running: int,
-        requests_waiting: int,
-        images_running: int,
-        images_waiting: int,
-        scores_running: int,
-        scores_waiting: int,
-    ) -> Stats:
+    def report(self, progress: Stats) -> Stats:
         """Return everything counted so far, with what is in progress now."""
         self.reported = time.monotonic()
-        return Stats(
-            requests_running=requests_running,
-            requests_waiting=requests_waiting,
-            images_running=images_running,
-            images_waiting=images_waiting,
-            scores_running=scores_running,
-            scores_waiting=scores_waiting,
+        return replace(
+            progress,
             painted_bytes=self.painted_bytes,
             known_bytes=self.known_bytes,
             steps=self.steps,

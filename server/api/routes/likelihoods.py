@@ -9,18 +9,16 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model import pictures
 from scanline.model.class_names import label_of_class
 from scanline.model.classification import check_classes, posterior
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import checked_seed
 from scanline.model.marginal_likelihood import estimate
-from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
-from scanline.server.api.jobs import finite_or_null, painting
+from scanline.server.api.jobs import finite_or_null, painting, scoring
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
-from scanline.server.api.payload import offload
 from scanline.server.api.payload.answers import (
     JSON,
     WorkingResponse,
@@ -36,9 +34,8 @@ from scanline.server.api.payload.response_schemas import (
     EvidenceAnswer,
     LikelihoodsAnswer,
 )
-from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest, PictureFields
+from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.api.tracing import traced
 from scanline.server.engine.job import Job, TotalsJob
 from scanline.server.process.registry import ModelRegistry, ServedModel
 
@@ -80,17 +77,12 @@ def _score(
         check_per_pixel(len(fields.image), config)
 
     async def work(send: Send) -> bytes | None:
-        bind_contextvars(model=model.id, images=len(fields.image))
         client = client_of(request.scope).id
-        with model.engine.reserve(len(fields.image), client) as reservation:
-            images = await _read(fields, config)
-            labels = (label,) * len(images) if label else ()
-            score = ScoreRequest(next(model.engine.request_ids), images, labels, client=client)
-            with traced(model.engine.run(Job(score, config.bytes), reservation)) as job:
-                async with deadline(models.request_timeout):
-                    await cancel_on_disconnect(request, job.wait())
-                answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])
-                return await _send(models, request, send, scored_chunks(answer, job, config, fields.per_pixel))
+        async with scoring(model, fields, [label], client, lambda score: Job(score, config.bytes)) as job:
+            async with deadline(models.request_timeout):
+                await cancel_on_disconnect(request, job.wait())
+            answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])
+            return await _send(models, request, send, scored_chunks(answer, job, config, fields.per_pixel))
 
     return WorkingResponse(work)
 
@@ -131,24 +123,17 @@ def _estimate(
 
 def _classify(models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest) -> Response:
     models.check_count(len(fields.image), "image")
-    config, classes = model.config, len(model.config.classes)
+    config = model.config
     check_classes(config)
-    reads = len(fields.image) * classes
+    labels = range(1, len(config.classes) + 1)
 
     async def work(send: Send) -> bytes | None:
-        bind_contextvars(model=model.id, images=len(fields.image))
-        client = client_of(request.scope).id
-        with model.engine.reserve(reads, client) as reservation:
-            images = await _read(fields, config)
-            copies = tuple(image for image in images for _ in range(classes))
-            labels = tuple(range(1, classes + 1)) * len(images)
-            score = ScoreRequest(next(model.engine.request_ids), copies, labels, client=client)
-            with traced(model.engine.run(TotalsJob(score), reservation)) as job:
-                async with deadline(models.request_timeout):
-                    await cancel_on_disconnect(request, job.wait())
-                answer = ClassificationsAnswer(created=int(time.time()), model=model.id, data=[])
-                items = _classifications(job.totals.reshape(len(images), classes), config)
-                return await _send(models, request, send, listed_chunks(answer, items, reads))
+        async with scoring(model, fields, labels, client_of(request.scope).id, TotalsJob) as job:
+            async with deadline(models.request_timeout):
+                await cancel_on_disconnect(request, job.wait())
+            answer = ClassificationsAnswer(created=int(time.time()), model=model.id, data=[])
+            items = _classifications(job.totals.reshape(-1, len(labels)), config)
+            return await _send(models, request, send, listed_chunks(answer, items, job.totals.size))
 
     return WorkingResponse(work)
 
@@ -177,16 +162,6 @@ def _classifications(bits: np.ndarray, config: ModelConfig) -> Iterator[Classifi
             posterior=dict(zip(names, probabilities.tolist(), strict=True)),
             bits_per_dim=dict(zip(names, map(finite_or_null, each / config.bytes), strict=True)),
         )
-
-
-async def _read(fields: PictureFields, config: ModelConfig) -> tuple[bytes, ...]:
-    """Return the bytes of each picture; InvalidInput where one is wrong."""
-
-    def steps() -> Iterator[bytes]:
-        for data in fields.image:
-            yield pictures.pixels(pictures.open_picture(data, config, "image"), config).tobytes()
-
-    return tuple(await offload.collect(steps(), sum(map(len, fields.image))))
 
 
 async def _send(models: ModelRegistry, request: Request, send: Send, chunks: AsyncIterator[bytes]) -> bytes | None:
