@@ -1,4 +1,4 @@
-"""Rejects SCANLINE_* variables that are not a setting: a misspelt one must not leave a server without its API key.
+"""Check of SCANLINE_* variables: a misspelt one is an error, and must not leave a server without its API key.
 
 Variables that Kubernetes sets in every pod next to a service named scanline, or scanline-something, are accepted.
 """

@@ -1,4 +1,4 @@
-"""Build Serve's application from its arguments: ingress replicas with the API, and one deployment for each model."""
+"""Serve's application, built from its arguments: ingress replicas with the API, and a deployment for each model."""
 
 from functools import partial
 from typing import Any
@@ -8,10 +8,10 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.handle import DeploymentHandle
 
-from scanline.server.cluster.arrivals import WebsocketArrivalLimit
+from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
+from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
 from scanline.server.cluster.router import FewestImagesRouter
-from scanline.server.cluster.settings import ClusterSettings, cluster_settings
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions

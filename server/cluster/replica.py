@@ -5,13 +5,15 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
+from ray.serve import metrics
+
 from scanline.model import zoo
 from scanline.model.formats.model_dir import load_config
 from scanline.model.sampling.messages import Event, Failed, Request
-from scanline.server.cluster.metrics import ReplicaGauges
+from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, PREFIX
+from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.router import DIGEST
-from scanline.server.cluster.settings import ClusterSettings
-from scanline.server.engine.handle import EngineUnavailableError
+from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.over_ray import OtherModelError
@@ -23,6 +25,10 @@ from scanline.server.process.registry import engine_options
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress is gone, and its images in flight with it
 LOAD_POLL_SECONDS = 0.05
 SECONDS_PER_JOB = 0.001  # between two lists of events of a job, for each job in progress: a list's cost is per list
+EXPORTED = (  # of the metrics of GET /metrics
+    *("num_images_running", "num_images_waiting", "batch_slots", "generation_tokens"),
+    *("engine_restarts", "engine_up", "engine_heartbeat_age_seconds"),
+)
 
 
 class Replica:
@@ -120,3 +126,24 @@ async def batches(job: PendingJob, events: list[Event], pause: Callable[[], floa
                 await asyncio.wait_for(job.ended.wait(), pause())
         else:
             await job.changed.wait()
+
+
+class ReplicaGauges:
+    """One gauge for each of EXPORTED in Ray's own exporter, which every machine of a cluster offers to Prometheus.
+
+    Ray prefixes the names with `ray_` and adds Serve's tags: `ray_scanline_num_images_running`.
+    """
+
+    def __init__(self, model: str) -> None:
+        known = GAUGES | LOADED_GAUGES | COUNTERS
+        self.values = {}
+        for name in EXPORTED:
+            about, value = known[name]
+            gauge = metrics.Gauge(PREFIX + name, about, ("model_name",))
+            gauge.set_default_tags({"model_name": model})
+            self.values[gauge] = value
+
+    def update(self, engine: EngineHandle) -> None:
+        """Set all gauges to the engine's present values."""
+        for gauge, value in self.values.items():
+            gauge.set(value(engine))

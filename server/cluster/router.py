@@ -1,4 +1,4 @@
-"""Chooses the replica of a shard: of those with the model that it belongs to, the one with the fewest images.
+"""Routing of shards: of the replicas with a shard's model, the one with the fewest images.
 
 Serve's default router counts requests, and picks the less busy of two random replicas by counts that are up to ten
 seconds old; the shards of one large request, all sent within milliseconds, then crowd on one replica. This router
@@ -40,8 +40,8 @@ class FewestImagesRouter(RequestRouter):
         """
         wanted = getattr(pending_request.args[0], "digest", "") if pending_request and pending_request.args else ""
         order = [
-            (_has_another_model(one, wanted), self.images[one.replica_id], random.random(), place)
-            for place, one in enumerate(candidate_replicas)
+            (_has_another_model(replica, wanted), self.images[replica.replica_id], random.random(), place)
+            for place, replica in enumerate(candidate_replicas)
         ]
         chosen = [candidate_replicas[place] for *_, place in heapq.nsmallest(2, order)]
         if chosen and pending_request is not None:
@@ -49,14 +49,14 @@ class FewestImagesRouter(RequestRouter):
             self._assign(pending_request, chosen[0].replica_id)
             pending_request.routing_context.should_backoff = True  # where neither accepts
             pending_request.future.add_done_callback(partial(self._routed_or_cancelled, pending_request))
-        return [[one] for one in chosen]
+        return [[replica] for replica in chosen]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         """Count the request at the replica that accepted it, which may be the second choice."""
         self._assign(pending_request, replica_id)
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
-        """The request is done, failed or cancelled."""
+        """Remove a request that is done, failed or cancelled from the counts."""
         self._complete(internal_request_id)
 
     def _routed_or_cancelled(self, request: PendingRequest, future: Future[RunningReplica]) -> None:

@@ -1,4 +1,4 @@
-"""What the API's side of an engine counts: how requests ended, how long they took, what was refused.
+"""Counters of the API's side of an engine: how requests ended, how long they took, which were refused.
 
 Keys are few and fixed: operations and reasons, never requests.
 """

@@ -1,7 +1,7 @@
 """The API's side of one model's engines: the requests in progress, the room in the queue, and how requests ended.
 
 Subclasses decide how commands reach an engine and how its events come back: `EngineClient` has one engine in a child
-process, a cluster's `ReplicaPool` has many on other machines.
+process, a `RemoteEngine` those of other processes.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from scanline.server.engine.counters import RequestCounters
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.queue_limits import (
     UNLIMITED,
-    Admission,
+    AdmissionControl,
     QueueFullError,
     QueueLimits,
     Reservation,
@@ -38,7 +38,7 @@ class EngineHandle(ABC):
 
     def __init__(self, options: EngineOptions, limits: QueueLimits = UNLIMITED) -> None:
         self.options = options
-        self.admission = Admission(limits)
+        self.admission = AdmissionControl(limits)
         self.users = 0  # requests that have room here, answered or not
         self.unused = asyncio.Event()  # set while there are none
         self.unused.set()
@@ -48,7 +48,7 @@ class EngineHandle(ABC):
         self.counters = RequestCounters()
         self.jobs: dict[int, PendingJob] = {}
         self.request_ids = itertools.count()
-        self.failed = asyncio.Event()  # for good: nothing will be painted any more
+        self.failed = asyncio.Event()  # for good
 
     @abstractmethod
     def start(self) -> None:
@@ -123,11 +123,11 @@ class EngineHandle(ABC):
     def snapshots(self) -> int:
         """Jobs that receive state snapshots."""
         requests = (job.request for job in self.jobs.values())
-        return sum(isinstance(one, GenerateRequest) and one.snapshot is not None for one in requests)
+        return sum(isinstance(request, GenerateRequest) and request.snapshot is not None for request in requests)
 
     @property
     def directory(self) -> Path:
-        """Where the files of the served model are."""
+        """Directory of the files of the served model."""
         return self.options.directory
 
     @property

@@ -49,8 +49,8 @@ def slots_of(request: Request, images: Collection[int]) -> int:
 
 
 class PendingJob:
-    """A request and which of its images are not done, whatever becomes of their bytes. An image has a slot for each of
-    its particles, or two where it is guided."""
+    """A request and which of its images are not done; subclasses keep their bytes. An image has a slot for each of its
+    particles, or two where it is guided."""
 
     coalesced = 0  # frames that were merged because the one before them had not been taken
     queue_seconds: float | None = None  # until its first image had a slot; a read has none
@@ -183,7 +183,7 @@ class Job(PendingJob):
         super().receive(event)
 
     async def updates(self) -> AsyncIterator[Update]:
-        """What has been painted since the last update, merged, until all is returned; EngineFailedError on failure."""
+        """Yield what has been painted since the last update, merged, until all is; EngineFailedError on failure."""
         while True:
             self.changed.clear()
             self._raise_failure()

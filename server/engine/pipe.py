@@ -18,7 +18,7 @@ JOIN_SECONDS = 10.0  # that a thread may take to notice that the other end is cl
 
 class Pipe:
     """`receive` gets each list of messages, on the loop that runs now; `closed` is set when the other end is closed.
-    name: of the threads."""
+    name: prefix of the threads' names."""
 
     def __init__(self, connection: Connection, receive: Callable[[list[Any]], None], name: str) -> None:
         self.connection, self.receive = connection, receive
@@ -38,7 +38,7 @@ class Pipe:
         return time.monotonic() - self.last_received
 
     def send(self, message: Any) -> None:
-        """Send a message after this turn of the loop; what is sent to a process that is gone is lost.
+        """Send a message after this turn of the loop; messages to a process that has ended are lost.
 
         All messages of a turn wake the writer once: each time it runs, the loop waits for the interpreter.
         """
@@ -59,12 +59,12 @@ class Pipe:
 
     def _write(self) -> None:
         """The writer thread: a full pipe blocks this thread, not the loop."""
-        with suppress(OSError):  # the other process is gone; the reader reports it
+        with suppress(OSError):  # the other process has ended; the reader reports it
             while (messages := self.outbox.get()) is not None:
                 self.connection.send(messages)
 
     def _read(self) -> None:
-        """The reader thread: hands each list of messages to the loop until the other process is gone."""
+        """The reader thread: hands each list of messages to the loop until the other process ends."""
         with suppress(RuntimeError):  # the loop is closed
             try:
                 while True:

@@ -1,4 +1,4 @@
-"""The room that requests take: images that are not painted yet, and bytes of finished images that are not answered yet.
+"""Limits of a model's queue: images that are not painted yet, and bytes of finished images that are not answered yet.
 
 Room for an image is given back when the image is painted, whether its client reads or not. What is painted and not
 answered is memory, with a limit of its own. One client may have a share of each limit. Knows no HTTP and no engine.
@@ -36,7 +36,7 @@ UNLIMITED = QueueLimits()
 
 
 @dataclass
-class Usage:
+class QueueUsage:
     """What the requests of one client, or of all, hold together."""
 
     requests: int = 0
@@ -50,27 +50,27 @@ class Usage:
         self.unread_bytes += unread_bytes
         assert min(self.requests, self.images, self.unread_bytes) >= 0
 
-    def without(self, held: "Reservation") -> "Usage":
-        """What is held besides one request's."""
-        return Usage(self.requests - 1, self.images - held.images, self.unread_bytes - held.unread_bytes)
+    def without(self, held: "Reservation") -> "QueueUsage":
+        """Return what the other requests hold."""
+        return QueueUsage(self.requests - 1, self.images - held.images, self.unread_bytes - held.unread_bytes)
 
 
-class Admission:
-    """The room of one model. Invariant: `total` is the sum over `clients`, which are those that hold something."""
+class AdmissionControl:
+    """The queue of one model. Invariant: `total` is the sum over `clients`, which are those that hold something."""
 
     def __init__(self, limits: QueueLimits, rate: RateMeter | None = None) -> None:
         self.limits = limits
-        self.total = Usage()
-        self.clients: dict[str, Usage] = {}
+        self.total = QueueUsage()
+        self.clients: dict[str, QueueUsage] = {}
         self.rate = rate or RateMeter()
         self.slots = 0  # of the engine at the last reservation
 
     def reserve(self, images: int, client: str, slots: int) -> "Reservation":
         """Take room for a request's images; QueueFullError where there is none."""
         self.slots = slots
-        self._check(images, client, self.clients.get(client, Usage()), self.total)
+        self._check(images, client, self.clients.get(client, QueueUsage()), self.total)
         reservation = Reservation(self, client)
-        self.clients.setdefault(client, Usage())
+        self.clients.setdefault(client, QueueUsage())
         self.change(client, 1, images, 0)
         reservation.images = images
         return reservation
@@ -89,7 +89,7 @@ class Admission:
             del self.clients[client]
         self.rate.update(finished, 0 < self.slots <= self.total.images)
 
-    def _check(self, images: int, client: str, own: Usage, total: Usage, counted: str = "") -> None:
+    def _check(self, images: int, client: str, own: QueueUsage, total: QueueUsage, counted: str = "") -> None:
         """Refuse a request for so many images of a client that holds `own` besides; `counted`: how they are counted."""
         limits = self.limits
         room = self.slots + limits.max_waiting_images
@@ -119,7 +119,7 @@ class Admission:
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
         self._check_deadline(images, client, own, total)
 
-    def _check_deadline(self, images: int, client: str, own: Usage, total: Usage) -> None:
+    def _check_deadline(self, images: int, client: str, own: QueueUsage, total: QueueUsage) -> None:
         """Refuse what cannot be painted in time: an accepted request would be cut off when it is half done."""
         rate = self.rate.images_per_second(least=self.slots)
         if rate is None:
@@ -147,13 +147,13 @@ class Admission:
 class Reservation:
     """The room of one request, which shrinks as its images are painted. Releasing it twice changes nothing."""
 
-    def __init__(self, admission: Admission, client: str) -> None:
+    def __init__(self, admission: AdmissionControl, client: str) -> None:
         self.admission, self.client = admission, client
         self.images = self.unread_bytes = 0
         self.is_released = False
 
     def update(self, images: int, unread_bytes: int) -> None:
-        """So many images are not painted yet, and so many bytes of finished ones wait for the answer."""
+        """Set how many images are not painted yet, and how many bytes of finished ones wait for the answer."""
         images = min(images, self.images)  # none is taken back
         self._hold(images, unread_bytes, finished=self.images - images)
 
@@ -164,7 +164,7 @@ class Reservation:
         self.images += images
 
     def give_up(self) -> None:
-        """The images that are not painted will not be: the request has failed or is over."""
+        """Give back the room of images that are not painted: the request has failed or is over."""
         self._hold(0, self.unread_bytes, finished=0)
 
     def release(self) -> None:

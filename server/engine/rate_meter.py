@@ -1,4 +1,4 @@
-"""How many images a second a full engine finishes, measured over the last minute in which it was full.
+"""Throughput of a full engine in images a second, measured over the last minute in which it was full.
 
 An engine with free slots finishes fewer images than it could, so that time does not count. Knows no request.
 """

@@ -20,12 +20,10 @@ from prometheus_client.metrics_core import Metric
 
 from scanline.server.api.api_keys import api_keys
 from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
-from scanline.server.engine.worker.watchdog import exit_with_parent
-from scanline.server.process import logs, running
+from scanline.server.process import child_process, running
 from scanline.server.process.listening import Listening
 from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_freed_memory
-from scanline.server.process.process_name import show_process_name
 from scanline.server.process.signals import HANDLED, start_with_signals_blocked
 from scanline.server.process.tls import tls_certificate
 from scanline.server.settings import Settings
@@ -99,9 +97,7 @@ class ApiProcess:
 def main(settings: Settings, listening: Listening, statuses: Statuses, connection: Connection) -> None:
     """Serve until the main process sends SIGTERM, or is gone."""
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
-    logs.configure(settings.log_format, settings.log_level)
-    exit_with_parent(connection)
-    show_process_name()
+    child_process.set_up(connection, settings.log_format, settings.log_level)
     give_back_freed_memory()
     sys.exit(asyncio.run(_run(part_of(settings), listening, statuses, connection)))
 

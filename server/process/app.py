@@ -1,8 +1,9 @@
-"""Builds the FastAPI application: its middleware, its routes, and the engines' start and end."""
+"""The FastAPI application: its middleware, its routes, and the engines' start and end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -54,14 +55,15 @@ def build(
     """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans.
 
     Without `keys` those of the settings are read. `hosts` are the host names to serve; without them, those of the
-    settings, or all: only what listens knows that it can be reached from this machine alone. `budgets` are those of the
-    connections, for the metrics. `main`: where the engines are another process's, which also reloads them and knows
-    the metrics of all.
+    settings, or all: only the listening process knows that it can be reached from this machine alone. `budgets` are
+    those of the connections, for the metrics. `main`: where another process has the engines, which also reloads them
+    and collects the metrics of all.
     """
     lifecycle = lifecycle or Lifecycle()
     keys = keys or api_keys(settings)
     hosts = hosts or served_hosts(settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None)
     counters, lag = HttpCounters(), LoopLag()
+    # One API process of several has its engines, their reloads and the metrics of the others in the main process.
     reloader: Reloader = main or ModelReloader(served)
     measured = metrics.process_metrics(served, counters, lag, keys, budgets)
 
@@ -71,35 +73,17 @@ def build(
     if main is not None:
         main.metrics = measured
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for model in served.all.values():
-            model.engine.start()
-        await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
-        app.openapi()  # kept: it takes longer than any request may hold the event loop
-        watching = [asyncio.create_task(give_back_free_pages())]
-        if keys is not None and keys.watch is not None:
-            watching.append(asyncio.create_task(keys.watch.run()))
-        lag.start()
-        yield
-        lag.stop()
-        for task in watching:
-            task.cancel()
-        await reloader.close()
-        await asyncio.gather(*(model.engine.close() for model in served.all.values()))
-        if traces is not None:
-            await asyncio.to_thread(traces.shutdown)
-
     app = FastAPI(
         title="Scanline",
         version=version(),
         description=DESCRIPTION,
-        lifespan=lifespan,
+        lifespan=partial(_lifespan, served, reloader, lag, keys, traces),
         docs_url=None,  # page.py serves it
         redoc_url=None,
         redirect_slashes=False,  # redirects would go to the Host that the client names
         middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)),
     )
+    # Shared by the middleware above, the routes below and signal handlers.
     app.state.counters, app.state.api_keys, app.state.reloader = counters, keys, reloader
     errors.install(app)
     openapi.install(app, needs_key=keys is not None)
@@ -112,6 +96,35 @@ def build(
     app.include_router(metrics.router(gathered_metrics))
     page.install(app)
     return app
+
+
+@asynccontextmanager
+async def _lifespan(
+    served: ModelRegistry,
+    reloader: Reloader,
+    lag: LoopLag,
+    keys: ApiKeys | None,
+    traces: "TracerProvider | None",
+    app: FastAPI,
+) -> AsyncIterator[None]:
+    """Start the engines and what watches files and memory; stop them when the application ends."""
+    for model in served.all.values():
+        model.engine.start()
+    await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
+    app.openapi()  # kept: it takes longer than any request may hold the event loop
+    watching = [asyncio.create_task(give_back_free_pages())]
+    if keys is not None and keys.watch is not None:
+        watching.append(asyncio.create_task(keys.watch.run()))
+    lag.start()
+    yield
+    lag.stop()
+    for task in watching:
+        task.cancel()
+    # Reloads first: they have engines of their own, which `served` does not name.
+    await reloader.close()
+    await asyncio.gather(*(model.engine.close() for model in served.all.values()))
+    if traces is not None:
+        await asyncio.to_thread(traces.shutdown)
 
 
 def _middleware(

@@ -1,4 +1,4 @@
-"""Notices that files have changed, so that keys and certificates are renewed without a restart.
+"""Watch on files, so that keys and certificates are renewed without a restart.
 
 Polls: notifications do not work on network file systems, nor for the symbolic links by which Kubernetes replaces a
 mounted secret.
@@ -27,7 +27,7 @@ class FileWatch:
         self.seen = self.signature()
 
     def signature(self) -> Signature:
-        """What differs once a file has been written or replaced; None for a file that cannot be found."""
+        """Return what differs once a file was written or replaced; None for a file that does not exist."""
         return tuple(_signature(path) for path in self.paths)
 
     async def run(self) -> None:
@@ -40,12 +40,12 @@ class FileWatch:
                 self.reload_or_log()
 
     def reload_or_log(self) -> None:
-        """Read the files now; what was read before stays in use, with a line in the log, if they are broken."""
+        """Read the files now; where they are broken, log that and keep the previous content in use."""
         names = " and ".join(str(path) for path in self.paths)
         try:
             self.reload()
         except ValueError as error:
-            log.error("%s; what was read before stays in use", error)
+            log.error("%s; the previous content stays in use", error)
         else:
             log.info("read %s again", names)
 

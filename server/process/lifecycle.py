@@ -51,7 +51,7 @@ class Lifecycle:
                 self.timeouts.discard(timeout)
 
     async def drain(self, seconds: float) -> int:
-        """Return when all tasks have ended; the number that `seconds` were too short for."""
+        """Wait until all tasks have ended; return the number of those that took longer than `seconds`."""
         self.draining.set()
         await self._wait(seconds)
         late = len(self.unfinished)
@@ -65,5 +65,5 @@ class Lifecycle:
         """Return when no task is unfinished, at the latest after so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.unfinished:  # a task that is tracked meanwhile is waited for, too
+                while self.unfinished:  # includes tasks that are tracked meanwhile
                     await asyncio.wait(self.unfinished)

@@ -44,7 +44,7 @@ def listen(settings: Settings) -> Iterator[Listening]:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         scheme = "http" if settings.tls_cert is None else "https"
         url = f"{scheme}://{host}:{sockets[0].getsockname()[1]}"
-        yield Listening(sockets, url, url, all(_is_loopback(one) for one in sockets))
+        yield Listening(sockets, url, url, all(map(_is_loopback, sockets)))
 
 
 def _sockets(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
@@ -53,7 +53,7 @@ def _sockets(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     for attempt in range(PORT_ATTEMPTS):
         try:
             with ExitStack() as opened:
-                sockets = [opened.enter_context(one) for one in _sockets_of(addresses, port)]
+                sockets = [opened.enter_context(each) for each in _sockets_of(addresses, port)]
                 stack.enter_context(opened.pop_all())
                 return sockets
         except OSError as error:
@@ -64,8 +64,8 @@ def _sockets(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
 
 
 def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+    resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in resolved))
 
 
 def _sockets_of(addresses: list[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
@@ -77,8 +77,8 @@ def _sockets_of(addresses: list[tuple[socket.AddressFamily, str]], port: int) ->
             sockets.append(_socket(family, address, port))
         except OSError as error:
             if error.errno not in NOT_HERE:
-                for one in sockets:
-                    one.close()
+                for opened in sockets:
+                    opened.close()
                 raise
             refusal = error
             continue
@@ -122,12 +122,12 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
             yield listening
         finally:
             with suppress(OSError):
-                if path.stat().st_ino == inode:  # not one that another server has put there since
+                if path.stat().st_ino == inode:  # not another server's, made since
                     os.unlink(path)
 
 
 def _remove_stale(path: Path) -> int | None:
-    """Remove a socket that nobody listens on and return its permissions, None if there is nothing; else ValueError."""
+    """Remove a socket without a listener and return its permissions, None where there is no file; else ValueError."""
     try:
         status = path.lstat()
         if not stat.S_ISSOCK(status.st_mode):

@@ -15,7 +15,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 def configure(form: str, level: str) -> None:
-    """Let all loggers of this process write to standard error: `form` is console or json, `level` debug to error."""
+    """Let all loggers of this process write to standard error: `form` console or json, `level` debug to error."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,  # request_id, and what else was bound for the current request
         structlog.stdlib.add_log_level,

@@ -1,9 +1,9 @@
-"""Gives freed memory back to the system, where the C library is glibc, and collects Python's garbage rarely.
+"""Memory of the server's processes: freed memory goes back to the system (glibc), garbage is collected rarely.
 
 glibc keeps what a process frees for its next allocations. Above a threshold it asks the system for each block and gives
 it back at once, but raises this threshold to the largest block that was ever freed: after one body of 16 MB, all blocks
 up to that size come from a heap that shrinks only from its end, where something small nearly always is. A peak of
-bodies, pictures and answers would stay for ever. Smaller blocks come from that heap in any case: pages of it that are
+bodies, pictures and answers would be kept. Smaller blocks come from that heap in any case: pages of it that are
 free as a whole are given back from time to time, wherever they are.
 
 Requests leave nearly no garbage in cycles (about one object each), but a collection looks at all objects of all

@@ -1,6 +1,4 @@
-"""The metrics of a server with several API processes: what each counts is added up; what all say of one engine is said
-once.
-"""
+"""The metrics of a server with several API processes: counts are added up, an engine's own values are taken once."""
 
 from collections.abc import Iterable
 
@@ -26,7 +24,7 @@ class MergedMetrics(Collector):
         self.processes = processes
 
     def collect(self) -> list[Metric]:
-        """Return each metric once, in the order in which they were found."""
+        """Return each metric once, in the order of the first process that has it."""
         merged: dict[str, Metric] = {}
         values: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Sample]] = {}
         for family in (family for families in self.processes for family in families):

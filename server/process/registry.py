@@ -43,14 +43,14 @@ class ServedModel:
 
     @property
     def state(self) -> ModelState:
-        """failed is for good; an engine that is being restarted is loading."""
+        """State of the model: failed is for good, and an engine that is being restarted is loading."""
         if self.engine.failed.is_set():
             return "failed"
         return "ready" if self.engine.is_ready else "loading"
 
     @property
     def failure(self) -> str | None:
-        """Why it failed, without the path of its directory, because any client may read this."""
+        """Reason of the failure, without the path of its directory, because any client may read this."""
         if self.state != "failed":
             return None
         reason = self.engine.load_error or self.engine.death
@@ -88,8 +88,8 @@ class ModelRegistry:
         if images > self.max_images:
             raise InvalidInput(f"{param}: {images} images exceed the limit of {self.max_images} per request.", param)
 
-    async def gone(self) -> None:
-        """Return when every engine is gone for good: the server then exits, so that its supervisor restarts it."""
+    async def all_failed(self) -> None:
+        """Return when every engine has failed for good: the server then exits, so that its supervisor restarts it."""
         while alive := [model.engine for model in self.all.values() if not model.engine.failed.is_set()]:
             await alive[0].failed.wait()  # or it is replaced by a reload
 
@@ -101,7 +101,7 @@ class ModelRegistry:
 
 
 def served_models(settings: Settings, make_handle: HandleFactory = EngineClient) -> ModelRegistry:
-    """The models that the settings name, their engines not yet started; ValueError where one is wrong."""
+    """Return the models that the settings name, their engines not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
     threads = _threads(settings, len(directories))
     limits = queue_limits(settings)
@@ -115,14 +115,14 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
 
 
 def queue_limits(settings: Settings) -> QueueLimits:
-    """What the requests of one model may take."""
+    """Return what the requests of one model may take."""
     return QueueLimits(
         settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
     )
 
 
 def served_model(engine: EngineHandle) -> ServedModel:
-    """The model whose files the engine has; ModelDirectoryError where they are wrong."""
+    """Return the model whose files the engine has; ModelDirectoryError where they are wrong."""
     directory = engine.directory
     return ServedModel(
         id=engine.options.directory.name,
@@ -134,7 +134,7 @@ def served_model(engine: EngineHandle) -> ServedModel:
 
 
 def engine_options(settings: Settings, directory: Path, threads: int | None, share: float = 1.0) -> EngineOptions:
-    """What an engine of the model in `directory` is started with; share: of the memory that all of them may take."""
+    """Return the options of an engine for the model in `directory`; share: of the memory that all engines may take."""
     return EngineOptions(
         directory=directory,
         device=settings.device,
@@ -151,20 +151,20 @@ def engine_options(settings: Settings, directory: Path, threads: int | None, sha
 
 
 def _directories(names: Sequence[str]) -> list[Path]:
-    """The models' directories; ValueError where one is missing or two have the same name."""
-    found: dict[str, Path] = {}
+    """Return the models' directories; ValueError where one is missing or two have the same name."""
+    directories: dict[str, Path] = {}
     for name in names:
         directory = zoo.find(name).resolve()
-        other = found.setdefault(directory.name, directory)
+        other = directories.setdefault(directory.name, directory)
         if other != directory:
             raise ValueError(f"--model: {other} and {directory} have the same name, by which requests select them")
-    if len(found) < len(names):
+    if len(directories) < len(names):
         raise ValueError(f"--model: one is given twice among {', '.join(names)}")
-    return list(found.values())
+    return list(directories.values())
 
 
 def _threads(settings: Settings, models: int) -> list[int | None]:
-    """Threads of each model's engine: the setting, or for auto an equal share of the cores, at least one."""
+    """Return the threads of each model's engine: the setting, or for auto an equal share of the cores, at least one."""
     if settings.threads != "auto":
         return [settings.threads] * models
     if models == 1:

@@ -1,7 +1,7 @@
-"""Loads models of a running server again: the files that are in their directories now, for new requests only.
+"""Reload of models while the server runs: the files that are in their directories now, for new requests only.
 
-A new engine starts beside the old one. Once it is ready it gets all new requests, and the old one stops when it has
-finished those that it has. Files that cannot be loaded leave the old engine as it is. A model has two engines at most.
+A new engine starts while the old one serves. Once it is ready it gets all new requests, and the old one stops when it
+has finished its own. Files that cannot be loaded leave the old engine as it is. A model has two engines at most.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Protocol
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.process.registry import ModelRegistry, ServedModel, served_model
 
-RETIRE_SECONDS = 2.0  # a request that found the old engine before the new one was there begins meanwhile
+RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready
 
 log = logging.getLogger("scanline.server")
 
@@ -25,16 +25,16 @@ class ReloadError(Exception):
 
 
 class Reloader(Protocol):
-    """Loads models again: in this process, or by asking the one that has the engines."""
+    """Reloads models: in this process, or by a call of the one that has the engines."""
 
     def request_all(self) -> None:
-        """Load all models again, as soon as possible; errors are logged."""
+        """Reload all models, as soon as possible; errors are logged."""
 
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
         """Return the model with its new engine; UnknownModelError or ReloadError where there is none."""
 
     async def close(self) -> None:
-        """Stop what is going on, and the engines that it concerns."""
+        """Stop reloads in progress, and the engines that they concern."""
 
 
 class ModelReloader:
@@ -48,7 +48,7 @@ class ModelReloader:
         self.on_request: asyncio.Task[None] | None = None
 
     def request_all(self) -> None:
-        """Load all models again, as soon as possible; errors are logged."""
+        """Reload all models, as soon as possible; errors are logged."""
         self.requested.set()
         if self.on_request is None:
             self.on_request = asyncio.create_task(self._reload_on_request())
@@ -83,7 +83,7 @@ class ModelReloader:
         return reloaded
 
     async def close(self) -> None:
-        """Stop what is going on, and the engines that it concerns."""
+        """Stop reloads in progress, and the engines that they concern."""
         if self.on_request is not None:
             self.on_request.cancel()
             await asyncio.gather(self.on_request, return_exceptions=True)
@@ -121,7 +121,7 @@ class ModelReloader:
             await new.close()
             raise
         before = old.ready.digest if old.ready else "none"
-        log.info("the model %s was loaded again: its digest is %s, and was %s", name, new.ready.digest, before)
+        log.info("the model %s was reloaded: its digest is %s, and was %s", name, new.ready.digest, before)
         return served
 
     def _not_loadable(self, name: str, reason: str) -> ReloadError:

@@ -1,4 +1,4 @@
-"""Runs an application in this process until it is stopped, and returns the process's exit status.
+"""A process that serves HTTP, from its sockets to its exit status.
 
 A signal begins a drain (signals.py): new work is refused, accepted work finishes, probes and metrics are answered
 meanwhile; then the sockets close. uvicorn's own signal handling would close every websocket at the first signal.
@@ -60,6 +60,7 @@ async def run(
     0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine is left. Raises
     ValueError if no model can be loaded.
     """
+    # Build the application and uvicorn's server around it.
     raise_descriptor_limit(max(settings.max_connections, settings.max_websockets))
     lifecycle = Lifecycle()
     hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
@@ -81,24 +82,26 @@ async def run(
     # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine is gone.
     serving = asyncio.create_task(server.serve(sockets=listening.sockets))
     signalled = asyncio.create_task(lifecycle.draining.wait())
-    engines_gone = asyncio.create_task(models.gone())
-    await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
+    engines_failed = asyncio.create_task(models.all_failed())
+    await asyncio.wait({serving, signalled, engines_failed}, return_when=asyncio.FIRST_COMPLETED)
 
+    # Drain: refuse new work, finish what was accepted. Of several API processes none exits before all have drained.
     log.info("draining: %s requests, websockets and jobs in progress", len(lifecycle.unfinished))
-    unfinished = await lifecycle.drain(CLOSING_SECONDS if engines_gone.done() else settings.drain_seconds)
+    unfinished = await lifecycle.drain(CLOSING_SECONDS if engines_failed.done() else settings.drain_seconds)
     if unfinished:
         log.warning("drain timed out with %s unfinished", unfinished)
     else:
         log.info("drained")
     if main is not None:
         await main.wait_until_all_drained()
-    was_orderly = signalled.done() and not unfinished and not engines_gone.done()
+    was_orderly = signalled.done() and not unfinished and not engines_failed.done()
 
+    # Close the sockets; clients get what was written to them.
     server.should_exit = True
     await serving
     for task in renewing:
         task.cancel()
-    if engines_gone.done():
+    if engines_failed.done():
         models.raise_load_errors()
     return 0 if was_orderly else 1
 

@@ -1,7 +1,7 @@
-"""What signals do to a server. The first SIGTERM or SIGINT drains, a second one ends the process at once, whatever it
-does and also as process 1 of a container. SIGHUP loads everything again, but for one that says that the terminal is
-gone, which drains. A server's other processes are started with these signals blocked: those of a terminal go to all
-its processes, and are the main one's to handle.
+"""Signals of a server. The first SIGTERM or SIGINT drains, a second one ends the process at once, whatever it does and
+also as process 1 of a container. SIGHUP reloads everything, unless the terminal was closed: then it drains. A server's
+other processes are started with these signals blocked: those of a terminal go to all its processes, and are the main
+one's to handle.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The main process: has the engines, starts the API processes, and starts each again that ends before the server does.
 
-It relays their requests, tells them of the engines' state, answers their calls, and passes signals on. What an API
-process had in progress when it ended is cancelled; the other processes, and the engines, notice nothing of it.
+It relays their requests, reports the engines' state to them, answers their calls, and passes signals on. What an API
+process had in progress when it ended is cancelled, without effect on the other processes and the engines.
 """
 
 import asyncio
@@ -168,12 +168,12 @@ async def run(settings: Settings, models: ModelRegistry, listening: Listening) -
     collect_rarely()
     serving = asyncio.create_task(supervisor.run())
     signalled = asyncio.create_task(lifecycle.draining.wait())
-    engines_gone = asyncio.create_task(models.gone())
-    await asyncio.wait({serving, signalled, engines_gone}, return_when=asyncio.FIRST_COMPLETED)
+    engines_failed = asyncio.create_task(models.all_failed())
+    await asyncio.wait({serving, signalled, engines_failed}, return_when=asyncio.FIRST_COMPLETED)
     supervisor.stop()
     statuses = await serving
     await asyncio.gather(*(model.engine.close() for model in models.all.values()))
-    if engines_gone.done():
+    if engines_failed.done():
         models.raise_load_errors()
     return 0 if signalled.done() and not any(statuses) else 1
 

@@ -10,7 +10,7 @@ from scanline.model import zoo
 from scanline.model.formats.model_dir import load_config
 from scanline.model.precision import precision
 from scanline.model.training.presets import PRESETS
-from scanline.server.cluster.settings import ClusterSettings
+from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scanline.server.api.errors import ApiError
-from scanline.server.cluster.settings import cluster_settings
+from scanline.server.cluster.arguments import cluster_settings
 
 FOLDER = Path(__file__).parents[2] / "deploy/kubernetes/ray"
 CONF = (FOLDER / "nginx.conf").read_text()

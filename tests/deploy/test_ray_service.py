@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from scanline.server.cluster.settings import ClusterSettings, cluster_settings
+from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.environment import check
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from scanline.server.cluster import app
-from scanline.server.cluster.settings import cluster_settings
+from scanline.server.cluster.arguments import cluster_settings
 
 FILE = Path(__file__).parents[2] / "deploy" / "serve.yaml"
 (APPLICATION,) = ServeDeploySchema.model_validate(yaml.safe_load(FILE.read_text())).applications

@@ -125,13 +125,13 @@ def _sample_on_cluster(
         raise ValueError(f"--out {out}: --cluster writes into a folder")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        from scanline.server.cluster import client
+        from scanline.server.cluster import folder
     except ImportError:
         raise MissingExtraError("--cluster", "cluster") from None
-    recipe = client.Recipe(model, n, checked_seed(seed), temperature, class_name, guidance)
-    recipe = client.open_folder(out, recipe, seed is None)
+    recipe = folder.Recipe(model, n, checked_seed(seed), temperature, class_name, guidance)
+    recipe = folder.open_folder(out, recipe, seed is None)
     with progress_bar() as bar:
-        painting = client.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))
+        painting = folder.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))
         try:
             bits = asyncio.run(painting)
         except EngineFailedError as error:

@@ -1,4 +1,4 @@
-"""The handle of one engine in a child process: keeps it alive, sends it requests, gives its events to the jobs.
+"""The handle of one engine in a child process: restarts it, sends it requests, delivers its events to the jobs.
 
 When an engine dies (killed, crashed, out of memory, or silent for too long, which ends in a kill), the next one is
 started and gets every unfinished request again, from its seed: clients see a pause, then the bytes that they would have
@@ -47,7 +47,7 @@ class EngineClient(EngineHandle):
         self.reported = Stats()
         self.quarantine = Quarantine()
         self.process: EngineProcess | None = None
-        self.fruitless = 0  # crashes in a row without progress: no image finished and no suspect eliminated
+        self.unproductive_crashes = 0  # in a row without progress: no image finished and no suspect eliminated
         self.closing = asyncio.Event()
 
     def take_over(self, old: EngineHandle) -> None:
@@ -62,7 +62,7 @@ class EngineClient(EngineHandle):
 
     @property
     def directory(self) -> Path:
-        """Where the files of the served model are: the copy, whose weights are there once the model is loaded."""
+        """Directory of the copy, which has the weights once the model is loaded."""
         return self.copy.directory
 
     @property
@@ -136,7 +136,7 @@ class EngineClient(EngineHandle):
             elif isinstance(event, CannotLoad):
                 self.load_error = event.message
             elif job := self.jobs.get(event.request):
-                self._give(job, event)
+                self._deliver(job, event)
 
     def _accept_engine(self, ready: Ready) -> None:
         """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
@@ -152,17 +152,17 @@ class EngineClient(EngineHandle):
         self.loaded.set()
         self._send_admitted()
 
-    def _give(self, job: PendingJob, event: Event) -> None:
+    def _deliver(self, job: PendingJob, event: Event) -> None:
         job.receive(event)
         if isinstance(event, Finished | Scored):
             self.quarantine.finished(job.id)
-            self.fruitless = 0
+            self.unproductive_crashes = 0
         if job.has_ended:
             self.quarantine.end(job.id)
             self._send_admitted()
 
     async def _supervise(self, process: EngineProcess) -> None:
-        """Start the next engine whenever one has died, until the server closes or another one would be fruitless."""
+        """Start the next engine whenever one has died, until the server closes or crashes in a row made no progress."""
         try:
             while True:
                 how = await process.wait_for_death()
@@ -172,12 +172,12 @@ class EngineClient(EngineHandle):
                 if self.failed.is_set():
                     log.critical("the engine is not served: %s", self.death)
                     return
-                if hopeless := self._learn(process, cause):
-                    log.critical("the engine died (%s); %s", cause, hopeless)
+                if reason := self._after_crash(process):
+                    log.critical("the engine died (%s); %s", cause, reason)
                     return
                 log.error("the engine died (%s); requests waiting for the next one: %s", cause, len(self.jobs))
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.closing.wait(), RESTART_DELAYS[self.fruitless])
+                    await asyncio.wait_for(self.closing.wait(), RESTART_DELAYS[self.unproductive_crashes])
                     return
                 self.restarts += 1
                 process = self.process = self._started_process()
@@ -189,8 +189,8 @@ class EngineClient(EngineHandle):
         finally:
             self._end()
 
-    def _learn(self, process: EngineProcess, cause: str) -> str | None:
-        """Draw the consequences of a crash; the reason why there is to be no other engine, where there is one."""
+    def _after_crash(self, process: EngineProcess) -> str | None:
+        """Fail the request that killed the engine, if any; return why there is to be no other engine, or None."""
         was_idle = not self.quarantine.inside
         self.reported = replace(
             self.reported,
@@ -209,17 +209,17 @@ class EngineClient(EngineHandle):
             self.jobs[verdict.culprit].receive(Failed(verdict.culprit, message))
         # Crashes without progress are counted; too many in a row mean that another engine would die too.
         if process.is_loaded and was_idle and process.age > STEADY_SECONDS:
-            self.fruitless = 0
+            self.unproductive_crashes = 0
         if verdict.culprit is None and not verdict.narrowed:
-            self.fruitless += 1
+            self.unproductive_crashes += 1
         if self.ready is None:
             return "it has never been ready and is not started again"
-        if self.fruitless == len(RESTART_DELAYS):
-            return f"{self.fruitless} crashes in a row without a finished image: it is not started again"
+        if self.unproductive_crashes == len(RESTART_DELAYS):
+            return f"{self.unproductive_crashes} crashes in a row without a finished image: it is not started again"
         return None
 
     def _end(self) -> None:
-        """There is no engine any more: fail what is still waiting."""
+        """Fail what still waits: no other engine is started."""
         if not self.closing.is_set():
             self.failed.set()
         self._fail_all(STOPPED)

@@ -1,4 +1,4 @@
-"""Which requests may be in the engine together, by how it has died so far: one that kills it is found and fails alone.
+"""Quarantine of requests that may have killed the engine: the one that does is identified and fails alone.
 
 All requests in an engine that dies are replayed together by the next one, because most crashes are no request's fault.
 A request that is in it at two crashes in a row, none of its images finished between them, is a suspect. Suspects go in
@@ -18,7 +18,7 @@ SUSPECT = 2  # crashes in a row
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a crash has taught: which request is to blame, or at least that it is one of fewer than before."""
+    """Consequence of a crash: the request to blame, or whether there are fewer suspects than before."""
 
     culprit: int | None = None
     narrowed: bool = False
@@ -39,26 +39,26 @@ class Quarantine:
         self.waiting.add(request)
 
     def admit(self) -> list[int]:
-        """Return the requests that are to be sent to the engine now."""
+        """Return the requests that are to be sent to the engine now; they are inside then."""
         if self.most is not None and self.inside:
             return []
-        going = sorted(self.waiting)
+        admitted = sorted(self.waiting)
         if self.most is not None:
-            suspects = [request for request in going if self.crashes.get(request, 0) >= SUSPECT]
+            suspects = [request for request in admitted if self.crashes.get(request, 0) >= SUSPECT]
             if suspects:
-                going = suspects[: self.most]
+                admitted = suspects[: self.most]
             else:
                 self.most = None
-        self.waiting.difference_update(going)
-        self.inside.update(dict.fromkeys(going, False))
-        return going
+        self.waiting.difference_update(admitted)
+        self.inside.update(dict.fromkeys(admitted, False))
+        return admitted
 
     def finished(self, request: int) -> None:
-        """An image of a request is done: this request is not what kills the engine."""
+        """Record that an image of a request is finished: this request does not kill the engine."""
         self.inside[request] = True
 
     def end(self, request: int, cancelled: bool = False) -> bool:
-        """A request has ended or was cancelled; return whether it was inside."""
+        """Remove a request that has ended or was cancelled; return whether it was inside."""
         self.waiting.discard(request)
         self.crashes.pop(request, None)
         was_inside = self.inside.pop(request, None) is not None
@@ -66,7 +66,7 @@ class Quarantine:
         return was_inside
 
     def died(self) -> Verdict:
-        """The engine has died: all requests inside wait again, except for the culprit, which has ended."""
+        """Let all requests inside wait again after the engine's death, except for the culprit, which is removed."""
         inside, self.inside = self.inside, {}
         has_cancelled, self.has_cancelled = self.has_cancelled, False
         for request, finished in inside.items():

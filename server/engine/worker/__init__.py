@@ -1,1 +1,1 @@
-"""What runs in the engine's own process."""
+"""The engine's own process."""

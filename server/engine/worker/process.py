@@ -23,9 +23,7 @@ from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, 
 from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server.engine.local.model_copy import copy_weights
 from scanline.server.engine.worker.forkserver import CONTEXT
-from scanline.server.engine.worker.watchdog import exit_with_parent
-from scanline.server.process import logs
-from scanline.server.process.process_name import show_process_name
+from scanline.server.process import child_process
 
 if TYPE_CHECKING:
     from scanline.model.sampling.engine import Engine
@@ -82,8 +80,8 @@ def process_of(options: EngineOptions, connection: Connection) -> ForkServerProc
 
 
 def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_state: bool = False) -> int:
-    """How many slots a share of the free memory has room for: a quarter of it in states, those of prefixes included, at
-    most what still makes painting faster, which is twice as many where states are half as large."""
+    """Return the slots that a share of the free memory has room for: a quarter of it in states, those of prefixes
+    included, at most what still makes painting faster, which is twice as many where states are half as large."""
     if device == "cuda":
         import torch
 
@@ -95,9 +93,7 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_sta
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
-    logs.configure(options.log_format, options.log_level)
-    exit_with_parent(connection)
-    show_process_name()
+    child_process.set_up(connection, options.log_format, options.log_level)
     from scanline.model.sampling.engine import Engine
     from scanline.model.sampling.errors import unrecoverable
 
@@ -123,7 +119,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         message = str(error)
         connection.send([CannotLoad(message.replace(str(options.copy or options.directory), str(options.directory)))])
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        log.info("the server process is gone: the engine exits")
+        log.info("the server process ended: the engine exits")
     except Exception as error:
         if not (reason := unrecoverable(error)):
             raise

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.server.cluster.client import FolderJob, Recipe, missing_images, open_folder
+from scanline.server.cluster.folder import FolderJob, Recipe, missing_images, open_folder
 from tests.support.commands import refused, scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)

@@ -14,7 +14,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest, Ready
 from scanline.model.sampling.offline import paint_request
-from scanline.server.cluster.client import FolderJob, Recipe, folder_job
+from scanline.server.cluster.folder import FolderJob, Recipe, folder_job
 from scanline.server.engine.job import Job
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.remote.status import EngineStatus

@@ -7,7 +7,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
 from scanline.server.engine.job import Job
-from scanline.server.engine.queue_limits import Admission, QueueFullError, QueueLimits, Reservation, Usage
+from scanline.server.engine.queue_limits import AdmissionControl, QueueFullError, QueueLimits, QueueUsage, Reservation
 from scanline.server.engine.rate_meter import RateMeter
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
@@ -23,10 +23,10 @@ class Clock:
         return self.now
 
 
-def measured(images_per_second: float, request_timeout: float = 600.0, waiting: float = 10_000) -> Admission:
+def measured(images_per_second: float, request_timeout: float = 600.0, waiting: float = 10_000) -> AdmissionControl:
     """A queue whose engine of 4 slots has been full for ten seconds, with the first client's 104 images in it."""
     clock = Clock()
-    admission = Admission(QueueLimits(waiting, 1.0, request_timeout=request_timeout), RateMeter(clock))
+    admission = AdmissionControl(QueueLimits(waiting, 1.0, request_timeout=request_timeout), RateMeter(clock))
     painted = int(10 * images_per_second)
     first = admission.reserve(104 + painted, "first", SLOTS)
     clock.now += 10
@@ -34,7 +34,7 @@ def measured(images_per_second: float, request_timeout: float = 600.0, waiting: 
     return admission
 
 
-def refusal(admission: Admission, images: int, client: str) -> QueueFullError:
+def refusal(admission: AdmissionControl, images: int, client: str) -> QueueFullError:
     with pytest.raises(QueueFullError) as caught:
         admission.reserve(images, client, SLOTS)
     return caught.value
@@ -47,13 +47,13 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
 
 
 def test_retry_after_is_short_where_the_rate_is_unknown() -> None:
-    admission = Admission(QueueLimits(6))
+    admission = AdmissionControl(QueueLimits(6))
     admission.reserve(10, "first", SLOTS)
     assert refusal(admission, 1, "second").retry_after == 2
 
 
 def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
-    error = refusal(Admission(LIMITS), 9, "first")
+    error = refusal(AdmissionControl(LIMITS), 9, "first")
     assert (error.code, error.retry_after) == ("client_queue_full", None)
 
 
@@ -71,25 +71,25 @@ def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_th
 
 
 def test_particles_take_room_once_they_are_known() -> None:
-    admission = Admission(LIMITS)  # a client may have 8 of 16
+    admission = AdmissionControl(LIMITS)  # a client may have 8 of 16
     reservation = admission.reserve(2, "first", SLOTS)
     reservation.extend(4)
-    assert admission.clients == {"first": Usage(1, 6, 0)}
+    assert admission.clients == {"first": QueueUsage(1, 6, 0)}
     with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
         reservation.extend(3)
     assert refusal(admission, 3, "first").code == "client_queue_full"
     reservation.update(3, LENGTH)
-    assert admission.total == Usage(1, 3, LENGTH)
+    assert admission.total == QueueUsage(1, 3, LENGTH)
     reservation.release()
-    assert (admission.total, admission.clients) == (Usage(), {})
+    assert (admission.total, admission.clients) == (QueueUsage(), {})
 
 
 def test_a_guided_image_takes_the_room_of_two() -> None:
-    admission = Admission(LIMITS)  # a client may have 8 of 16
+    admission = AdmissionControl(LIMITS)  # a client may have 8 of 16
     reservation = admission.reserve(5, "first", SLOTS)
     with pytest.raises(QueueFullError, match="10 images, each guided image counted as two, and one client may have 8"):
         reservation.extend(5, "each guided image counted as two")
-    assert admission.clients == {"first": Usage(1, 5, 0)}
+    assert admission.clients == {"first": QueueUsage(1, 5, 0)}
 
 
 def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> None:
@@ -103,7 +103,7 @@ def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> Non
 
 def test_images_of_an_engine_with_free_slots_say_nothing_about_its_rate() -> None:
     clock = Clock()
-    admission = Admission(QueueLimits(request_timeout=1.0), RateMeter(clock))
+    admission = AdmissionControl(QueueLimits(request_timeout=1.0), RateMeter(clock))
     for _ in range(20):
         reservation = admission.reserve(1, "first", SLOTS)
         clock.now += 1
@@ -131,12 +131,12 @@ class Queue(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.admission = Admission(LIMITS)
+        self.admission = AdmissionControl(LIMITS)
         self.live: list[tuple[Job, Reservation]] = []
 
     @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"), particles=st.integers(1, 3))
     def reserve(self, images: int, client: str, particles: int) -> tuple[Job, Reservation] | None:
-        total, own = self.admission.total, self.admission.clients.get(client, Usage())
+        total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
         fits = total.images + images <= SLOTS + WAITING and own.images + images <= SHARE * (SLOTS + WAITING)
         if not fits or own.unread_bytes > SHARE * MOST_UNREAD or total.unread_bytes > MOST_UNREAD:
             assert refusal(self.admission, images, client).code != "deadline_unreachable"
@@ -175,13 +175,13 @@ class Queue(RuleBasedStateMachine):
 
     @invariant()
     def room_is_what_live_requests_hold(self) -> None:
-        expected: dict[str, Usage] = {}
+        expected: dict[str, QueueUsage] = {}
         for job, reservation in self.live:
             left = 0 if job.failure else job.slots_left
-            usage = expected.setdefault(reservation.client, Usage())
+            usage = expected.setdefault(reservation.client, QueueUsage())
             usage.add(1, left, (job.total - job.images_left) * LENGTH)
         assert self.admission.clients == expected
-        total = Usage()
+        total = QueueUsage()
         for usage in expected.values():
             assert usage.images <= SHARE * (SLOTS + WAITING)
             total.add(usage.requests, usage.images, usage.unread_bytes)
@@ -191,7 +191,7 @@ class Queue(RuleBasedStateMachine):
     def teardown(self) -> None:
         for _, reservation in self.live:
             reservation.release()
-        assert (self.admission.total, self.admission.clients) == (Usage(), {})
+        assert (self.admission.total, self.admission.clients) == (QueueUsage(), {})
 
 
 TestQueue = Queue.TestCase

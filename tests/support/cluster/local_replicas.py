@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from scanline.model.sampling.messages import Event, Request
+from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.replica import Replica
-from scanline.server.cluster.settings import ClusterSettings
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.remote.status import EngineStatus

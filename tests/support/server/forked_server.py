@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, arbitrary_address
 from typing import Any
 
 from scanline.server.engine.worker.forkserver import CONTEXT, PRELOADED, start
-from scanline.server.engine.worker.watchdog import PR_SET_PDEATHSIG
+from scanline.server.process.child_process import PR_SET_PDEATHSIG
 from scanline.server.process.signals import HANDLED
 
 AVAILABLE = sys.platform == "linux" and sys.version_info < (3, 14)  # later fork servers ask for a key

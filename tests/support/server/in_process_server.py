@@ -13,7 +13,7 @@ import uvicorn
 from scanline.model.sampling.messages import Cancel, Failed
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.engine.local.engine_client import EngineClient
-from scanline.server.engine.queue_limits import Usage
+from scanline.server.engine.queue_limits import QueueUsage
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.process.app import build
 from scanline.server.process.registry import served_models
@@ -44,7 +44,7 @@ def serve_in_process(
 
 
 def wait_until_no_jobs(engine: EngineClient) -> None:
-    wait_for(lambda: engine.admission.total == Usage() and not engine.jobs, "an engine client without jobs")
+    wait_for(lambda: engine.admission.total == QueueUsage() and not engine.jobs, "an engine client without jobs")
 
 
 def fail_all_jobs(engine: EngineClient) -> None:

@@ -27,7 +27,7 @@ UNBOUNDED = {
     "unix_socket",
 }  # Serve's proxies have nothing like them
 REPLACED = {"api_processes": "ingress_replicas"}
-FRONT = "deploy/kubernetes/ray/nginx.conf"
+NGINX_CONFIG = "deploy/kubernetes/ray/nginx.conf"
 FIELDS = {"model": "models"}
 
 
@@ -68,7 +68,9 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
     for name in sorted(REPLACED.keys() & args.keys()):
         raise ValueError(f"{name}: set {REPLACED[name]} instead")
     for name in sorted(UNBOUNDED & args.keys()):
-        raise ValueError(f"{name}: Serve's proxies have no such setting; set it in the proxy in front of them, {FRONT}")
+        raise ValueError(
+            f"{name}: Serve's proxies have no such setting; set it in the proxy in front of them, {NGINX_CONFIG}"
+        )
     check(os.environ, args, ClusterSettings)
     given = {FIELDS.get(name, name): value for name, value in args.items()}
     try:

@@ -7,7 +7,7 @@ import pytest
 from ray.serve.config import HTTPOptions
 
 from scanline.server.cluster import app
-from scanline.server.cluster.settings import FRONT, HTTP_OPTIONS, UNBOUNDED, ClusterSettings, cluster_settings
+from scanline.server.cluster.arguments import HTTP_OPTIONS, NGINX_CONFIG, UNBOUNDED, ClusterSettings, cluster_settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,7 +48,7 @@ def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not() 
     assert set(HTTP_OPTIONS.values()) <= HTTPOptions.model_fields.keys()
     assert not UNBOUNDED & HTTPOptions.model_fields.keys()
     assert HTTP_OPTIONS.keys() | UNBOUNDED <= ClusterSettings.model_fields.keys()
-    assert (ROOT / FRONT).is_file()
+    assert (ROOT / NGINX_CONFIG).is_file()
 
 
 def test_an_unknown_model_and_a_misspelt_variable_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

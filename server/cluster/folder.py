@@ -81,20 +81,20 @@ class FolderJob(PendingJob):
 def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
     """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs.
 
-    A random seed gives way to the earlier run's.
+    The earlier run's seed replaces a random one.
     """
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
         try:
-            found = Recipe(**json.loads(path.read_text()))
+            earlier = Recipe(**json.loads(path.read_text()))
         except (ValueError, TypeError):
             raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
         if seed_is_random:
-            recipe = replace(recipe, seed=found.seed)
-        if found != recipe:
-            raise ValueError(f"{out} contains images of {found}, not of {recipe}; choose another folder")
-        return found
+            recipe = replace(recipe, seed=earlier.seed)
+        if earlier != recipe:
+            raise ValueError(f"{out} contains images of {earlier}, not of {recipe}; choose another folder")
+        return earlier
     if any(out.glob("*.png")):
         raise ValueError(f"{out} contains images but no {RECIPE} of an earlier run; choose another folder")
     write_atomically(path, lambda temporary: temporary.write_text(json.dumps(asdict(recipe)) + "\n"))
@@ -147,7 +147,7 @@ def folder_job(
 
 @asynccontextmanager
 async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
-    """The replicas of a model in a service on the Ray cluster at `address`, with room for so many waiting images.
+    """Yield the replicas of a model in a service on the Ray cluster at `address`, with room for so many waiting images.
 
     ValueError where there are none.
     """

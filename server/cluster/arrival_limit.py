@@ -16,7 +16,7 @@ from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
 
 CODE = "too_many_messages"
-EMPTY_MESSAGE_BYTES = 100  # that a message takes beside its text: empty ones count too
+EMPTY_MESSAGE_BYTES = 100  # that a message takes besides its text: empty ones count too
 
 
 class WebsocketArrivalLimit:

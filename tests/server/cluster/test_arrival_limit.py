@@ -10,7 +10,7 @@ from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.cluster.arrivals import WebsocketArrivalLimit
+from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit
 
 Handler = Callable[[WebSocket], Awaitable[None]]
 LIMIT = 10_000
