@@ -36,11 +36,11 @@ def test_weighted_keys_agree_with_the_reference(length: int) -> None:
 @pytest.mark.parametrize("cut", [1, 63, 64, 65, 129])
 def test_whole_is_split_and_resumed(cut: int) -> None:
     inputs = sequence(130)
-    front, back = (tuple(x[:, :, part] for x in inputs) for part in (slice(cut), slice(cut, None)))
-    y_front, s, z = causal_linear_attention(*front)
-    y_back, s, z = causal_linear_attention(*back, s, z)
+    first, rest = (tuple(x[:, :, part] for x in inputs) for part in (slice(cut), slice(cut, None)))
+    y_first, s, z = causal_linear_attention(*first)
+    y_rest, s, z = causal_linear_attention(*rest, s, z)
     whole = causal_linear_attention(*inputs)
-    for name, expected, result in zip(NAMES, whole, (torch.cat((y_front, y_back), dim=2), s, z), strict=True):
+    for name, expected, result in zip(NAMES, whole, (torch.cat((y_first, y_rest), dim=2), s, z), strict=True):
         assert_close(name, expected, result)
 
 

@@ -5,7 +5,7 @@ import torch
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from tests.support.close import assert_close
-from tests.support.kernels.gradients import gradients
+from tests.support.kernels.gradients import with_gradients
 from tests.support.kernels.heads import SIZES, sequence, state
 
 
@@ -16,10 +16,9 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, giv
     if given == "state and weights":
         more = (*more, torch.randint(0, 14, (2, length)).float())
     weights = torch.randn_like(inputs[2])
-    expected = gradients(
-        reference.causal_linear_attention, [x.double() for x in inputs], [x.double() for x in more], weights.double()
-    )
-    ours = gradients(causal_linear_attention, inputs, more, weights)
+    wide = [x.double() for x in inputs], [x.double() for x in more], weights.double()
+    *_, expected = with_gradients(reference.causal_linear_attention, *wide)
+    *_, ours = with_gradients(causal_linear_attention, inputs, more, weights)
     assert_close("phi_q, phi_k, v", expected, ours)
 
 

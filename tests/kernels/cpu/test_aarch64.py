@@ -48,7 +48,9 @@ def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@pytest.mark.parametrize(("isa", "fixture"), [("neon", "program"), ("portable", "plain_program")])
+@pytest.mark.parametrize(
+    ("isa", "fixture"), [("neon", "program"), pytest.param("portable", "plain_program", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(
     name: str, isa: str, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -61,6 +63,7 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
     assert [part for part in expected if (expected[part] != found[part]).any()] == []
 
 
+@pytest.mark.slow
 def test_its_arithmetic_is_that_of_this_processor(tmp_path: Path) -> None:
     assert COMPILER is not None
     here, there = tmp_path / "here", tmp_path / "there"

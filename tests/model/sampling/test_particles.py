@@ -17,7 +17,7 @@ from tests.support.engine.painted_alone import by_particles
 from tests.support.engine.queued_generator import QueuedGenerator
 
 PARTICLES = 5
-BACKENDS = ["eager", "cpu"] if cpu_kernels.available() else ["eager"]
+CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 VARIANTS = ["plain", "histogram", "colour", "strokes", "pixels"]
 MASKS = {
     "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
@@ -55,22 +55,18 @@ class Case:
         assert sorted(its, key=lambda event: event.index) == [self.expected[index] for index in wanted]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-CASES = [*((variant, "every third") for variant in VARIANTS), ("plain", "hole")]
+CASES = [pytest.param((variant, "every third", "cpu"), marks=CPU) for variant in VARIANTS]
+CASES += [("plain", "hole", "eager"), ("pixels", "every third", "eager")]
 
 
 @pytest.fixture(scope="module", params=CASES, ids="-".join)
-def case(request: pytest.FixtureRequest, backend: str) -> Case:
-    return Case(*request.param, backend)
+def case(request: pytest.FixtureRequest) -> Case:
+    return Case(*request.param)
 
 
 @pytest.fixture(scope="module")
-def plain(backend: str) -> Case:
-    return Case("plain", "every third", backend)
+def plain() -> Case:
+    return Case("plain", "every third", "cpu" if cpu_kernels.available() else "eager")
 
 
 def crowd(count: int, particles: int = 3) -> list[GenerateRequest]:
@@ -83,8 +79,10 @@ def crowd(count: int, particles: int = 3) -> list[GenerateRequest]:
     ]
 
 
-@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
-@pytest.mark.parametrize(("slots", "threads"), [(PARTICLES, 1), (2 * PARTICLES + 1, 2), (64, 1)])
+@pytest.mark.parametrize(
+    ("slots", "threads", "kind"),
+    [(PARTICLES, 1, Generator), (2 * PARTICLES + 1, 2, QueuedGenerator), (64, 1, Generator)],
+)
 def test_an_image_of_particles_is_a_function_of_its_seed(
     case: Case, slots: int, threads: int, kind: type[Generator]
 ) -> None:
@@ -93,8 +91,7 @@ def test_an_image_of_particles_is_a_function_of_its_seed(
     generator.close()
 
 
-@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
-@pytest.mark.parametrize("slots", [PARTICLES, 9, 40])
+@pytest.mark.parametrize(("slots", "kind"), [(PARTICLES, Generator), (9, QueuedGenerator), (40, Generator)])
 def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(plain: Case, slots: int, kind: type[Generator]) -> None:
     generator = plain.generator(slots, 2, kind)
     engine = Engine(generator)
