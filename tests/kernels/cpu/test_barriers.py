@@ -41,7 +41,7 @@ def one_core() -> Iterator[None]:
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_that_share_one_core_cost_little_and_change_no_byte(one_core: None, threads: int) -> None:
-    """Each of the 36 steps of an image has 21 barriers: few of them send a thread to sleep, which costs a time slice."""
+    """An image has 36 steps of 21 barriers: few of them send a thread to sleep, which costs a time slice."""
     expected = paint(1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     np.testing.assert_array_equal(paint(threads, CALLS), expected)

@@ -21,7 +21,7 @@ from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedE
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Transformer]:
     directory = tmp_path_factory.mktemp("run")
-    return directory, run(directory)
+    return directory, run(directory, updates=90)
 
 
 def rows(directory: Path) -> list[dict[str, str]]:
@@ -58,10 +58,10 @@ def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(finished: tuple
 
 @pytest.mark.parametrize("optimiser", ["adamw", "radam", "muon"])
 def test_same_recipe_same_weights_and_another_seed_others(tmp_path: Path, optimiser: str) -> None:
-    first, again = (run(tmp_path / name, optimiser=optimiser, updates=30) for name in ("first", "again"))
+    first, again = (run(tmp_path / name, optimiser=optimiser, updates=10) for name in ("first", "again"))
     assert_same_weights(first.state_dict(), again.state_dict())
     assert curve(tmp_path / "first") == curve(tmp_path / "again")
-    other = run(tmp_path / "other", optimiser=optimiser, seed=1, updates=20)
+    other = run(tmp_path / "other", optimiser=optimiser, seed=1, updates=10)
     assert not torch.equal(first.head.weight, other.head.weight)
 
 
@@ -91,7 +91,7 @@ def test_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_checkpoint
 
 
 def test_bfloat16_learns_too(tmp_path: Path) -> None:
-    config = TrainingConfig(**RECIPE)
+    config = TrainingConfig(**{**RECIPE, "updates": 90})
     train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, precision="bfloat16", compiled=False)
     losses = [float(row["bits_per_dim"]) for row in rows(tmp_path)]
     assert losses[-1] < 0.8 * losses[0]

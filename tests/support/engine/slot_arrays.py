@@ -6,7 +6,7 @@ from scanline.kernels import philox
 from scanline.model.network.distribution import Distribution
 from tests.support.kernels.gpu import there
 
-POOL, BATCH = 40, 22
+POOL, BATCH = 20, 12
 Pool = dict[str, torch.Tensor]
 
 

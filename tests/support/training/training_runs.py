@@ -1,4 +1,4 @@
-"""A training run of seconds: a few striped images, a tiny model, a checkpoint every thirty updates."""
+"""A training run of seconds: a few striped images, a tiny model, checkpoints after thirty updates and fifty."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support import small_models
 
 MODEL = small_models.config(layers=1)
 RECIPE: dict[str, Any] = {
-    "updates": 90,
+    "updates": 50,
     "batch": 8,
     "warm_up": 5,
     "learning_rate": 1e-2,

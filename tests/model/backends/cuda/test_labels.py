@@ -13,13 +13,14 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.sweeps import and_slow
 
 SMALL = {"height": 1, "width": 2, "layers": 1}  # the interpreter takes its time
 CLASSES = (("7", "seven"), ("horse",))
 LABELS = [2, 0, 1]  # one for each image
 OPTIONS = CudaOptions(sizes=(4,), steps=1, reads=3, read_rows=6)
 # each way to read a step's bytes and each distribution
-KINDS = ["plain", "categorical", "authors", "strokes", "grey pixels", "pixels"]
+KINDS = and_slow(["plain", "strokes", "pixels"], "categorical", "authors", "grey pixels")
 
 
 def model_of(variant: str, classes: tuple[tuple[str, ...], ...] = CLASSES) -> Transformer:
@@ -89,7 +90,7 @@ def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) 
     assert found.known_bits[2] == 0
 
 
-@pytest.mark.parametrize("variant", ["plain", "grey pixels"])
+@pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
 def test_without_a_class_all_bits_are_those_of_a_model_without_classes(variant: str) -> None:
     with_classes, without = model_of(variant), model_of(variant, ())
     with_classes.load_state_dict(without.state_dict(), strict=False)

@@ -11,23 +11,15 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
+from tests.support.sweeps import and_slow
 
 SMALL = {"height": 2, "width": 2, "layers": 1}
 IMAGES = 3
 OPTIONS = CudaOptions(sizes=(4,), steps=1, reads=IMAGES, read_rows=3 * IMAGES)
 # every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
-KINDS = [
-    "plain",
-    "post",
-    "histogram",
-    "colour",
-    "categorical",
-    "window",
-    "strokes",
-    "pixels",
-    "waves of pixels",
-    "authors",
-]
+KINDS = and_slow(
+    ["plain", "strokes", "waves of pixels", "authors"], "post", "histogram", "colour", "categorical", "window", "pixels"
+)
 Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # s [L, H, C, M], z [L, H, C] and bits [n], float64
 
 
@@ -103,7 +95,7 @@ def test_states_in_16_bits_are_rounded_after_each_position() -> None:
         check(history[i], backend, stops[i], found)
 
 
-@pytest.mark.parametrize("variant", ["plain", "grey pixels"])
+@pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
 def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
     model = model_of(variant)
     backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes

@@ -12,6 +12,7 @@ from scanline.model.training.loop import train
 from scanline.model.training.optimise.loss import loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.sweeps import and_slow
 
 SHEET = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12)
 RECIPE = TrainingConfig(9, background=0.2)
@@ -88,7 +89,7 @@ def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
         assert abs(np.corrcoef(chosen[:, :-steps].ravel(), chosen[:, steps:].ravel())[0, 1]) < 0.01
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", and_slow([0], 1, 2))
 def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_and_their_weights(seed: int) -> None:
     model = small_models.model(SHEET)
     for place in range(0, 180, 7):

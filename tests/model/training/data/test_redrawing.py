@@ -13,6 +13,7 @@ from scanline.model.training.data.batches import batch_at
 from scanline.model.training.data.redrawing import redrawn, reduction, to_bytes
 from scanline.model.training.loop import train
 from tests.support import small_models
+from tests.support.sweeps import and_slow
 
 DIGITS = small_models.config(height=28, width=28)
 
@@ -90,7 +91,7 @@ def test_digits_are_as_they_are_at_low_rates() -> None:
     assert not torch.equal(batch_at(images, 0, recipe, DIGITS, 0.2 * recipe.learning_rate), plain)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", and_slow([1], 2))
 def test_a_run_draws_digits_again_at_high_rates_alone(tmp_path: Path, workers: int) -> None:
     """Updates that all lie within a long warm-up have low rates."""
     images = np.stack([ring(side).ravel() for side in range(30, 46)])

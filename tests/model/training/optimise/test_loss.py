@@ -55,6 +55,7 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
     assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
 
 
+@pytest.mark.slow  # compiles for half a minute, as the test below does
 def test_compiled_it_reads_the_labels_of_each_batch() -> None:
     model, batch, labels = with_classes("pixels")
     loss = CompiledLoss()

@@ -1,9 +1,5 @@
 """The precision of training's products follows the processor; a name chooses another."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -25,8 +21,7 @@ def test_bfloat16_is_the_default_where_the_processor_multiplies_it() -> None:
     assert product_dtype(CPU) == (torch.bfloat16 if capable and wide else torch.float32)
 
 
-def test_a_processor_without_avx512_multiplies_float32() -> None:
-    code = "import torch, scanline.model.training.optimise.precision as p; print(p.product_dtype(torch.device('cpu')))"
-    lowered = {**os.environ, "ATEN_CPU_CAPABILITY": "avx2"}
-    said = subprocess.run([sys.executable, "-c", code], env=lowered, capture_output=True, text=True, check=True).stdout
-    assert said == "torch.float32\n"
+def test_a_processor_whose_vectors_are_not_those_of_avx512_multiplies_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert product_dtype(CPU) == torch.float32

@@ -18,7 +18,15 @@ from scanline.model.training.optimise.processes import WorkerError, processes
 from tests.support.close import assert_close
 from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
 
-FEW: dict[str, Any] = {"updates": 20, "checkpoint_every": 10}
+FEW: dict[str, Any] = {"updates": 20, "checkpoint_every": 10, "classes": True}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run of two processes."""
+    directory = tmp_path_factory.mktemp("whole")
+    run(directory, workers=2, **FEW)
+    return directory
 
 
 def weights(directory: Path) -> torch.Tensor:
@@ -26,28 +34,23 @@ def weights(directory: Path) -> torch.Tensor:
     return torch.cat([tensor.flatten() for part in ("model", "average") for tensor in state[part].values()])
 
 
-@pytest.mark.parametrize(("optimiser", "classes"), [("muon", False), ("adamw", True)])
-def test_two_processes_end_where_one_does(tmp_path: Path, optimiser: str, classes: bool) -> None:
-    for workers in (1, 2):
-        run(tmp_path / str(workers), workers=workers, optimiser=optimiser, classes=classes, **FEW)
-    assert_close("weights", weights(tmp_path / "1"), weights(tmp_path / "2"), bound=1e-3)
-    losses = [
-        torch.tensor([float(line.split(",")[1]) for line in curve(tmp_path / str(workers))[1:]]) for workers in (1, 2)
-    ]
+def test_two_processes_end_where_one_does(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path, **FEW)
+    assert_close("weights", weights(tmp_path), weights(whole), bound=1e-3)
+    losses = [torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:]]) for path in (tmp_path, whole)]
     assert_close("loss curve", *losses)
 
 
 def workers() -> list[BaseProcess]:
-    """The training processes; other tests' engines may run beside them."""
+    """Return the training processes, without engines that other tests have started."""
     return [child for child in multiprocessing.active_children() if child.name != "scanline-engine"]
 
 
-def test_two_processes_resume_bit_for_bit(tmp_path: Path) -> None:
-    run(tmp_path / "whole", workers=2, **FEW)
+def test_two_processes_resume_bit_for_bit(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
-        run(tmp_path / "split", stop_at=20, workers=2, **FEW)
-    run(tmp_path / "split", resume=True, workers=2, **FEW)
-    assert torch.equal(weights(tmp_path / "whole"), weights(tmp_path / "split"))
+        run(tmp_path, stop_at=20, workers=2, **FEW)
+    run(tmp_path, resume=True, workers=2, **FEW)
+    assert torch.equal(weights(whole), weights(tmp_path))
     assert not workers()
 
 
@@ -76,22 +79,22 @@ def test_a_worker_that_ends_by_itself_is_named() -> None:
     model = torch.nn.Linear(2, 2)
     model(torch.ones(2)).sum().backward()
     with pytest.raises(WorkerError, match="training process 2 of 3 ended with exit code 3; the last checkpoint is int"):
-        average_beside(ends_early, 3, model)
+        average_with_others(ends_early, 3, model)
     assert not workers()
 
 
-def average_beside(follow: Callable[..., None], size: int, model: torch.nn.Module) -> None:
+def average_with_others(follow: Callable[..., None], size: int, model: torch.nn.Module) -> None:
     with processes(size, follow) as group:
         group.average_gradients(model, torch.tensor(1.0))
 
 
 def test_whatever_ends_the_block_ends_the_workers() -> None:
     with pytest.raises(KeyboardInterrupt):
-        interrupted_beside_a_worker()
+        interrupted_with_a_worker()
     assert not workers()
 
 
-def interrupted_beside_a_worker() -> None:
+def interrupted_with_a_worker() -> None:
     with processes(2, waits):
         assert len(workers()) == 1
         raise KeyboardInterrupt
