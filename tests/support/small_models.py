@@ -39,6 +39,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         **NO_START,
     },
 }
+CORE = ["plain", "authors", "strokes", "waves of pixels"]  # between them each way to read and predict, and most options
+REST = [variant for variant in VARIANTS if variant not in CORE]
 
 
 def config(**changes: Any) -> ModelConfig:

@@ -6,7 +6,6 @@ compiles both without a GPU and compares the layouts that decide the order of th
 """
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.support.kernels.ttgir import sums
+
 ROOT = Path(__file__).parents[3]
-
-
-def sums(ttgir: str) -> list[tuple[str, str]]:
-    """The shape and the layout of what each reduction of a kernel adds, in order."""
-    layouts = dict(re.findall(r"^(#\w+) = (.*)$", ttgir, re.MULTILINE))
-    found = re.findall(r"\}\) : \(tensor<([\dx]+f32), (#\w+)>\)", ttgir)
-    return [(shape, layouts[name]) for shape, name in found]
 
 
 def main() -> None:

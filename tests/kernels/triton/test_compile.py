@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kernels.ttgir import early
+
 ROOT = Path(__file__).parents[3]
 
 
-def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-
-
 def compiled(*arguments: str) -> list[str]:
-    """Returns what the compiler made of each kernel, a line each; fails where it has faults."""
+    """Return what the compiler made of each kernel, a line each; fail where it has faults."""
     pytest.importorskip("triton", reason="Triton is not installed")
     command = [sys.executable, "-m", "tests.kernels.triton.compile", *arguments]
-    result = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return [line.strip() for line in result.stdout.splitlines() if line.startswith("    sm_")]
 
@@ -41,13 +40,9 @@ WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
 
 
 def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
-    pytest.importorskip("triton", reason="Triton is not installed")
     cases = {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}
-    code = "from tests.support.kernels.compiled_kernels import early"
     for lines, found in cases.items():
-        ttgir = "\n".join(("tt.func public", *lines))
-        code += f"\nassert early({ttgir!r}, True) is {found}"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=True)
+        assert early("\n".join(("tt.func public", *lines)), True) is found
 
 
 @pytest.mark.slow

@@ -20,11 +20,15 @@ from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.sweeps import and_slow
 
 NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
 VARIANTS = ["plain", "concat", "histogram", "window", "strokes", "waves of pixels"]
+CASES = [pytest.param(variant, "cpu", marks=NATIVE) for variant in VARIANTS]  # the eager backend is slower
+CASES += and_slow([("plain", "eager"), ("strokes", "eager")], *((variant, "eager") for variant in VARIANTS[1:4]))
+CASES += and_slow([], ("waves of pixels", "eager"))
 ODD_SIZES = {"height": 3, "width": 5, "heads": 3, "key_width": 7, "value_width": 6, "feed_forward": 19}
 LABELS = [2, 0, 3, 1, 2]
 
@@ -82,8 +86,7 @@ def test_with_int8_weights_a_label_costs_what_it_does_with_exact_ones(variant: s
     assert abs(found[0] - found[1]) < 0.05 * found[0]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_bits_and_known_bits_are_the_cost_of_the_painted_image_under_its_label(variant: str, backend: str) -> None:
     network = odd_model(variant)
     length, specs = network.config.bytes, masked(network.config, 5)
@@ -112,8 +115,7 @@ def test_bits_and_known_bits_are_the_cost_of_the_painted_image_under_its_label(v
     assert fetched.effective_particles.tolist() == [1.0] * 5
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_an_image_with_a_label_is_the_same_alone_and_among_others(variant: str, backend: str) -> None:
     network = model(variant)
     length, specs = network.config.bytes, masked(network.config, 7)
@@ -132,8 +134,7 @@ def test_an_image_with_a_label_is_the_same_alone_and_among_others(variant: str, 
     alone.close()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_labels_change_what_is_painted_and_what_it_costs(variant: str, backend: str) -> None:
     network = model(variant)
     generator = Generator(network, 4, 1, backend=backend)
@@ -187,12 +188,11 @@ def completed(network: Transformer, indices: range, backend: str) -> tuple[list[
     return list(zip([image.tobytes() for image in found.images], *numbers, strict=True)), resampled
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_completions_by_particles_are_the_same_alone_and_among_others(variant: str, backend: str) -> None:
-    together, resampled = completed(model(variant), range(20), backend)
+    together, resampled = completed(model(variant), range(12), backend)
     assert resampled
-    for index in (0, 7, 19):
+    for index in (0, 7, 11):
         assert completed(model(variant), range(index, index + 1), backend)[0] == together[index : index + 1]
     assert all(1 <= effective <= 8 for _, _, _, effective in together)
-    assert len({evidence for _, _, evidence, _ in together}) == 20
+    assert len({evidence for _, _, evidence, _ in together}) == 12

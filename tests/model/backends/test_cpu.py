@@ -25,6 +25,7 @@ from scanline.model.sampling.offline import paint
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.sweeps import and_slow
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 
@@ -142,7 +143,7 @@ def test_int8_costs_little(variant: str) -> None:
     assert abs(exact - coarse) < 0.02 * exact
 
 
-@pytest.mark.parametrize("variant", small_models.VARIANTS)
+@pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_it_draws_what_torch_draws(variant: str) -> None:
     """The same random numbers through the same mixture; rounding may tip a byte here and there."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))

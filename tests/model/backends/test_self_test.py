@@ -15,6 +15,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
+from tests.support.sweeps import and_slow
 
 CONFIG = small_models.config(height=6)  # more steps than the self-test takes
 SLOTS = 64
@@ -103,7 +104,7 @@ def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
     return slots
 
 
-@pytest.mark.parametrize("variant", small_models.VARIANTS)
+@pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(variant: str) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     backends: list[EagerBackend | CpuBackend] = [EagerBackend(model)]

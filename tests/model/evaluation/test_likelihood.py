@@ -11,9 +11,10 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.sweeps import and_slow
 
 
-@pytest.mark.parametrize("variant", small_models.VARIANTS)
+@pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_bits_are_those_that_painting_counted_known_bytes_included(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     model, known, mask = small_models.model(config), small_models.images(config, 1)[0], np.arange(config.bytes) < 10
@@ -23,7 +24,7 @@ def test_bits_are_those_that_painting_counted_known_bytes_included(variant: str)
         assert_close("bits per dimension", scored, torch.from_numpy(painted.bits_per_dim))
 
 
-@pytest.mark.parametrize("variant", small_models.VARIANTS)
+@pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(variant: str) -> None:
     """So the bits of an image's bytes sum up to -log2 of the probability of the image, of which there are 256^N."""
     config = small_models.config(**small_models.VARIANTS[variant])

@@ -32,7 +32,7 @@ def test_known_bytes_come_back_and_others_are_painted_anew_for_every_index(varia
         assert len(np.unique(images[:, ~where], axis=0)) == 3
 
 
-@pytest.mark.parametrize("prefix", [1, 2, 9, 20])
+@pytest.mark.parametrize("prefix", [1, 9, 20])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])

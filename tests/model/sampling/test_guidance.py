@@ -55,8 +55,7 @@ def finished(events: list[Event], *requests: int) -> dict[tuple[int, int], Finis
     return {(one.request, one.index): one for one in events if isinstance(one, Finished) and one.request in requests}
 
 
-@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
-@pytest.mark.parametrize(("slots", "threads"), [(2, 1), (5, 2), (64, 1)])
+@pytest.mark.parametrize(("slots", "threads", "kind"), [(2, 1, Generator), (5, 2, QueuedGenerator), (64, 1, Generator)])
 def test_guided_images_are_the_same_in_a_crowd_of_requests_that_come_and_go(
     model: Transformer,
     backend: str,
@@ -68,7 +67,7 @@ def test_guided_images_are_the_same_in_a_crowd_of_requests_that_come_and_go(
 ) -> None:
     engine = Engine(kind(model, slots, threads, backend=backend))
     events: list[Event] = []
-    for before in (GenerateRequest(1, 3, 1, label=3), GenerateRequest(2, 40, 2, label=1, guidance=1.5, client="many")):
+    for before in (GenerateRequest(1, 3, 1, label=3), GenerateRequest(2, 12, 2, label=1, guidance=1.5, client="many")):
         engine.accept(before)
     events += engine.tick()
     engine.accept(GUIDED)

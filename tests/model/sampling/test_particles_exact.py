@@ -17,6 +17,7 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.sweeps import and_slow
 
 IMAGES, SLOTS, BINS = 600, 4096, 16
 # The quantile of chi-square with 15 degrees of freedom that 1 in 100,000 exceeds.
@@ -98,7 +99,7 @@ def chi_square(found: Exact, images: list[bytes]) -> float:
     return float(((observed - expected)[used] ** 2 / expected[used]).sum())
 
 
-@pytest.mark.parametrize("particles", [1, 4, 64])
+@pytest.mark.parametrize("particles", and_slow([1, 64], 4))
 @pytest.mark.parametrize("case", CASES)
 def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(case: str, particles: int) -> None:
     found = exact(case)

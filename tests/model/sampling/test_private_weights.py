@@ -20,9 +20,16 @@ def painted(engine: Engine, request: int) -> list[bytes]:
     return [event.image for event in events if isinstance(event, Finished)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("backend", ["cpu", "eager"])
-@pytest.mark.parametrize("change", ["overwritten", "truncated"])
+@pytest.mark.parametrize(
+    ("dtype", "backend", "change"),
+    [
+        (torch.float16, "cpu", "overwritten"),
+        (torch.float32, "cpu", "truncated"),
+        (torch.float16, "eager", "truncated"),
+        (torch.float32, "eager", "overwritten"),
+    ],
+    ids=str,
+)
 def test_files_overwritten_in_place_change_no_painted_byte_and_no_digest(
     tmp_path: Path, grey: Transformer, dtype: torch.dtype, backend: str, change: str
 ) -> None:

@@ -17,13 +17,12 @@ def model():
 MASKS = {
     "nothing known": lambda n: np.zeros(n, bool),
     "every second": lambda n: np.arange(n) % 2 == 1,  # of three channels: known green, unknown red, and the reverse
-    "front to the midst of a pixel": lambda n: np.arange(n) < 13,
+    "the first bytes, to the midst of a pixel": lambda n: np.arange(n) < 13,
 }
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("variant", ["plain", "strokes", "pixels", "waves of pixels"])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("mask", "temperature"), [(mask, 0.7) for mask in MASKS] + [("nothing known", 1.0)])
+@pytest.mark.parametrize("variant", ["plain", "strokes", "waves of pixels"])
 def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
     temperature: float, variant: str, mask: str
 ) -> None:
@@ -72,6 +71,6 @@ def test_every_index_and_every_seed_is_another_image(model) -> None:
 
 
 def test_more_images_than_slots_are_painted_in_their_order(model) -> None:
-    many, few = paint(model, 600, seed=4), paint(model, 3, seed=4)
+    many, few = paint(model, 300, seed=4), paint(model, 3, seed=4)
     np.testing.assert_array_equal(many.images[:3], few.images)
-    assert len(np.unique(many.images, axis=0)) == 600
+    assert len(np.unique(many.images, axis=0)) == 300

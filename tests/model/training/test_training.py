@@ -21,7 +21,7 @@ from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedE
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Transformer]:
     directory = tmp_path_factory.mktemp("run")
-    return directory, run(directory, updates=90)
+    return directory, run(directory, updates=90, checkpoint_every=30)
 
 
 def rows(directory: Path) -> list[dict[str, str]]:

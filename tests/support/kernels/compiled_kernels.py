@@ -22,6 +22,8 @@ from triton.backends.nvidia import compiler
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from tests.support.kernels.ttgir import early
+
 SHARED = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}  # bytes that a program may have, by compute capability
 
 _compiled: set[str] = set()  # hashes of variants: Triton compiles each once a process
@@ -123,12 +125,3 @@ def _examined(
 
 def _shown(value: Any) -> str:
     return str(value.dtype).removeprefix("torch.") if hasattr(value, "dtype") else str(value)
-
-
-def early(ttgir: str, chained: bool) -> bool:
-    """Whether an asynchronous copy stands before the wait for the previous kernel (the software pipeliner moves copies
-    past a wait in its loop, triton #11905), or the wait stands in a loop."""
-    body = ttgir[ttgir.index("tt.func public") :]
-    before, wait, _ = body.partition("griddepcontrol.wait")
-    assert bool(wait) == chained, "a chained kernel must wait for the previous one, and no other kernel"
-    return chained and ("async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield"))

@@ -1,4 +1,4 @@
-"""A training run of seconds: a few striped images, a tiny model, checkpoints after thirty updates and fifty."""
+"""A training run of seconds: a few striped images, a tiny model, a checkpoint every twenty updates."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ RECIPE: dict[str, Any] = {
     "learning_rate": 1e-2,
     "average": 0.9,
     "flip": True,
-    "checkpoint_every": 30,
+    "checkpoint_every": 20,
     "evaluate_images": 6,
     "sample_images": 4,
 }

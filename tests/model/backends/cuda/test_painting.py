@@ -16,7 +16,6 @@ from tests.support.sweeps import and_slow
 
 SMALL = {"height": 2, "width": 3, "layers": 1}
 TINY = small_models.config(**SMALL)
-VARIANTS = ["plain", "concat", "strokes", "waves of pixels", "authors"]
 Finished = tuple[list[int], float]  # bytes, and bits, which show a difference in any last bit
 
 
@@ -54,9 +53,7 @@ def advance(backend: CudaBackend, slots: SlotPool, steps: int) -> None:
         backend.advance(slots, np.array(chosen), min(steps, left)).wait()
 
 
-@pytest.mark.parametrize(
-    "variant", and_slow(VARIANTS, *(name for name in small_models.VARIANTS if name not in VARIANTS))
-)
+@pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     model = model_of(variant)
     config, chosen = model.config, [0, 2, 3]

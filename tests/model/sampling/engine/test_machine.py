@@ -27,18 +27,8 @@ class QueuedParticleEngineMachine(QueuedEngineMachine):
     most_particles = SLOTS
 
 
-MACHINES = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "machine", [EngineMachine, QueuedEngineMachine, ParticleEngineMachine, QueuedParticleEngineMachine]
 )
-
-
-@MACHINES
 def test_requests_may_arrive_end_and_fail_in_any_order(machine: type[EngineMachine]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=50, stateful_step_count=30))
-
-
-@pytest.mark.slow
-@MACHINES
-def test_anything_may_happen_in_many_orders(machine: type[EngineMachine]) -> None:
-    long = settings(max_examples=400, stateful_step_count=50, derandomize=False, print_blob=True)
-    run_state_machine_as_test(machine, settings=long)
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=30))

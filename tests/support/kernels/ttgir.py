@@ -1,0 +1,19 @@
+"""What a compiled kernel's intermediate code for a GPU (ttgir) says about its copies and its sums."""
+
+import re
+
+
+def early(ttgir: str, chained: bool) -> bool:
+    """Whether an asynchronous copy stands before the wait for the previous kernel (the software pipeliner moves copies
+    past a wait in its loop, triton #11905), or the wait stands in a loop."""
+    body = ttgir[ttgir.index("tt.func public") :]
+    before, wait, _ = body.partition("griddepcontrol.wait")
+    assert bool(wait) == chained, "a chained kernel must wait for the previous one, and no other kernel"
+    return chained and ("async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield"))
+
+
+def sums(ttgir: str) -> list[tuple[str, str]]:
+    """The shape and the layout of what each reduction of a kernel adds, in order."""
+    layouts = dict(re.findall(r"^(#\w+) = (.*)$", ttgir, re.MULTILINE))
+    found = re.findall(r"\}\) : \(tensor<([\dx]+f32), (#\w+)>\)", ttgir)
+    return [(shape, layouts[name]) for shape, name in found]
