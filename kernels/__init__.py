@@ -12,3 +12,5 @@ components, S slots; s and z are the recurrent state of "Transformers are RNNs" 
 import math
 
 LN2 = math.log(2)  # nats in a bit
+# Beyond any model of this kind: sizes of tensors, layers, bytes of an image.
+WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20

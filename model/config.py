@@ -1,4 +1,4 @@
-"""ModelConfig: the sizes and options of a model, checked at construction and stored in config.json.
+"""ModelConfig: sizes and options of a model, checked at construction and stored in config.json.
 
 Frozen and strict: unknown, missing and wrong fields are errors. Letters: L layers, H heads, C key width, M value
 width, K mixture components. A byte is one channel of one pixel, in raster order, channels innermost. Positions, masks,
@@ -8,16 +8,12 @@ random numbers and bits are counted in bytes, whatever a step is.
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
 from scanline.kernels.feature_maps import feature_map
 
-FORMAT = 2  # of a model directory; a later one is an error
-WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20  # numbers, layers, bytes: beyond any model of this kind
+FORMAT = 2  # of a model directory; any other is an error
 MOST_WAVES = 16  # beyond 8, a byte's waves repeat
 MOST_CLASSES = 1000
-# Fields that format 1 did not have, whose defaults are what it meant, and those that it had.
-WINDOW_FIELDS = ("window_rows", "window_columns", "window_centred", "waves", "wave_rows", "wave_columns", "outside")
-ADDED = ("step", "reads", "predicts", "blocks", "block_width", *WINDOW_FIELDS, "classes")
-REMOVED: dict[str, tuple[Any, ...]] = {"neighbours": ([], ()), "anchors": (False,)}
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ class ModelConfig:
 
     @property
     def steps(self) -> int:
-        """Steps that paint an image, without a first byte drawn from a histogram."""
+        """Step that paint an image, without a first byte drawn from a histogram."""
         return (self.bytes - self.first) // self.step_bytes
 
     @property
@@ -166,38 +162,34 @@ class ModelConfig:
         return f"{self.width}x{self.height}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the content of config.json: every field, and the format."""
+        """Return the content of config.json: every field, and the format."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
-        """Returns the configuration of config.json's content; ValueError with one sentence for a newer format or an
+        """Return the configuration of config.json's content; ValueError with one sentence for another format or an
         unknown, missing or wrong field."""
         data = dict(data)
         written = data.pop("format", None)
-        if not isinstance(written, int) or isinstance(written, bool) or written < 1:
-            raise ValueError(f"format must be a whole number from 1 to {FORMAT}, not {written!r}")
-        if written > FORMAT:
-            raise ValueError(f"format {written} is newer than this program, which reads up to {FORMAT}")
-        if written == 1:
-            for name, meant in REMOVED.items():
-                if data.pop(name, meant[0]) not in meant:
-                    raise ValueError(f"{name} are no longer supported; train the model again")
+        if isinstance(written, int) and written > FORMAT:
+            raise ValueError(f"format {written} is newer than this program, which reads format {FORMAT}")
+        if written != FORMAT:
+            raise ValueError(f"format must be {FORMAT}, not {written!r}")
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(data) - set(known)):
             raise ValueError(f"unknown key {unknown[0]!r}")
-        if missing := [name for name in known if name not in data and name not in ADDED]:
+        if missing := [name for name in known if name not in data]:
             raise ValueError(f"missing key {missing[0]!r}")
         return cls(**{key: _as_tuples(value) for key, value in data.items()})
 
 
 def _as_tuples(value: Any) -> Any:
-    """Returns a JSON value with tuples in the place of its lists, however deep they are."""
+    """Return a JSON value with tuples in place of its lists, at any depth."""
     return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
-    """Raises ValueError where there are too many classes, or where a word cannot stand for one of them."""
+    """Raise ValueError where there are too many classes, or where a word cannot stand for one of them."""
     if len(classes) > MOST_CLASSES:
         raise ValueError(f"a model has at most {MOST_CLASSES:,} classes, not {len(classes):,}")
     known: set[str] = set()
@@ -213,7 +205,7 @@ def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
 
 
 def _check_type(name: str, value: object, wanted: Any) -> None:
-    """Raises ValueError where a JSON value is not of a field's type. A bool is not an int; an int is a float."""
+    """Raise ValueError where a JSON value is not of a field's type. A bool is not an int; an int is a float."""
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted) or not isinstance(value, str):
             raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")

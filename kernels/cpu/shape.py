@@ -1,11 +1,13 @@
-"""Sizes and options of a network as they cross into the library, and the checks of every argument before it does: the
-library trusts them, and a wrong one would read or write other memory."""
+"""Sizes and options of a network as the library takes them, and the checks of every argument of a call: the library
+trusts them, and a wrong one would read or write other memory."""
 
 import ctypes
 
 import torch
 
-WIDEST, DEEPEST, LARGEST_IMAGE, MOST_CHANNELS = 2**16, 2**10, 2**20, 4
+from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
+
+MOST_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
 Arrays = dict[str, torch.Tensor]

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from scanline.kernels import LARGEST_IMAGE
 from scanline.model import pictures  # noqa: F401 (limits the text that Pillow unpacks from a PNG)
-from scanline.model.config import LARGEST_IMAGE
 from scanline.model.datasets.files import DataError
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.

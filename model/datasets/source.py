@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
-from scanline.model.config import LARGEST_IMAGE
 from scanline.model.datasets import array, cifar10, folder, mnist
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError

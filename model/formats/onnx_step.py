@@ -1,4 +1,4 @@
-"""The recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes without torch.
+"""Recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes without torch.
 
 Inputs are images [B, N], positions [B] of the first byte of the step, s and z, and labels [B] where the model has
 classes (0: no class, k + 1: class k); outputs are the parameters [B, P] of the distribution of the step's bytes and the
@@ -66,9 +66,7 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     about = (
         "One recurrent step of a linear transformer: bytes before position, s, z to a distribution and the next s, z."
     )
-    # Without classes, the file is the one that was written before there were any, which older programs read.
-    stored = {name: value for name, value in config.to_dict().items() if value or name != "classes"}
-    return graph.model("step", about, {CONFIG_KEY: json.dumps(stored)})
+    return graph.model("step", about, {CONFIG_KEY: json.dumps(config.to_dict())})
 
 
 def _read_in(graph: Graph, model: Transformer, image: str, position: str, label: str | None) -> tuple[str, str | None]:

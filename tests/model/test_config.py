@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scanline.model.config import ADDED, ModelConfig
+from scanline.model.config import ModelConfig
 from tests.support import small_models
 
 
@@ -39,17 +39,6 @@ def test_a_step_of_a_pixel_paints_all_its_channels() -> None:
     config = small_models.config(**small_models.VARIANTS["pixels"])
     assert (config.step_bytes, config.steps, config.bytes) == (3, 20, 60)
     assert (small_models.config().step_bytes, small_models.config(**small_models.NO_START).steps) == (1, 19)
-
-
-def test_the_first_format_is_read_unless_it_used_what_is_gone() -> None:
-    config = small_models.config()
-    old = config.to_dict() | {"format": 1, "neighbours": [], "anchors": False}
-    for name in ADDED:
-        del old[name]
-    assert ModelConfig.from_dict(old) == config
-    for name, value in (("neighbours", [2]), ("anchors", True)):
-        with pytest.raises(ValueError, match=f"{name} are no longer supported; train the model again"):
-            ModelConfig.from_dict(old | {name: value})
 
 
 def test_the_name_of_a_class_is_the_first_of_its_words() -> None:

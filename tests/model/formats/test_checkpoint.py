@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from scanline.model.config import ADDED
 from scanline.model.formats import checkpoint, model_dir
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, weight_bytes
@@ -48,18 +47,6 @@ def test_weights_without_the_classes_of_the_configuration_are_refused(
     sentence = r"tensor 'classes' has shape \[3, 12\], not \[4, 12\]" if held else "weights lack the tensor 'classes'"
     with pytest.raises(ModelDirectoryError, match=sentence):
         load_model(tmp_path)
-
-
-def test_a_directory_of_format_1_is_read(tmp_path: Path) -> None:
-    """Whose config.json had neighbours and anchors, and none of the fields of steps and windows."""
-    saved = small_models.model(small_models.config())
-    save_model(saved, tmp_path, torch.float32)
-    written = json.loads((tmp_path / "config.json").read_text())
-    old = {key: value for key, value in written.items() if key not in ADDED}
-    (tmp_path / "config.json").write_text(json.dumps({**old, "format": 1, "neighbours": [], "anchors": False}))
-    model = load_model(tmp_path)
-    assert model.config == saved.config
-    assert_same_weights(saved.state_dict(), model.state_dict())
 
 
 def test_float32_comes_back_exactly(tmp_path: Path) -> None:

@@ -66,15 +66,6 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda d: config_file(d, format=FORMAT + 1),
         f"config.json: format {FORMAT + 1} is newer than this",
     ),
-    "neighbours": (
-        lambda d: config_file(d, format=1, neighbours=[1, 5]),
-        "neighbours are no longer supported; train the",
-    ),
-    "anchors": (
-        lambda d: config_file(d, format=1, anchors=True),
-        "anchors are no longer supported; train the model again",
-    ),
-    "anchors in format 2": (lambda d: config_file(d, anchors=False), "config.json: unknown key 'anchors'"),
     "wrong field": (lambda d: config_file(d, norm="mid"), "config.json: norm must be one of pre, post, not 'mid'"),
     "another size": (lambda d: config_file(d, feed_forward=21), "has shape [20], not [21] as config.json says"),
     "more than any machine has": (lambda d: config_file(d, feed_forward=10**12), "feed_forward must be at most 65536"),
@@ -97,7 +88,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "no bytes": (cut("model.safetensors", 0), "model.safetensors is not a readable safetensors file"),
     "not safetensors": (text("model.safetensors", "hello " * 99), "model.safetensors is not a readable safetensors"),
     "index of another configuration": (
-        index({"metadata": {"config": {"format": 1}}, "weight_map": {"head.bias": "model.safetensors"}}),
+        index({"metadata": {"config": {"format": 2}}, "weight_map": {"head.bias": "model.safetensors"}}),
         "missing key 'height'",
     ),
     "index of nothing": (index({}), "index.json: it has no weight_map"),

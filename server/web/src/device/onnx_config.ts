@@ -14,7 +14,7 @@ export interface OnnxConfig {
   predicts: "logistics" | "categorical" | "pixel_logistics";
   start_token: boolean;
   first_byte_histogram: number[] | null;
-  classes?: string[][]; // absent where the model has none
+  classes: string[][];
 }
 
 /** Bytes that one step paints. */

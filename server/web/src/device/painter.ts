@@ -59,7 +59,7 @@ export class PaintLoop {
     this.state = { s: zeros(...sums, value_width), z: zeros(...sums) };
     const label = (_: unknown, image: number) => labelOfImage(job.label, job.seed, job.first + image);
     const labels = () => Int32Array.from({ length: job.images }, label);
-    this.labels = classes?.length ? { label: new Tensor("int32", labels(), [job.images]) } : {};
+    this.labels = classes.length ? { label: new Tensor("int32", labels(), [job.images]) } : {};
   }
 
   get isDone(): boolean {

@@ -1,4 +1,4 @@
-// What a model predicts: the distribution of the bytes of a step, one of those in kernels/.
+// Distribution of the bytes of a step that a model predicts, one of those in kernels/.
 
 import { stepBytes, type OnnxConfig } from "../onnx_config";
 import { logSum, pick, type Draw } from "./draw";
@@ -13,7 +13,7 @@ export interface Distribution {
     temperature: number,
     known: readonly (number | undefined)[],
   ): number[];
-  /** What the bytes of a step cost in bits, at temperature 1. */
+  /** Returns the cost of a step's bytes in bits, at temperature 1. */
   bits(parameters: Float32Array, bytes: readonly number[]): number;
 }
 
