@@ -1,5 +1,5 @@
-"""The last launch of a step on a GPU whose byte has 256 probabilities: the byte sampled or the known one, its cost, and
-the next position. References: reference.py, and kernels/philox.py.
+"""Last launch of a step on a GPU that predicts 256 logits: samples the byte or takes the known one, adds its cost and
+moves the position. References: reference.py, and kernels/philox.py.
 
 An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
 device.
@@ -12,7 +12,18 @@ import triton.language as tl
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
 from scanline.kernels.triton.pdl import options, wait
-from scanline.kernels.triton.sampling import check, finish, in_bits, log_sum_exp, pick, put, slot_uniforms, wrong
+from scanline.kernels.triton.sampling import (
+    check,
+    finish,
+    in_bits,
+    log_sum_exp,
+    pick,
+    put,
+    slot_uniforms,
+    slots_of_program,
+    totals,
+    wrong,
+)
 
 IMAGES = 4  # of a program, one for each of its warps
 
@@ -33,12 +44,12 @@ def sample(
     guidance: torch.Tensor,  # [S] float32
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
-    """Paints the byte of `images` at `position` of the chosen slots, unless it is known, adds its cost at temperature
-    1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. Where a parameter is not finite,
-    bits are not either.
+    """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its cost at temperature 1
+    to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. If a parameter is NaN or infinite,
+    bits are too.
 
-    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from what
-    reference.guided returns.
+    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from the
+    logits of reference.guided.
     """
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
@@ -72,28 +83,26 @@ def _sample(
 ):
     # Parameters come from the previous kernel, and images and positions of this byte were read by kernels before it.
     wait(chained)
-    b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    slot = tl.load(slots + b, mask=b < batch, other=-1)
-    live = slot >= 0
-    place = tl.load(position + slot, mask=live, other=0)
+    b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
     value = tl.arange(0, values)[None, :]
     logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
 
-    # The second uniform of the byte is not used.
-    image_temperature = tl.load(temperature + slot, mask=live, other=1.0)
-    u, _ = slot_uniforms(seed, index, slot, place, live)
+    # Logits of a guided image: rows 2i and 2i + 1 are its slots, so b ^ 1 is the partner's row.
     guided = tl.load(partner + slot, mask=live, other=0) != 0
     other = tl.load(parameters + (b ^ 1)[:, None] * values + value, mask=(live & guided)[:, None], other=0.0)
     is_with = (tl.load(label + slot, mask=live, other=0) != 0)[:, None]
     with_class, without = tl.where(is_with, logits, other), tl.where(is_with, other, logits)
     weight = tl.load(guidance + slot, mask=live, other=1.0)
     mixed = tl.where(guided[:, None], without + weight[:, None] * (with_class - without), logits)
+
+    # The first uniform of the byte picks it; the second is not used.
+    u, _ = slot_uniforms(seed, index, slot, place, live)
     picked = pick(mixed / image_temperature[:, None], u, value < values, values)
     byte, given = put(images, known, slot * length + place, picked.to(tl.float32), live)
 
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
     own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
     cost = in_bits(log_sum_exp(logits) - own, wrong(logits) | wrong(mixed), ln2)
-    total = tl.load(bits + slot, mask=live, other=0.0) + cost
-    known_total = tl.load(known_bits + slot, mask=live, other=0.0) + tl.where(given, cost, 0.0)
-    finish(bits, known_bits, position, slot, place, total, known_total, 1, live)
+    total, known_total = totals(bits, known_bits, slot, live)
+    known_total += tl.where(given, cost, 0.0)
+    finish(bits, known_bits, position, slot, place, total + cost, known_total, 1, live)

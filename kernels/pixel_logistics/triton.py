@@ -1,5 +1,5 @@
-"""The last launch of a pixel's step on a GPU: its bytes sampled channel by channel, or the known ones, their cost, and
-the next position. References: reference.py, and kernels/philox.py.
+"""Last launch of a step on a GPU that predicts a mixture of logistics: samples the bytes channel by channel or takes
+known ones, adds their cost and moves the position. References: reference.py, and kernels/philox.py.
 
 An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
 device.
@@ -22,6 +22,8 @@ from scanline.kernels.triton.sampling import (
     pick,
     put,
     slot_uniforms,
+    slots_of_program,
+    totals,
     wrong,
 )
 
@@ -44,9 +46,9 @@ def sample(
     costs: torch.Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
-    """Paints the C bytes of `images` from `position` on of the chosen slots, but for those that are known, adds their
-    cost at temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. Where a
-    parameter is not finite, bits are not either."""
+    """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
+    temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. If a parameter
+    is NaN or infinite, bits are too."""
     check(parameters, distribution.width, slots, images, known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
@@ -60,11 +62,28 @@ def sample(
 
 
 @triton.jit
-def _means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
-    """Returns the means [b, K] of a channel, not yet moved by the earlier ones; `first` [b, 1] points to the parameters
+def _own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+    """Return the means [b, K] of a channel, not yet moved by the earlier ones; `first` [b, 1] points to the parameters
     of each image, `base` [b] to its base."""
     means = tl.load(first + components + k * channels + channel, mask=inside, other=0.0)
     return means + tl.load(base + channel, mask=live, other=0.0)[:, None]
+
+
+@triton.jit
+def _means(first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+    """Return the means [b, K] of a channel, moved by the errors of the earlier ones, and where a parameter of them is
+    not finite; seen [b, C] are the real numbers of the earlier bytes."""
+    means = _own_means(first, base, k, channel, components, channels, inside, live)
+    unusable = inside & wrong(means)
+    for earlier in tl.static_range(channel):
+        # Registers cannot be indexed: a channel of `seen` is read by a masked sum.
+        error = tl.sum(tl.where(c == earlier, seen, 0.0), axis=1)[:, None]
+        error -= _own_means(first, base, k, earlier, components, channels, inside, live)
+        which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
+        coefficients = tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0)
+        means += coefficients * error
+        unusable |= inside & wrong(coefficients)
+    return means, unusable
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -95,11 +114,8 @@ def _sample(
 ):
     # Parameters come from the previous kernel, and images and positions of this pixel were read by kernels before it.
     wait(chained)
-    b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    slot = tl.load(slots + b, mask=b < batch, other=-1)
-    live = slot >= 0
-    place = tl.load(position + slot, mask=live, other=0)
-    image_temperature = tl.load(temperature + slot, mask=live, other=1.0)[:, None]
+    b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
+    image_temperature = image_temperature[:, None]
 
     # K is padded to a power of two with logits of minus infinity, which weigh nothing.
     k = tl.arange(0, block_k)[None, :]
@@ -113,8 +129,7 @@ def _sample(
     # later bytes draw theirs, and at 1, for the cost. What a byte adds to the latter's sum is its cost.
     weights, each = logits / image_temperature, logits
     given = log_sum_exp(each)
-    total = tl.load(bits + slot, mask=live, other=0.0)
-    known_total = tl.load(known_bits + slot, mask=live, other=0.0)
+    total, known_total = totals(bits, known_bits, slot, live)
     unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
@@ -122,25 +137,18 @@ def _sample(
         elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
         scales = tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu
 
-        # The mean moves with the errors of the earlier channels. Registers cannot be indexed: a channel of `seen` is
-        # read by a masked sum, as the chosen component is below.
-        means = _means(first, own_base, k, channel, components, channels, inside, live)
-        unusable |= inside & (wrong(raw) | wrong(means))
-        for earlier in tl.static_range(channel):
-            error = tl.sum(tl.where(c == earlier, seen, 0.0), axis=1)[:, None]
-            error -= _means(first, own_base, k, earlier, components, channels, inside, live)
-            which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
-            coefficients = tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0)
-            means += coefficients * error
-            unusable |= inside & wrong(coefficients)
+        means, unusable_means = _means(first, own_base, k, c, seen, channel, components, channels, inside, live)
+        unusable |= unusable_means | (inside & wrong(raw))
 
-        # Draw a component from its weight given the earlier bytes, then a value from its logistic.
+        # Draw a component by its weight given the earlier bytes, then a value from its logistic: masked sums pick the
+        # chosen component's mean and scale.
         u, w = slot_uniforms(seed, index, slot, place + channel, live)
         chosen = k == pick(weights, u, there, components)[:, None]
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
         spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
         byte, is_known = put(images, known, slot * length + place + channel, draw_logistic(mean, spread, w), live)
 
+        # What each component gives the byte, known or painted, decides the components of the later ones.
         weights += log_bin(byte, means, scales * image_temperature)
         each += log_bin(byte, means, scales)
         seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)

@@ -1,6 +1,6 @@
-"""What the sampling kernels of all distributions share: Philox uniforms, the choice among weights, the bin and the draw
-of a logistic, and how a byte is stored. References: kernels/philox.py, whose random words are the same bit for bit, and
-`reference.py` of each distribution.
+"""Parts of the sampling kernels of all distributions: a program's slots, Philox uniforms, the choice among weights,
+bins and draws of a logistic, stores of bytes and costs. References: kernels/philox.py, whose random words are the same
+bit for bit, and `reference.py` of each distribution.
 
 Sums run over the components or values of one image only, so a result does not depend on what else is in the batch.
 """
@@ -13,7 +13,7 @@ DRAWS = 128  # of a program
 
 
 def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: torch.Tensor, known: torch.Tensor) -> None:
-    """Raises ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
+    """Raise ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
     if parameters.shape != (len(slots), width) or images.shape != known.shape:
         raise ValueError(
             f"parameters {list(parameters.shape)}, slots {len(slots)}, images {list(images.shape)} and known "
@@ -25,7 +25,7 @@ def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: tor
 
 
 def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Returns the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2] float32, as
+    """Return the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2] float32, as
     kernels/philox.py."""
     if not seed.shape == index.shape == position.shape or seed.dim() != 1:
         raise ValueError(f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit")
@@ -49,7 +49,7 @@ def _draw_uniforms(seed, index, position, out, count, block: tl.constexpr):
 
 @triton.jit
 def uniforms(seed, index, position):
-    """Returns the two uniforms in (0, 1) of a byte, as kernels/philox.py; arguments are int64."""
+    """Return the two uniforms in (0, 1) of a byte, as kernels/philox.py; arguments are int64."""
     counter = position.to(tl.uint32)
     low, high = index.to(tl.uint32), (index >> 32).to(tl.uint32)
     first, second, _, _ = tl.philox(seed, counter, low, high, tl.zeros_like(counter), 10)
@@ -58,14 +58,25 @@ def uniforms(seed, index, position):
 
 
 @triton.jit
+def slots_of_program(slots, position, temperature, batch, block: tl.constexpr):
+    """Return rows b [block] of the batch, the slot of each, whether it is one, the byte at which its step begins, and
+    its temperature."""
+    b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    slot = tl.load(slots + b, mask=b < batch, other=-1)
+    live = slot >= 0
+    place = tl.load(position + slot, mask=live, other=0)
+    return b, slot, live, place, tl.load(temperature + slot, mask=live, other=1.0)
+
+
+@triton.jit
 def slot_uniforms(seed, index, slot, place, live):
-    """Returns the uniforms of the byte at `place` of each slot."""
+    """Return the uniforms of the byte at `place` of each slot."""
     return uniforms(tl.load(seed + slot, mask=live, other=0), tl.load(index + slot, mask=live, other=0), place)
 
 
 @triton.jit
 def log_sum_exp(x):
-    """Returns log(sum(exp(x))) over the last axis; minus infinity where all of x are."""
+    """Return log(sum(exp(x))) over the last axis; minus infinity where all of x are."""
     largest = tl.max(x, axis=1)
     safe = tl.where(largest == -float("inf"), 0.0, largest)
     return safe + tl.log(tl.sum(tl.exp(x - safe[:, None]), axis=1))
@@ -73,7 +84,7 @@ def log_sum_exp(x):
 
 @triton.jit
 def pick(log_weights, uniform, there, count):
-    """Returns which of the first `count` values each uniform chooses, int32; log-weights beyond are minus infinity.
+    """Return which of the first `count` values each uniform chooses, int32; log-weights beyond are minus infinity.
 
     The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round up to the sum itself,
     which the clamp turns into the last value.
@@ -86,7 +97,7 @@ def pick(log_weights, uniform, there, count):
 
 @triton.jit
 def draw_logistic(mean, scale, uniform):
-    """Returns bytes, as float32: the logistic inverted at the uniform, and rounded."""
+    """Return bytes, as float32: the logistic inverted at the uniform, and rounded."""
     value = (mean + scale * (tl.log(uniform) - tl.log(1 - uniform)) + 1) * 127.5
     value = tl.minimum(tl.maximum(value, 0.0), 255.0)
     return (value + 12582912.0) - 12582912.0  # 1.5 * 2^23: the nearest integer, ties to even
@@ -99,14 +110,14 @@ def _log_sigmoid(x):
 
 @triton.jit
 def _one_less_exp(a):
-    """Returns 1 - exp(-a) for a > 0; below 1/4 by six terms of the series, where the difference would cancel."""
+    """Return 1 - exp(-a) for a > 0; below 1/4 by six terms of the series, where the difference would cancel."""
     series = a * (1 - a / 2 * (1 - a / 3 * (1 - a / 4 * (1 - a / 5 * (1 - a / 6)))))
     return tl.where(a < 0.25, series, 1 - tl.exp(-a))
 
 
 @triton.jit
 def log_bin(byte, means, scales):
-    """Returns the log-probability [b, K] that each logistic gives the bin of a byte [b], float32, by the stable factors
+    """Return the log-probability [b, K] that each logistic gives the bin of a byte [b], float32, by the stable factors
     of the reference; the first and the last bin drop the factors that the tails make 1."""
     darkest, brightest = (byte == 0)[:, None], (byte == 255)[:, None]
     half_bin = 1 / 255
@@ -119,8 +130,8 @@ def log_bin(byte, means, scales):
 
 @triton.jit
 def put(images, known, at, drawn, live):
-    """Stores drawn bytes [b], float32, at offsets `at` of images, and returns them, and which are known; a known byte
-    stays, and is returned instead. The draw was made for nothing then, which costs less than a branch."""
+    """Store drawn bytes [b], float32, at offsets `at` of images, and returns them, and which are known; a known byte
+    stays, and is returned instead. Its draw is wasted, which costs less than a branch."""
     given = tl.load(known + at, mask=live, other=0) != 0
     byte = tl.where(given, tl.load(images + at, mask=live, other=0).to(tl.float32), drawn)
     tl.store(images + at, byte.to(tl.uint8), mask=live)
@@ -129,20 +140,26 @@ def put(images, known, at, drawn, live):
 
 @triton.jit
 def wrong(x):
-    """Where x is not a finite number."""
+    """Return where x is not a finite number."""
     return ~(tl.abs(x) < float("inf"))
 
 
 @triton.jit
 def in_bits(nats, wrong_parameters, ln2):
-    """Returns costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which are `wrong`, is."""
+    """Return costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which are `wrong`, is."""
     failed = tl.max(wrong_parameters.to(tl.int32), axis=1) > 0
     return tl.where(failed, float("nan"), nats).to(tl.float64) / ln2
 
 
 @triton.jit
+def totals(bits, known_bits, slot, live):
+    """Return the bits [b] of each slot and those of its known bytes, float64, before this step."""
+    return tl.load(bits + slot, mask=live, other=0.0), tl.load(known_bits + slot, mask=live, other=0.0)
+
+
+@triton.jit
 def finish(bits, known_bits, position, slot, place, total, known_total, step_bytes, live):
-    """Stores the bits [b] of each slot and those of its known bytes, and moves its position."""
+    """Store the bits [b] of each slot and those of its known bytes, and moves its position."""
     tl.store(bits + slot, total, mask=live)
     tl.store(known_bits + slot, known_total, mask=live)
     tl.store(position + slot, place + step_bytes, mask=live)
