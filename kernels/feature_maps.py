@@ -1,23 +1,23 @@
-"""Feature maps phi: what turns keys and queries into positive features (section 3.2.1).
+"""Feature maps phi, which turn keys and queries into positive features (section 3.2.1).
 
-A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that the
-normaliser phi(q)^T z of eq. 20 can never be zero. A new map joins by one entry in FEATURE_MAPS.
+A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that the normaliser
+phi(q)^T z of eq. 20 is never zero. FEATURE_MAPS lists all of them.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a configuration asks for names where there is no torch yet
+if TYPE_CHECKING:  # configurations are checked by processes that do not import torch
     import torch
 
 FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
-    """phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
+    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
 
     Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
-    few keys before it depends: 6e-8 of error in float32, 4e-3 in bfloat16.
+    few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
     """
     from torch.nn.functional import relu
 
@@ -28,7 +28,7 @@ FEATURE_MAPS: dict[str, FeatureMap] = {"elu": elu_plus_one}
 
 
 def feature_map(name: str) -> FeatureMap:
-    """The map of that name; ValueError with the known names otherwise."""
+    """Return the map of that name; ValueError with the known names if there is none."""
     try:
         return FEATURE_MAPS[name]
     except KeyError:

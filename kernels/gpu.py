@@ -1,8 +1,8 @@
-"""What a GPU has of what all our Triton kernels need. It is asked of torch and of the device.
+"""Requirements of all Triton kernels on a GPU, checked without compiling one.
 
-What one kernel needs of a GPU is asked by compiling it: Triton compares the shared memory of the compiled kernel with
-the device's limit, and the assembler refuses instructions that the device lacks. The first launch of a
-kernel on a device may therefore raise any exception.
+Whether a particular kernel runs is known only after compiling it: Triton compares its shared memory with the device's
+limit, and the assembler refuses instructions that the device lacks. The first launch of a kernel on a device may
+therefore raise any exception.
 """
 
 from functools import cache
@@ -10,12 +10,12 @@ from importlib.util import find_spec
 
 import torch
 
-LONGEST = 240  # characters of a summary: what went wrong stands first, advice follows
+LONGEST = 240  # characters of a summary: the error comes first, advice follows
 
 
 @cache
 def missing(device: torch.device) -> str | None:
-    """Returns why no Triton kernel of ours runs on this GPU, as the end of a sentence; None where they may."""
+    """Return why no Triton kernel runs on this GPU, as the end of a sentence; None if they may run."""
     if torch.version.hip is not None:
         return "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"
     if find_spec("triton") is None:
@@ -27,7 +27,7 @@ def missing(device: torch.device) -> str | None:
 
 
 def summary(error: BaseException) -> str:
-    """Returns one line about an exception of a compiler, a driver or torch, whose messages have many lines."""
+    """Return an exception of a compiler, a driver or torch as one line; their messages have many."""
     while error.__cause__ is not None:
         error = error.__cause__
     # Triton's own exceptions quote the source before they say what is wrong with it.

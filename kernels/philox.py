@@ -11,12 +11,12 @@ from scanline.kernels.philox_rounds import MASK, philox
 
 
 def philox4x32(counter: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Ten rounds of Philox on `counter` [..., 4] with `key` [..., 2]: [..., 4], all int64 in [0, 2^32)."""
+    """Return `counter` [..., 4] after ten rounds with `key` [..., 2]: [..., 4], all int64 in [0, 2^32)."""
     return torch.stack(philox(*counter.unbind(-1), *key.unbind(-1)), dim=-1)
 
 
 def uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Two uniforms in (0, 1) for each pixel: [..., 2] float32.
+    """Return two uniforms in (0, 1) for each byte: [..., 2] float32.
 
     seed, index (of the image in its request) and position (of the byte in its image) are int64 tensors
     of shapes that broadcast to [...], all non-negative. The key is the seed; the counter is (position,

@@ -19,7 +19,7 @@ Word = TypeVar("Word", int, "torch.Tensor")
 
 
 def philox(c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word) -> tuple[Word, Word, Word, Word]:
-    """Ten rounds on the words of a counter with those of a key."""
+    """Return the words of a counter after ten rounds with those of a key."""
     for _ in range(ROUNDS):
         high0, low0 = _multiply(_MULTIPLIERS[0], c0)
         high1, low1 = _multiply(_MULTIPLIERS[1], c2)
@@ -29,12 +29,12 @@ def philox(c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word) -> tuple[
 
 
 def uniform_pair(seed: int, index: int, position: int) -> tuple[float, float]:
-    """The two numbers of philox.py's `uniforms` for one pixel, the same bit for bit, in a tenth of the time."""
+    """Return the two numbers of philox.py's `uniforms` for one byte, the same bit for bit, in a tenth of the time."""
     first, second, _, _ = philox(position, index & MASK, index >> 32, 0, seed & MASK, (seed >> 32) & MASK)
     return ((first >> 9) + 0.5) * 2.0**-23, ((second >> 9) + 0.5) * 2.0**-23
 
 
 def _multiply(constant: int, word: Word) -> tuple[Word, Word]:
-    """High and low 32 bits of constant * word; int64 wraps, and the mask undoes the sign."""
+    """Return high and low 32 bits of constant * word; int64 wraps, and the mask undoes the sign."""
     product = word * constant
     return (product >> 32) & MASK, product & MASK

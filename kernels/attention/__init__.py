@@ -1,8 +1,8 @@
 """Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring and prefill.
 
-`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU; all have one signature, but
-that `triton.py` knows no weights (`with_second_keys`). The implementation is chosen by the device of the tensors and by
-what that device can run, and logged once.
+`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU. All have one signature, but
+`triton.py` takes no weights (`with_second_keys` replaces them). The implementation is chosen by the device of the
+tensors and by the kernels that compile there, and logged once.
 
 `noncausal.py` is linear attention to all positions (eq. 4-6), which images do not need.
 """
@@ -18,7 +18,7 @@ from scanline.kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
 
-WIDEST = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
+WIDEST_HEAD = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
 
 Attention = Callable[..., tuple[torch.Tensor, ...]]
 
@@ -33,7 +33,7 @@ def causal_linear_attention(
     z: torch.Tensor | None = None,  # [B, H, C]
     weight: torch.Tensor | None = None,  # [B, N]
 ) -> tuple[torch.Tensor, ...]:
-    """Returns y [B, H, N, M] and the state s, z after the last position; see `chunked.causal_linear_attention`."""
+    """Return y [B, H, N, M] and the state s, z after the last position; see `chunked.causal_linear_attention`."""
     if not phi_q.is_cuda:
         return chunked.causal_linear_attention(phi_q, phi_k, v, s, z, weight)
     if weight is None:
@@ -45,8 +45,8 @@ def causal_linear_attention(
 def with_second_keys(
     phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, weight: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns phi_q, phi_k and v of 2 N positions, of which the even ones have the outputs of keys that count `weight`
-    [B, N] times: what a key counts beyond once follows its own query as another key. For kernels without weights."""
+    """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys weighted by `weight` [B, N], for
+    kernels without weights: after k_j comes a second key (w_j - 1) k_j, which only later queries see."""
     rest = phi_k * (weight - 1)[:, None, :, None].to(phi_k.dtype)
     phi_k = torch.stack((phi_k, rest), dim=3).flatten(2, 3)
     return phi_q.repeat_interleave(2, dim=2), phi_k, v.repeat_interleave(2, dim=2)
@@ -54,7 +54,7 @@ def with_second_keys(
 
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
     one_type = q.dtype == k.dtype == v.dtype != torch.float64
-    if one_type and max(q.shape[-1], v.shape[-1]) <= WIDEST:
+    if one_type and max(q.shape[-1], v.shape[-1]) <= WIDEST_HEAD:
         gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
         return _best_on_gpu(q.device, q.dtype, q.shape[-1], v.shape[-1], gradients)(q, k, v, *state)
     return chunked.causal_linear_attention(q, k, v, *state)
@@ -69,10 +69,10 @@ if torch.cuda.is_available():
 def _best_on_gpu(
     device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
 ) -> Attention:
-    """Returns the Triton implementation where this GPU can run it at these widths, else the one in torch."""
+    """Return the Triton implementation where this GPU can run it at these widths, else the one in torch."""
     what = f"causal attention of {key_width} x {value_width}, {dtype}{', with gradients' * gradients}"
     if (reason := gpu.missing(device)) is None:
-        # Only running the kernels answers whether they compile and fit the GPU's shared memory.
+        # Only a run shows whether the kernels compile and fit the GPU's shared memory.
         try:
             from scanline.kernels.attention.triton import LONG
             from scanline.kernels.attention.triton import causal_linear_attention as attention
@@ -97,7 +97,7 @@ def _try(
     value_width: int,
     gradients: bool,
 ) -> None:
-    """Runs it once on two heads; `length` is one for which every kernel is launched."""
+    """Run it once on two heads; `length` must be one at which every kernel is launched."""
     with torch.inference_mode(False), torch.set_grad_enabled(gradients):
         keys = torch.ones(1, 2, length, key_width, device=device, dtype=dtype, requires_grad=gradients)
         values = torch.ones(1, 2, length, value_width, device=device, dtype=dtype, requires_grad=gradients)

@@ -26,7 +26,7 @@ def causal_linear_attention(
     z: torch.Tensor | None = None,  # [B, H, C]
     weight: torch.Tensor | None = None,  # [B, N]
 ) -> Tensors:
-    """Returns y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
+    """Return y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
 
     Gradients flow to phi_q, phi_k and v; the given state and the weights are constants and the returned state carries
     no gradient. The arguments are not changed. ValueError where their shapes do not fit.
@@ -50,7 +50,7 @@ def causal_linear_attention(
 
 
 def _chunks(x: torch.Tensor) -> torch.Tensor:
-    """[B, H, N, D] -> [B, H, n, CHUNK, D], the end padded with zeros (a zero key adds nothing to a state)."""
+    """Return [B, H, N, D] as [B, H, n, CHUNK, D], the end padded with zeros (a zero key adds nothing to a state)."""
     batch, heads, length, width = x.shape
     padding = -length % CHUNK
     if padding:
@@ -59,13 +59,13 @@ def _chunks(x: torch.Tensor) -> torch.Tensor:
 
 
 def _before(sums: torch.Tensor, first: torch.Tensor) -> Tensors:
-    """Returns the running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
+    """Return the running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
     after = sums.cumsum(dim=2) + first.unsqueeze(2)
     return torch.cat((first.unsqueeze(2), after[:, :, :-1]), dim=2), after[:, :, -1]
 
 
 def _after(sums: torch.Tensor) -> torch.Tensor:
-    """Returns for each chunk the sum over all later ones."""
+    """Return for each chunk the sum over all later ones."""
     return sums.flip(2).cumsum(dim=2).flip(2) - sums
 
 
@@ -81,10 +81,14 @@ class _Sums(torch.autograd.Function):
         ctx: Any, phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, s: torch.Tensor, z: torch.Tensor, last: int
     ) -> Tensors:
         length, wide = phi_q.shape[2], s.dtype
-        q, k, values = _chunks(phi_q), _chunks(phi_k), _chunks(v)
+        q, k, values = _chunks(phi_q), _chunks(phi_k), _chunks(v)  # [B, H, n, CHUNK, C | C | M]
+
+        # The state before each chunk: s [B, H, n, C, M] and z [B, H, n, C].
         s_before, s_last = _before((k.mT @ values).to(wide), s)
         z_before, z_last = _before(k.sum(dim=3, dtype=wide), z)
         s_before = s_before.to(q.dtype)
+
+        # Positions of the chunk contribute through masked scores, those before it through the state.
         scores = (q @ k.mT).tril(last)
         numerator = (scores @ values).to(wide) + (q @ s_before).to(wide)
         normaliser = scores.sum(dim=-1, dtype=wide) + (q.to(wide) * z_before.unsqueeze(3)).sum(dim=-1)
@@ -100,8 +104,12 @@ class _Sums(torch.autograd.Function):
         q, k, v = _chunks(phi_q), _chunks(phi_k), _chunks(values)
         g = _chunks(gradients[0].to(q.dtype))  # d loss / d numerator
         h = _chunks(gradients[1].unsqueeze(-1))  # d loss / d normaliser
+
+        # A key counts in every later query: through their sums over later chunks.
         r_after = _after((q.mT @ g).to(wide)).to(q.dtype)  # sum of phi(q_j) g_j^T over later chunks
         t_after = _after((q.to(wide) * h).sum(dim=3))  # and of phi(q_j) h_j
+
+        # Within the chunk, through the scores and their gradients, masked as forward.
         scores = (q @ k.mT).tril(ctx.last)
         score_gradients = ((g @ v.mT).to(wide) + h).tril(ctx.last).to(q.dtype)
         grad_q = (score_gradients @ k).to(wide) + (g @ s_before.mT).to(wide) + h * z_before.unsqueeze(3)  # eq. 13

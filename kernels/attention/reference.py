@@ -1,4 +1,4 @@
-"""The reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops. Never optimised.
+"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops, never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -16,13 +16,13 @@ def causal_linear_attention(
     z: torch.Tensor | None = None,  # [B, H, C]
     weight: torch.Tensor | None = None,  # [B, N]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
+    """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
     phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
 
     weight: how many times phi(k_j) counts for the queries after j and in the state; for its own query it counts once.
     Without weights, it is 1.
 
-    Returns y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
+    Return y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
     arguments are not changed.
     """
     batch, heads, length, key_width = phi_q.shape
@@ -48,10 +48,10 @@ def linear_attention(
     v: torch.Tensor,  # [B, H, S, M]
     mask: torch.Tensor | None = None,  # [B, S] bool
 ) -> torch.Tensor:
-    """y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4), over all j of
-    the sequence that the mask does not leave out.
+    """Compute y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4), over
+    all j of the sequence that the mask does not leave out.
 
-    Returns y [B, H, N, M]. The arguments are not changed.
+    Return y [B, H, N, M]. The arguments are not changed.
     """
     batch, heads, length, _ = phi_q.shape
     y = v.new_zeros(batch, heads, length, v.shape[-1])

@@ -1,11 +1,13 @@
 """Causal linear attention in chunks on a GPU: `chunked.py` with its sums in registers. Reference: reference.py.
 
 A program is one segment of one head of one image, and walks through the segment's chunks. A short sequence is one
-segment; of a long one, another launch computes the state before each segment first, so that all segments run side by
-side. How a sequence is cut depends on its length alone, so its result does not depend on what else is in the batch;
-sums are float32 whatever the inputs are. The backward pass has one walk from the front for the queries (eq. 13), from
-the same states, and one from the back for keys and values (eq. 14, 15), from the sums over all later segments. It needs
-the inputs, the outputs, the normalisers and the states before segments. The derivation is in README.md, in this folder.
+segment; for a long one, another launch computes the state before each segment first, so that all segments run in
+parallel. How a sequence is cut depends on its length alone, so its result does not depend on the rest of the batch.
+Sums are float32 whatever the inputs are.
+
+The backward pass has a walk in order for the queries (eq. 13), from the same states, and one in reverse for keys and
+values (eq. 14, 15), from the sums over all later segments. It needs the inputs, the outputs, the normalisers and the
+states before segments. The derivation is in README.md, in this folder.
 """
 
 from typing import Any
@@ -41,7 +43,7 @@ def causal_linear_attention(
     s: torch.Tensor | None = None,  # [B, H, C, M]
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
-    """As `chunked.causal_linear_attention`, with gradients. All inputs have one of DTYPES."""
+    """Return what `chunked.causal_linear_attention` does, with gradients. All inputs have the same dtype, of DTYPES."""
     batch, heads, _, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
@@ -63,6 +65,7 @@ class _Attention(torch.autograd.Function):
         y, normaliser = v.new_empty(v.shape), s.new_empty(q.shape[:3])
         s_last, z_last = torch.empty_like(s), torch.empty_like(z)
         segments, sizes, options = _launch(q, v)
+        # A short sequence begins from the given state; each segment of a long one from a state of its own.
         s_before, z_before = s, z
         if segments > 1:
             s_before, z_before = _for_segments(segments, s, z)
@@ -82,8 +85,10 @@ class _Attention(torch.autograd.Function):
         segments, sizes, options = _launch(q, v)
         if v.dtype == torch.float32:
             options["num_warps"] = GRADIENT_WARPS
+        # Queries: the walk of the forward pass again.
         grid = (*_heads_of(q), segments)
         walk_queries[grid](*_strided(k, v), s_before, z_before, y, normaliser, g, grad_q, *sizes, **options)
+        # Keys and values: the walk in reverse, from the sums over later segments, which are zero for the only one.
         if segments > 1:
             s_after, z_after = torch.empty_like(s_before), torch.empty_like(z_before)
             walk_later_states[_heads_of(q)](*_strided(q), y, normaliser, g, s_after, z_after, *sizes, **options)
@@ -98,22 +103,22 @@ class _Attention(torch.autograd.Function):
 
 
 def _dense(x: torch.Tensor) -> torch.Tensor:
-    """Returns x with a last stride of 1; other strides may be any, as those of slices of one projection are."""
+    """Return x with a last stride of 1; other strides may be any, as those of slices of one projection are."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _strided(*tensors: torch.Tensor) -> tuple[Any, ...]:
-    """Returns each [B, H, N, D] tensor followed by its strides over images, heads and positions."""
+    """Return each [B, H, N, D] tensor followed by its strides over images, heads and positions."""
     return tuple(argument for x in tensors for argument in (x, *x.stride()[:3]))
 
 
 def _heads_of(q: torch.Tensor) -> tuple[int]:
-    """Returns a grid of one program for each head of each image."""
+    """Return a grid of one program for each head of each image."""
     return (q.shape[0] * q.shape[1],)
 
 
 def _launch(q: torch.Tensor, v: torch.Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
-    """Returns the number of segments, the sizes that all kernels take, and the options of a launch. Tiles are at least
+    """Return the number of segments, the sizes that all kernels take, and the options of a launch. Tiles are at least
     16 wide, as a tensor core needs them."""
     _, heads, length, key_width = q.shape
     segments = triton.cdiv(length, SEGMENT) if length > LONG else 1
@@ -125,6 +130,6 @@ def _launch(q: torch.Tensor, v: torch.Tensor) -> tuple[int, tuple[Any, ...], dic
 
 
 def _for_segments(segments: int, s: torch.Tensor, z: torch.Tensor) -> Tensors:
-    """Returns memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments, ...]."""
+    """Return memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments, ...]."""
     batch, heads, *sizes = s.shape
     return s.new_empty(batch, heads, segments, *sizes), z.new_empty(batch, heads, segments, *sizes[:1])

@@ -1,5 +1,5 @@
-"""The kernels of `triton.py`: walks through the chunks of a head, from the front or from the back. Sums are float32,
-whatever the inputs are. Equations are the paper's; the derivation is in README.md, in this folder.
+"""Kernels of `triton.py`: walks through the chunks of a head, in order or in reverse. Sums are float32, whatever the
+inputs are. Equations are the paper's; the derivation is in README.md, in this folder.
 """
 
 import triton
@@ -8,13 +8,13 @@ import triton.language as tl
 
 @triton.jit
 def _dot(a, b):
-    """Returns a b with float32 sums. Three TF32 products keep all but the last bits of float32 factors."""
+    """Return a b with float32 sums. Three TF32 products keep all but the last bits of float32 factors."""
     return tl.dot(a, b.to(a.dtype), input_precision="tf32x3")
 
 
 @triton.jit
 def _rows(x, stride_b, stride_h, stride_n, heads, n, length, d, width: tl.constexpr):
-    """Loads positions n of this program's head of x [B, H, N, width]; zero beyond the end."""
+    """Load positions n of this program's head of x [B, H, N, width]; zero beyond the end."""
     first = x + (tl.program_id(0) // heads).to(tl.int64) * stride_b + (tl.program_id(0) % heads) * stride_h
     inside = (n[:, None] < length) & (d[None, :] < width)
     return tl.load(first + n[:, None] * stride_n + d[None, :], mask=inside, other=0.0)
@@ -22,7 +22,7 @@ def _rows(x, stride_b, stride_h, stride_n, heads, n, length, d, width: tl.conste
 
 @triton.jit
 def _put(x, value, n, length, d, width: tl.constexpr):
-    """Stores positions n of this program's head of x [B, H, N, width], contiguous."""
+    """Store positions n of this program's head of x [B, H, N, width], contiguous."""
     first = x + tl.program_id(0).to(tl.int64) * length * width
     inside = (n[:, None] < length) & (d[None, :] < width)
     tl.store(first + n[:, None] * width + d[None, :], value.to(x.dtype.element_ty), mask=inside)
@@ -30,7 +30,7 @@ def _put(x, value, n, length, d, width: tl.constexpr):
 
 @triton.jit
 def _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width: tl.constexpr, epsilon: tl.constexpr):
-    """Returns G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser.
+    """Return G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser.
 
     y = numerator / normaliser, so with g = d loss / d y: G = g / normaliser and h = -sum over M of G y.
     """
@@ -44,7 +44,7 @@ def _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width: tl.cons
 
 @triton.jit
 def _state_places(s, z, index, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
-    """Returns where the state of that number is in s [n, C, M] and z [n, C]."""
+    """Return where the state of that number is in s [n, C, M] and z [n, C]."""
     places = s + index * key_width * value_width + c[:, None] * value_width + m[None, :]
     return places, z + index * key_width + c
 
@@ -55,7 +55,7 @@ def walk_states(
     heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
     epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
 ):  # fmt: skip
-    # The state before each segment, from the front.
+    # Stores the state before each segment of a long sequence; the programs of `walk_forward` begin from them.
     head = tl.program_id(0).to(tl.int64)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     in_keys = c < key_width
@@ -64,12 +64,14 @@ def walk_states(
     state, total = tl.load(states, mask=in_state, other=0.0), tl.load(totals, mask=in_keys, other=0.0)
     segments = tl.cdiv(length, segment)
     for start in range(0, length, chunk):
+        # A mask instead of a branch: only at the beginning of a segment is anything stored.
         stored = c < tl.where(start % segment == 0, key_width, 0)
         states, totals = _state_places(
             s_before, z_before, head * segments + start // segment, c, m, key_width, value_width
         )
         tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
         tl.store(totals, total, mask=stored)
+        # Then the chunk's own keys and values join the state (eq. 10, 11).
         n = start + tl.arange(0, chunk)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
@@ -83,13 +85,14 @@ def walk_later_states(
     heads, length, segment, key_width: tl.constexpr, value_width: tl.constexpr,
     epsilon: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
 ):  # fmt: skip
-    # The sums of phi(q_j) G_j^T and of phi(q_j) h_j after each segment, from the back.
+    # Stores the sums of phi(q_j) G_j^T and of phi(q_j) h_j over the positions after each segment: chunks in reverse.
     head = tl.program_id(0).to(tl.int64)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     later, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
     segments, chunks = tl.cdiv(length, segment), tl.cdiv(length, chunk)
     for i in range(0, chunks):
         start = (chunks - 1 - i) * chunk
+        # At the last chunk of a segment the sums are those after it.
         ends = (start + chunk >= length) | ((start + chunk) % segment == 0)
         stored = c < tl.where(ends, key_width, 0)
         states, totals = _state_places(
@@ -131,7 +134,7 @@ def walk_forward(
         # The backward pass divides by the normaliser, which y alone does not give back.
         _put(y, numerator / (below + epsilon)[:, None], n, length, m, value_width)
         tl.store(normaliser + head * length + n, below, mask=n < length)
-        # Only now, for the next chunk. Positions beyond the end are zeros and add nothing.
+        # The state moves on after the chunk has read it. Positions beyond the end are zeros and add nothing.
         state += _dot(tl.trans(keys), values)
         total += tl.sum(keys.to(tl.float32), axis=0)
     states, totals = _state_places(s_last, z_last, head, c, m, key_width, value_width)

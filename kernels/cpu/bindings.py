@@ -1,7 +1,7 @@
-"""The CPU kernel's library through ctypes, which releases the interpreter's lock for the length of a call.
+"""The CPU kernel's library through ctypes, which releases the interpreter's lock during a call.
 
 Mirrors abi.h. A library compiled from another version of it is never called: its file name carries the version, and
-what its scanline_abi() returns is compared when it is loaded.
+its scanline_abi() is compared when it is loaded.
 """
 
 import ctypes
@@ -130,25 +130,25 @@ def _slots(tensors: Arrays) -> _Slots:
 
 
 def available() -> bool:
-    """Whether the library is there and fits this version."""
+    """Return whether the library exists and fits this version."""
     return unavailable_reason() is None
 
 
 def unavailable_reason() -> str | None:
-    """Why the library cannot be used, in words for a log; None if it can."""
+    """Return why the library cannot be used, in words for a log; None if it can."""
     loaded = _load()
     return loaded if isinstance(loaded, str) else None
 
 
 def instruction_sets() -> list[str]:
-    """The instruction sets that this processor has and the library was compiled for, best first."""
+    """Return the instruction sets that this processor has and the library was compiled for, best first."""
     names: bytes = _library().scanline_isas()
     return names.decode().split()
 
 
 @cache
 def _load() -> ctypes.CDLL | str:
-    """The library, or why it cannot be used."""
+    """Return the library, or why it cannot be used."""
     if not LIBRARY.exists():
         others = [file.name for file in sorted(LIBRARY.parent.glob("_step*.so"))]
         if others:
@@ -158,11 +158,11 @@ def _load() -> ctypes.CDLL | str:
         _check_complete(LIBRARY.read_bytes())
         library = ctypes.CDLL(str(LIBRARY), use_errno=True)
         library.scanline_abi.restype = _i64
-        found, expected = library.scanline_abi(), expected_abi()
+        compiled, expected = library.scanline_abi(), expected_abi()
     except (OSError, AttributeError) as error:  # another machine's library, half a file, or another library
         return f"the cpu kernel cannot be loaded ({error}), install it again"
-    if found != expected:
-        return f"the cpu kernel {LIBRARY.name} has ABI {found:#x} instead of {expected:#x}, install it again"
+    if compiled != expected:
+        return f"the cpu kernel {LIBRARY.name} has ABI {compiled:#x} instead of {expected:#x}, install it again"
     library.scanline_isas.restype = ctypes.c_char_p
     library.scanline_create.restype = _pointer
     library.scanline_create.argtypes = [_pointer, _pointer, _i64, _i64, _i64, ctypes.c_char_p]
@@ -176,7 +176,7 @@ def _load() -> ctypes.CDLL | str:
 
 
 def expected_abi() -> int:
-    """What scanline_abi() must return: the version mixed with the sizes of the structs above."""
+    """Return what scanline_abi() must return: the version mixed with the sizes of the structs above."""
     sizes = (ctypes.sizeof(crossing) for crossing in (Shape, _Slots, _Tensor))
     return ABI | sum(size << shift for size, shift in zip(sizes, (16, 32, 48), strict=True))
 

@@ -1,4 +1,4 @@
-// The C interface of abi.h: its version, the instruction sets this processor can run, and the one that was asked for.
+// The C interface of abi.h: its version, the instruction sets this processor can run, and the choice of one of them.
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -16,7 +16,7 @@ int64_t scanline_abi() {
 const char* scanline_isas() {
     static const std::string isas = [] {
         // setup.py defines WITH_... for each instruction set that the compiler knew; every aarch64 processor has neon
-        std::string found;
+        std::string names;
 #if defined(__x86_64__)
         __builtin_cpu_init();
         [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -24,23 +24,23 @@ const char* scanline_isas() {
                                              __builtin_cpu_supports("avx512bw") &&
                                              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #if defined(WITH_avx512vnni)
-        if (avx512 && __builtin_cpu_supports("avx512vnni")) found += "avx512vnni ";
+        if (avx512 && __builtin_cpu_supports("avx512vnni")) names += "avx512vnni ";
 #endif
 #if defined(WITH_avx512)
-        if (avx512) found += "avx512 ";
+        if (avx512) names += "avx512 ";
 #endif
 #if defined(WITH_avx2)
-        if (avx2) found += "avx2 ";
+        if (avx2) names += "avx2 ";
 #endif
 #endif
 #if defined(WITH_neon)
-        found += "neon ";
+        names += "neon ";
 #endif
 #if defined(WITH_portable)
-        found += "portable ";
+        names += "portable ";
 #endif
-        found.pop_back();
-        return found;
+        names.pop_back();
+        return names;
     }();
     return isas.c_str();
 }

@@ -185,7 +185,7 @@ class IsaRunner final : public Runner {
         if (size > 1) shrink(groups, size);
     }
 
-    // Groups are as small as the smallest has become in a call, until the time that was lost is small beside what followed.
+    // Groups are as small as the smallest has become in a call, until the time that was lost is small compared with what followed.
     void shrink(int64_t groups, int size) {
         int smallest = size;
         for (int64_t group = 0; group < groups; group++) smallest = std::min(smallest, tiles[group]->barrier.size.load());

@@ -1,4 +1,4 @@
-"""The recurrent step in torch operations over the whole batch, on any device."""
+"""Recurrent step in torch operations over the whole batch, on any device."""
 
 import torch
 
@@ -12,7 +12,7 @@ def recurrent_step(
     s: torch.Tensor,  # [B, H, C, M], changed in place
     z: torch.Tensor,  # [B, H, C], changed in place
 ) -> torch.Tensor:
-    """As `reference.recurrent_step`: s and z are updated IN PLACE; returns y [B, H, M]."""
+    """Update s and z IN PLACE and return y [B, H, M], as `reference.recurrent_step`."""
     s.addcmul_(phi_k.unsqueeze(-1), v.unsqueeze(-2))
     z.add_(phi_k)
     numerator = torch.matmul(phi_q.unsqueeze(-2), s).squeeze(-2)

@@ -1,10 +1,10 @@
-"""The recurrent step on a GPU, with what surrounds it: one pass over the state. A program reads the states of a few
-heads of one image, adds phi(k) v^T, reads y out of them while they are in registers, and writes them back. All sums are
-float32, whatever type s is stored in.
+"""Recurrent step on a GPU, fused with the split of the projection and the feature map: one pass over the state. A
+program reads the states of a few heads of one image, adds phi(k) v^T, reads y out of them while they are in registers,
+and writes them back. All sums are float32, whatever type s is stored in.
 
-Its reference is `reference.recurrent_step`, but its signature is its own. It takes the projection before it is split
-and before the feature map, applies the map itself, and finds the states of each row through `slots`, where -1 costs
-one load. What a program computes depends on its own image alone.
+Its reference is `reference.recurrent_step`. Its signature differs, as phi(q), phi(k) and v never exist in memory: it
+takes the projection [B, 2 H C + H M], and finds the states of each row through `slots`, where -1 costs one load. A
+program's result depends on its own image alone.
 """
 
 import torch
@@ -28,8 +28,8 @@ def fused_recurrent_step(
     y: torch.Tensor | None = None,  # [B, H M] float32, where to put the result
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> torch.Tensor:
-    """As `reference.recurrent_step` for the chosen slots: s and z are updated IN PLACE. Returns y [B, H M]; its rows
-    whose slot is -1 are not written."""
+    """Update s and z of the chosen slots IN PLACE as `reference.recurrent_step`, and return y [B, H M]; rows whose slot
+    is -1 are not written."""
     _, heads, key_width, value_width = s.shape
     known_map(feature_map)
     if projected.shape != (len(slots), heads * (2 * key_width + value_width)) or z.shape != s.shape[:3]:
@@ -48,7 +48,7 @@ def fused_recurrent_step(
 
 
 def tile(heads: int, key_width: int, value_width: int) -> tuple[int, int, int, int]:
-    """Returns how many heads, keys and values a program has, padded, and its warps."""
+    """Return how many heads, keys and values a program has, padded, and its warps."""
     c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
     h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
     return h, c, m, WARPS * max(1, min(4, c * m // ELEMENTS))
@@ -56,14 +56,14 @@ def tile(heads: int, key_width: int, value_width: int) -> tuple[int, int, int, i
 
 @triton.jit
 def phi(x, name: tl.constexpr):
-    """The feature map of that name, as in kernels/feature_maps.py."""
+    """Return the feature map of that name, as in kernels/feature_maps.py."""
     tl.static_assert(name == "elu", "unknown feature map")
     return tl.where(x > 0, x + 1, tl.exp(x))
 
 
 @triton.jit
 def inputs(first, keys, values, in_keys, in_values, width):
-    """Loads queries and keys [h, C], before the feature map, and values [h, M] of the projection at `first`, whose
+    """Load queries and keys [h, C], before the feature map, and values [h, M] of the projection at `first`, whose
     queries are `width` numbers."""
     q = tl.load(first + keys, mask=in_keys, other=0.0)
     k = tl.load(first + width + keys, mask=in_keys, other=0.0)
@@ -72,7 +72,7 @@ def inputs(first, keys, values, in_keys, in_values, width):
 
 @triton.jit
 def step(state, total, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
-    """Returns s [h, C, M] and z [h, C] after a position (eq. 18, 19), and what its query reads of them [h, M]."""
+    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19), and what its query reads of them [h, M]."""
     k = tl.where(in_keys, phi(k, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
     q = tl.where(in_keys, phi(q, feature_map), 0.0)
     state += k[:, :, None] * v[:, None, :]
@@ -99,8 +99,9 @@ def _step(
     block_m: tl.constexpr,
     chained: tl.constexpr,
 ):
+    # A program is a block of heads [h] of one image. The slot comes from the L2: see the early reads below.
     image = tl.program_id(0).to(tl.int64)
-    slot = tl.load(slots + image, cache_modifier=".cg")  # from the L2: see the early reads below
+    slot = tl.load(slots + image, cache_modifier=".cg")
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
@@ -121,6 +122,8 @@ def _step(
     wait(chained)
     if slot < 0:
         return
+
+    # Split the projection, step (eq. 18-20), and write everything back.
     first = projected + image * heads * (2 * key_width + value_width)
     q, k, v = inputs(first, keys, values, in_keys, in_values, heads * key_width)
     state, total, read = step(state, total, q, k, v, in_keys, epsilon, feature_map)

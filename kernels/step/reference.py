@@ -1,4 +1,4 @@
-"""The reference of the recurrent step: eq. 18-20, image by image and head by head. Never optimised."""
+"""Reference of the recurrent step: eq. 18-20, image by image and head by head, never optimised."""
 
 import torch
 
@@ -12,7 +12,7 @@ def recurrent_step(
     s: torch.Tensor,  # [B, H, C, M], changed in place
     z: torch.Tensor,  # [B, H, C], changed in place
 ) -> torch.Tensor:
-    """Adds phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and returns
+    """Add phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and return
     y = phi(q)^T s / (phi(q)^T z + 1e-6) [B, H, M], the attention's part of eq. 20."""
     y = torch.empty_like(v)
     for b in range(s.shape[0]):

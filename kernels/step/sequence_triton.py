@@ -24,8 +24,8 @@ def fused_recurrent_sequence(
     feature_map: str = "elu",
     y: torch.Tensor | None = None,  # [N B, H M] float32, where to put the result
 ) -> torch.Tensor:
-    """Steps through positions begin..end-1 of each image: s and z are updated IN PLACE. Returns y [N B, H M]; its rows
-    of other positions are not written."""
+    """Step through positions begin..end-1 of each image, updating s and z IN PLACE. Return y [N B, H M]; rows of other
+    positions are not written."""
     batch, heads, key_width, value_width = s.shape
     known_map(feature_map)
     rows, width = projected.shape
@@ -63,6 +63,7 @@ def _sequence(
     block_c: tl.constexpr,
     block_m: tl.constexpr,
 ):
+    # A program is a block of heads [h] of one image, as in fused_triton.
     image = tl.program_id(0).to(tl.int64)
     first, stop = tl.load(begin + image), tl.load(end + image)
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
@@ -75,6 +76,7 @@ def _sequence(
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
 
+    # The state stays in registers from the first position to the last.
     states = s + image * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
     sums = z + image * heads * key_width + keys
     state = tl.load(states, mask=in_state, other=0.0).to(tl.float32)

@@ -1,4 +1,4 @@
-"""Copies of whole slots inside of an array, in one launch: each target becomes what its source holds. Reference:
+"""Copies of whole slots within an array, in one launch: each target becomes what its source holds. Reference:
 torch's index_copy_ of index_select along the axis of the slots.
 
 A slot that is its own source costs two loads. A source must be its own source: its slot is then read and never written,
@@ -18,7 +18,7 @@ def copy_slots(
     targets: torch.Tensor,  # [n] int64: slots, all different
     layered: bool = False,  # whether the slots are the array's second axis
 ) -> None:
-    """Copies what slot sources[i] holds into slot targets[i], IN PLACE, bit for bit; on a GPU without waiting."""
+    """Copy what slot sources[i] holds into slot targets[i], IN PLACE, bit for bit; on a GPU without waiting."""
     if sources.shape != targets.shape or sources.dim() != 1:
         raise ValueError(f"sources {list(sources.shape)} and targets {list(targets.shape)} do not fit")
     assert array.is_contiguous()

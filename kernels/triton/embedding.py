@@ -1,8 +1,8 @@
-"""The first launch of a byte's step on a GPU: which images are not done yet, the input vector of each, and its moments.
-Reference: torch's indexing of the tables.
+"""First launch of a byte's step on a GPU: finds the images that are not done, and writes the input vector of each and
+its moments. Reference: torch's indexing of the tables.
 
-Takes the row of the previous byte's value (the last row, the start token, for the byte before the image), adds or
-appends the row of the position, and adds the row of the image's label where the model has classes.
+The vector is the row of the previous byte's value (before the image the last row, the start token), with the row of the
+position added or appended, plus the row of the image's label where the model has classes.
 """
 
 import torch
@@ -25,7 +25,7 @@ def embed(
     classes: torch.Tensor | None = None,  # [1 + number of classes, D] float32, D the columns of x
     labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
-    """Writes x, active and moments; x is zero where active is -1."""
+    """Write x, active and moments; x is zero where active is -1."""
     width, length = values.shape[1], images.shape[1]
     if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
         raise ValueError(f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
@@ -41,7 +41,7 @@ def embed(
 def check_classes(
     classes: torch.Tensor | None, labels: torch.Tensor | None, images: torch.Tensor, x: torch.Tensor
 ) -> None:
-    """Raises ValueError where classes [1 + number, D] or labels [S] do not fit images [S, N] and x [B, D]."""
+    """Raise ValueError where classes [1 + number, D] or labels [S] do not fit images [S, N] and x [B, D]."""
     assert (classes is None) == (labels is None)
     if classes is not None and labels is not None:
         if classes.shape[1:] != x.shape[1:] or labels.shape != images.shape[:1]:
@@ -71,6 +71,7 @@ def _embed(
     columns: tl.constexpr,
     block: tl.constexpr,
 ):
+    # The next byte of the program's image; a finished one is inactive in all later launches of the step.
     image = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + image)
     own = position + slot if at is None else at + image

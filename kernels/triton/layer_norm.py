@@ -18,7 +18,7 @@ def layer_norm(
     bias: torch.Tensor,  # [D]
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
 ) -> None:
-    """x = (x - mean) / sqrt(variance + 1e-5) weight + bias, row by row, IN PLACE."""
+    """Compute x = (x - mean) / sqrt(variance + 1e-5) weight + bias, row by row, IN PLACE."""
     batch, width = x.shape
     if weight.shape != (width,) or bias.shape != (width,):
         raise ValueError(f"x {list(x.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit")

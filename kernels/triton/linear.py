@@ -30,8 +30,8 @@ ACTIVATIONS = ("none", "relu", "gelu")
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Of the programs: WIDE reads x and weights the fewest times, NARROW has more of them and fetches weights early."""
+class Tiling:
+    """Tile of a program: WIDE reads x and weights the fewest times, NARROW makes more programs and fetches early."""
 
     rows: int  # of x
     columns: int  # of the result: multiples of 64, which a Hopper's warps multiply together
@@ -41,7 +41,7 @@ class Shape:
     early: bool  # whether the first weights are fetched before everything else
 
 
-WIDE, NARROW = Shape(64, 128, 64, 3, 8, False), Shape(16, 64, 256, 2, 8, True)
+WIDE, NARROW = Tiling(64, 128, 64, 3, 8, False), Tiling(16, 64, 256, 2, 8, True)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Halves:
 
     @classmethod
     def of(cls, weight: torch.Tensor) -> "Halves":
-        """Splits a float32 weight [O, K]; ValueError where a number is beyond float16's range."""
+        """Split a float32 weight [O, K]; ValueError where a number is beyond float16's range."""
         high = weight.half().contiguous()
         if not high.isfinite().all():
             raise ValueError("a weight of 65,504 or more does not fit the kernels' products of float16 numbers")
@@ -69,12 +69,12 @@ def linear(
     norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # weight and bias [K] of a LayerNorm of x
     activation: str = "none",
     residual: torch.Tensor | None = None,  # [B, O], added at the end; written before the previous kernel began
-    shape: Shape | None = None,  # of the programs; chosen by the number of rows if not given
+    tiling: Tiling | None = None,  # chosen by the number of rows if not given
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
     moments: torch.Tensor | None = None,  # [B, blocks(K), 2] of x, for the norm; computed by a launch if not given
     out_moments: torch.Tensor | None = None,  # [B, blocks(O), 2]: where to put those of the result
 ) -> torch.Tensor:
-    """Writes `out`, and `out_moments` if given, and returns `out`."""
+    """Write `out`, and `out_moments` if given, and return `out`."""
     batch, depth = x.shape
     width = len(bias)
     if weight.high.shape != (width, depth) or out.shape != (batch, width):
@@ -86,18 +86,18 @@ def linear(
     assert out_moments is None or (out_moments.shape == (batch, blocks(width), 2) and out_moments.is_contiguous())
     if norm is not None and moments is None:
         moments = row_moments(x, chained=chained)
-    if shape is None:
+    if tiling is None:
         programs = triton.cdiv(batch, WIDE.rows) * triton.cdiv(width, WIDE.columns)
-        shape = WIDE if programs >= ENOUGH else NARROW
+        tiling = WIDE if programs >= ENOUGH else NARROW
     # Low parts of x and of the weight go into one sum, block of K by block of K: with a low weight, the order of that
-    # sum depends on the size of the block, so both shapes must use the same.
-    step = shape.depth if weight.low is None else WIDE.depth
+    # sum depends on the size of the block, so both tilings must use the same.
+    step = tiling.depth if weight.low is None else WIDE.depth
     norm_weight, norm_bias = norm or (None, None)
-    _linear[(triton.cdiv(width, shape.columns), triton.cdiv(batch, shape.rows))](
+    _linear[(triton.cdiv(width, tiling.columns), triton.cdiv(batch, tiling.rows))](
         x, weight.high, weight.low, bias, out, norm_weight, norm_bias, moments if norm else None, residual, out_moments,
-        batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, shape.rows, shape.columns,
-        min(step, max(16, triton.next_power_of_2(depth))), shape.early, LOW,
-        num_warps=shape.warps, num_stages=shape.stages, **options(chained),
+        batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, tiling.rows, tiling.columns,
+        min(step, max(16, triton.next_power_of_2(depth))), tiling.early, LOW,
+        num_warps=tiling.warps, num_stages=tiling.stages, **options(chained),
     )  # fmt: skip
     return out
 
@@ -113,20 +113,20 @@ def _activated(x, activation: tl.constexpr):
 
 @triton.jit
 def _weights(weight, o, k, width, depth: tl.constexpr):
-    """[o, k] of a weight [O, K]."""
+    """Return [o, k] of a weight [O, K]."""
     inside = (o[:, None] < width) & (k[None, :] < depth)
     return tl.load(weight + o[:, None] * depth + k[None, :], mask=inside, other=0.0)
 
 
 @triton.jit
 def _values(first, inside, k, depth: tl.constexpr):
-    """[k, b] of x, as it is."""
+    """Return [k, b] of x, without its norm."""
     return tl.load(first + k[:, None], mask=inside & (k[:, None] < depth), other=0.0)
 
 
 @triton.jit
 def _add(sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, high, low, depth: tl.constexpr, scale):
-    """The sums and their low parts with one more block of K."""
+    """Return the sums and their low parts with one more block of K."""
     if norm_weight is not None:
         factor = tl.load(norm_weight + k, mask=k < depth, other=0.0)
         value = (value - mean[None, :]) * rstd[None, :] * factor[:, None]

@@ -19,7 +19,7 @@ ROWS, COLUMNS = 4, 1024  # of a program
 
 
 def blocks(width: int) -> int:
-    """Returns how many blocks a row of that width has."""
+    """Return how many blocks a row of that width has."""
     return -(-width // BLOCK.value)
 
 
@@ -28,7 +28,7 @@ def row_moments(
     out: torch.Tensor | None = None,  # [B, blocks(D), 2] float32: where to put the result
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
 ) -> torch.Tensor:
-    """Returns of each block of a row the mean, and the sum of squares around it."""
+    """Return of each block of a row the mean, and the sum of squares around it."""
     batch, width = x.shape
     out = x.new_empty(batch, blocks(width), 2) if out is None else out
     if out.shape != (batch, blocks(width), 2):
@@ -44,7 +44,7 @@ def row_moments(
 
 @triton.jit
 def pair_sums(x, count: tl.constexpr):
-    """Returns the sums [b, n / count] of each `count` (a power of two) neighbours in the rows of x [b, n]."""
+    """Return the sums [b, n / count] of each `count` (a power of two) neighbours in the rows of x [b, n]."""
     for level in tl.static_range(16):
         if count >> level > 1:
             even, odd = tl.split(tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
@@ -54,7 +54,7 @@ def pair_sums(x, count: tl.constexpr):
 
 @triton.jit
 def store_moments(out, x, b, inside, first, width: tl.constexpr):
-    """Stores the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64. `inside` [b] masks
+    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64. `inside` [b] masks
     rows."""
     rows: tl.constexpr = x.shape[0]
     n: tl.constexpr = x.shape[1]
@@ -75,7 +75,7 @@ def store_moments(out, x, b, inside, first, width: tl.constexpr):
 
 @triton.jit
 def mean_and_rstd(moments, b, inside, width: tl.constexpr, padded: tl.constexpr, epsilon: tl.constexpr):
-    """Returns mean [b] and 1 / deviation [b] of whole rows; `padded` is the power of two from the number of blocks."""
+    """Return mean [b] and 1 / deviation [b] of whole rows; `padded` is the power of two from the number of blocks."""
     blocks: tl.constexpr = (width + BLOCK - 1) // BLOCK
     part = tl.arange(0, padded)[None, :]
     count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 0).to(tl.float32)

@@ -14,7 +14,7 @@ import triton.language as tl
 
 
 def options(chained: bool) -> dict[str, Any]:
-    """The keyword arguments of a launch. Triton's interpreter does not know `launch_pdl`: there, nothing is chained."""
+    """Return the keyword arguments of a launch. Triton's interpreter does not know `launch_pdl`, and chains nothing."""
     # Without contraction to fused multiply-adds, elementwise arithmetic is rounded as it is written, whatever the shape
     # of the program and the version of Triton (whose default changes in 3.10).
     fixed = {"enable_fp_fusion": False}
@@ -23,7 +23,7 @@ def options(chained: bool) -> dict[str, Any]:
 
 @triton.jit
 def wait(chained: tl.constexpr):
-    """Waits until all launches before this one have ended, then lets the next one start.
+    """Wait until all launches before this one have ended, then let the next one start.
 
     In PTX, because Triton's own functions for it (tl.extra.cuda.gdc_wait) do not compile in Triton 3.4. An instruction
     of an inline assembly has a result, which is not used; the compiler moves no memory access across it.

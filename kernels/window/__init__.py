@@ -1,4 +1,4 @@
-"""What a step of a whole pixel reads: painted pixels around it as real numbers. `reference.py` defines the inputs;
+"""Input of a step of a whole pixel: painted pixels around it as real numbers. `reference.py` defines the inputs,
 `triton.py` gathers them on a GPU.
 """
 

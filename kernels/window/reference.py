@@ -1,4 +1,4 @@
-"""The window: painted pixels around the one to predict, as real numbers, in the order that the network's input reads.
+"""Window: painted pixels around the one to predict, as real numbers, in the order that the network's input reads.
 
 A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in raster order with channels innermost:
 
@@ -47,8 +47,8 @@ class Window:
 
     @cached_property
     def wave_table(self) -> torch.Tensor:
-        """The waves of each byte [256, 2 waves]; kept here because torch.compile looks into cached functions, but not
-        into values."""
+        """The waves of each byte [256, 2 waves]; a property, because torch.compile traces into cached functions, but
+        not into values."""
         return wave_table(self.waves)
 
     @property
@@ -94,8 +94,8 @@ class Window:
         inside = (row >= 0) & (column >= 0) & (column < self.width)
         at = torch.where(inside, row * self.width + column, 0)
         bytes_ = at.unsqueeze(-1) * self.channels + torch.arange(self.channels, device=images.device)
-        found = images.gather(1, bytes_.flatten(1)).view(bytes_.shape)
-        return torch.where(inside.unsqueeze(-1), found, self.outside)
+        gathered = images.gather(1, bytes_.flatten(1)).view(bytes_.shape)
+        return torch.where(inside.unsqueeze(-1), gathered, self.outside)
 
 
 @cache

@@ -1,6 +1,6 @@
-"""The first launch of a pixel's step on a GPU: which images are not done yet, and of each the window's inputs of its
-next pixel, with the vector of the pixel's place, to which that of the image's label is added where the model has
-classes. Reference: reference.py, whose numbers these are bit for bit.
+"""First launch of a pixel's step on a GPU: finds the images that are not done, and writes the window's inputs of the
+next pixel of each, and the vector of the pixel's place, plus that of the image's label where the model has classes.
+Reference: reference.py, whose numbers these are bit for bit.
 
 A program is one image. Bytes come straight from the slots; the offsets of the window's pixels follow from their number.
 """
@@ -27,7 +27,7 @@ def read_window(
     classes: torch.Tensor | None = None,  # [1 + number of classes, D] float32
     labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
-    """Writes inputs, x and active; the first two are zero where active is -1."""
+    """Write inputs, x and active; the first two are zero where active is -1."""
     length, columns = window.height * window.width * window.channels, inputs.shape[1]
     if images.shape[1] != length or len(places) * window.channels != length or x.shape[1:] != places.shape[1:]:
         raise ValueError(f"images {list(images.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
@@ -47,13 +47,13 @@ def read_window(
 
 @triton.jit
 def _value(byte):
-    """Returns bytes as real numbers; the division is rounded as the reference's is, which `/` is not on a GPU."""
+    """Return bytes as real numbers; the division is rounded as the reference's is, which `/` is not on a GPU."""
     return tl.div_rn(byte.to(tl.float32), 127.5) - 1
 
 
 @triton.jit
 def _bytes(image, pixel, number, channel, rows, columns, width, channels, outside, live):
-    """Returns bytes of the pixels that have a `number`, in raster order, in the window of `rows` rows above `pixel` and
+    """Return bytes of the pixels that have a `number`, in raster order, in the window of `rows` rows above `pixel` and
     `columns` to either side and to the left; beyond the image, and where not `live`, they are `outside`."""
     row = pixel // width - (rows - number // (2 * columns + 1))
     column = pixel % width + number % (2 * columns + 1) - columns
@@ -63,7 +63,7 @@ def _bytes(image, pixel, number, channel, rows, columns, width, channels, outsid
 
 @triton.jit
 def _reference(image, pixel, channel, width, channels, outside, live):
-    """Returns the reference of channels: the mean of the left and the upper neighbour, or the one that exists."""
+    """Return the reference of channels: the mean of the left and the upper neighbour, or the one that exists."""
     inner_column, inner_row = pixel % width != 0, pixel >= width
     at = image + (pixel - 1) * channels + channel
     left = _value(tl.load(at, mask=live & inner_column, other=outside))
@@ -103,6 +103,7 @@ def _read_window(
     block_w: tl.constexpr,
     block_d: tl.constexpr,
 ):
+    # The next pixel of the program's image; a finished one is inactive in all later launches of the step.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + row)
     own = position + slot if at is None else at + row
@@ -135,6 +136,7 @@ def _read_window(
         first = values + channels if centred else values
         tl.store(out + first + j, wave, mask=j < wave_inputs)
 
+    # The vectors of the pixel's place and of the label, to which the input's product is added by the next launch.
     d = tl.arange(0, block_d)
     vector = tl.load(places + pixel * model_width + d, mask=live & (d < model_width), other=0.0)
     if classes is not None:

@@ -69,13 +69,13 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
     config = load_config(directory)
     with torch.device("meta"):  # shapes only: sizes in config.json take no memory before the weights confirm them
         expected = Transformer(config).state_dict()
-    found: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
     for file in weight_files(directory):
-        _read_tensors(directory / file, expected, found)
-    if missing := sorted(set(expected) - set(found)):
+        _read_tensors(directory / file, expected, tensors)
+    if missing := sorted(set(expected) - set(tensors)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model = Transformer(config)
-    model.load_state_dict(found)
+    model.load_state_dict(tensors)
     return model.to(device).eval().requires_grad_(False)
 
 
@@ -98,12 +98,12 @@ def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     path.write_bytes(save(tensors))  # safetensors' save_file would make a file that only its owner can read
 
 
-def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:
-    """Add the tensors of one file to `found`, each checked against `expected`."""
+def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:
+    """Add the tensors of one file to `tensors`, each checked against `expected`."""
     try:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118 (a safe_open handle is not a mapping)
-                if name not in expected or name in found:
+                if name not in expected or name in tensors:
                     raise ModelDirectoryError(f"{path}: unexpected tensor {name!r}")
                 tensor = file.get_tensor(name)
                 if tensor.shape != expected[name].shape:
@@ -115,7 +115,7 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], found: dict[str
                     )
                 if not torch.isfinite(tensor).all():
                     raise ModelDirectoryError(f"{path}: tensor {name!r} holds NaN or infinite values")
-                found[name] = tensor.float()
+                tensors[name] = tensor.float()
     except FileNotFoundError:
         raise ModelDirectoryError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:

@@ -42,7 +42,7 @@ State = dict[str, torch.Tensor]
 
 
 class ForeignCheckpointError(ValueError):
-    """The file is not such a checkpoint; the message is one sentence that says what was found."""
+    """The file is not such a checkpoint; the message is one sentence that says what it holds."""
 
 
 def read_checkpoint(path: Path) -> State:
@@ -54,8 +54,8 @@ def read_checkpoint(path: Path) -> State:
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError):
         raise ForeignCheckpointError(f"{path} is not a torch checkpoint of plain tensors") from None
     if not isinstance(held, dict) or "model_state" not in held:
-        found = f"keys {_some(held)}" if isinstance(held, dict) else f"a {type(held).__name__}"
-        raise ForeignCheckpointError(f"{path} holds {found}, not a checkpoint with 'model_state'")
+        content = f"keys {_some(held)}" if isinstance(held, dict) else f"a {type(held).__name__}"
+        raise ForeignCheckpointError(f"{path} holds {content}, not a checkpoint with 'model_state'")
     state = held["model_state"]
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
@@ -157,7 +157,7 @@ def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None
         height,
         image_width,
         channels,
-        layers=1 + max(int(found[1]) for found in layers if found),
+        layers=1 + max(int(layer[1]) for layer in layers if layer),
         heads=heads,
         key_width=keys // heads,
         value_width=width // heads,

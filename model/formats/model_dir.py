@@ -35,10 +35,10 @@ def load_config(directory: Path) -> ModelConfig:
 
 def tested_bits_per_dim(directory: Path) -> float | None:
     """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been run."""
-    found = read_evaluation(directory)
-    if not found:
+    evaluation = read_evaluation(directory)
+    if not evaluation:
         return None
-    value = found.get("bits_per_dim")
+    value = evaluation.get("bits_per_dim")
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
     return float(value)
@@ -49,14 +49,14 @@ def read_evaluation(directory: Path) -> dict[str, Any]:
     return _read_object(directory, EVALUATION) if (directory / EVALUATION).exists() else {}
 
 
-def write_evaluation(directory: Path, found: dict[str, Any]) -> None:
+def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
     """Add an evaluation to evaluation.json: at its top for the default precision, else under the precision's name."""
     kept = read_evaluation(directory)
-    if found["precision"] == DEFAULT:
-        kept |= found
+    if evaluation["precision"] == DEFAULT:
+        kept |= evaluation
     else:
-        measured = {key: found[key] for key in MEASURED if key in found}
-        kept.setdefault("precisions", {})[found["precision"]] = measured
+        measured = {key: evaluation[key] for key in MEASURED if key in evaluation}
+        kept.setdefault("precisions", {})[evaluation["precision"]] = measured
     write_atomically(directory / EVALUATION, lambda path: path.write_text(json.dumps(kept, indent=1) + "\n"))
 
 

@@ -23,7 +23,7 @@ IR_VERSION = 9  # the lowest for that opset, so that older runtimes read the fil
 TYPES = {"uint8": TensorProto.UINT8, "int32": TensorProto.INT32, "float32": TensorProto.FLOAT}
 WEIGHTS = ("float32", "float16", "int8")
 
-Shape = Sequence[int | str]  # a string names a size that is known when the graph runs
+Sizes = Sequence[int | str]  # a string names a size that is known when the graph runs
 
 
 class Graph:
@@ -39,11 +39,11 @@ class Graph:
         self._nodes: list[Any] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
 
-    def input(self, name: str, kind: str, shape: Shape) -> str:
+    def input(self, name: str, kind: str, shape: Sizes) -> str:
         self.inputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
         return name
 
-    def output(self, name: str, kind: str, shape: Shape, value: str) -> None:
+    def output(self, name: str, kind: str, shape: Sizes, value: str) -> None:
         self._nodes.append(helper.make_node("Identity", [value], [name]))
         self.outputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
 

@@ -1,4 +1,4 @@
-"""The window as a part of an ONNX graph: `kernels/window` for runtimes without torch, of one pixel an image.
+"""Window of painted pixels in an ONNX graph: `kernels/window` for runtimes without torch, of one pixel an image.
 
 The wave table is a constant of the graph, float32 whatever the weights are.
 """
@@ -47,8 +47,8 @@ def _bytes(graph: Graph, window: Window, image: str, place: Place, around: tuple
     inside = graph.node("And", inside, graph.node("Less", column, width))
     pixel = graph.node("Add", graph.node("Mul", row, width), column)
     byte = graph.node("Add", graph.node("Mul", pixel, _int(graph, window.channels)), channels)
-    found = graph.node("GatherElements", image, graph.node("Where", inside, byte, zero), axis=1)
-    return graph.node("Where", inside, graph.cast(found, "int32"), _int(graph, window.outside))
+    gathered = graph.node("GatherElements", image, graph.node("Where", inside, byte, zero), axis=1)
+    return graph.node("Where", inside, graph.cast(gathered, "int32"), _int(graph, window.outside))
 
 
 def _values(graph: Graph, bytes_: str) -> str:

@@ -1,5 +1,5 @@
 """Residual blocks: feed-forward networks between the window and the layers. They see the window of this pixel alone;
-what lies further away comes from the states of the layers.
+pixels further away come from the states of the layers.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a network predicts: the distribution of a step's bytes, one of those in `kernels`."""
+"""The distribution of a step's bytes that a network predicts, from `kernels`."""
 
 from typing import Protocol
 
@@ -30,7 +30,7 @@ class Distribution(Protocol):
 
 
 def distribution(config: ModelConfig) -> Distribution:
-    """Return what a model of this configuration predicts."""
+    """Return the distribution that a model of this configuration predicts."""
     if config.predicts == "categorical":
         return Categorical()
     return PixelLogistics(config.components, config.step_bytes, config.scale)

@@ -1,4 +1,4 @@
-"""The input of a step of one byte: the value of the previous byte and the position, as one vector.
+"""Input of a step of one byte: the value of the previous byte and the position, as one vector.
 
 A byte before the image is the start token, value 256.
 """
@@ -34,7 +34,7 @@ class Embedding(nn.Module):
             self.register_buffer("waves", waves(config.bytes, width), persistent=False)
 
     def forward(self, images: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Returns [B, n, D] from images [B, N] uint8 and position [B, n] int64, the bytes to predict, or [1, n] where
+        """Return [B, n, D] from images [B, N] uint8 and position [B, n] int64, the bytes to predict, or [1, n] where
         they are the same for all images. Bytes from `position` on are not read."""
         before = position - 1
         values = images.gather(1, before.clamp(min=0).expand(images.shape[0], -1)).long()
@@ -45,7 +45,7 @@ class Embedding(nn.Module):
         )
 
     def place(self, position: torch.Tensor) -> torch.Tensor:
-        """Returns the vectors [..., D or D/2] of positions [...], which are added to the values or concatenated."""
+        """Return the vectors [..., D or D/2] of positions [...], which are added to the values or concatenated."""
         if self.config.position == "sincos":
             return self.waves[position - self.config.first]
         pixel = position // self.config.channels
@@ -54,18 +54,18 @@ class Embedding(nn.Module):
 
 
 def drawn(rows: int, width: int) -> nn.Parameter:
-    """Returns an embedding table drawn from N(0, 0.02). On the meta device nothing is drawn: there, `normal_` would
+    """Return an embedding table drawn from N(0, 0.02). On the meta device nothing is drawn: there, `normal_` would
     import torch._dynamo."""
     table = torch.empty(rows, width)
     return nn.Parameter(table if table.is_meta else table.normal_() * 0.02)
 
 
 def waves(length: int, width: int) -> torch.Tensor:
-    """Returns [length, width]: sine in even, cosine in odd dimensions, base 10000 (Vaswani et al., 2017)."""
+    """Return [length, width]: sine in even, cosine in odd dimensions, base 10000 (Vaswani et al., 2017)."""
     angle = torch.arange(length).unsqueeze(1) * frequencies(width)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :width]
 
 
 def frequencies(width: int) -> torch.Tensor:
-    """Returns the angular frequency of each pair of dimensions."""
+    """Return the angular frequency of each pair of dimensions."""
     return torch.exp(-math.log(10000) / width * torch.arange(0, width, 2))

@@ -42,19 +42,19 @@ class Layer(nn.Module):
     def parallel(
         self, x: torch.Tensor, s: torch.Tensor | None, z: torch.Tensor | None, weight: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, ...]:
-        """Returns outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state.
+        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state.
         weight: [B, N], how many times each counts for later positions; by default once, as for itself always."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
         return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
 
     def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """Returns the output [B, D] for x [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
+        """Return the output [B, D] for x [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
         q, k, v = self._project(x)
         return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1))
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
+        """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
         config = self.config
         keys = config.heads * config.key_width
         x = self.attention_norm(x) if config.norm == "pre" else x
@@ -63,7 +63,7 @@ class Layer(nn.Module):
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
     def _finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
-        """Returns the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
+        """Return the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
@@ -110,7 +110,7 @@ class Transformer(nn.Module):
         stop: int | None = None,
         labels: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Returns parameters [B, n, P] of the n steps of bytes start..stop-1 of images [B, N] uint8, each from the
+        """Return parameters [B, n, P] of the n steps of bytes start..stop-1 of images [B, N] uint8, each from the
         bytes before it.
 
         start is the state's position, which must be the same for all its images; without a state, it is the first
@@ -138,7 +138,7 @@ class Transformer(nn.Module):
     def sampled(
         self, images: torch.Tensor, position: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Returns parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
+        """Return parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
         standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
         training. labels: [B] int64, as in `step`."""
         x, base = self._read_in(images, position * self.config.step_bytes, labels)
@@ -147,7 +147,7 @@ class Transformer(nn.Module):
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
-        """Returns parameters [B, P] for the step of images [B, N] uint8 at each image's own position.
+        """Return parameters [B, P] for the step of images [B, N] uint8 at each image's own position.
 
         labels: [B] int64, 0 for an image without a class and k + 1 for one of class k; None where all are 0. A model
         without classes does not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by
@@ -162,7 +162,7 @@ class Transformer(nn.Module):
         return self._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def bits(self, parameters: torch.Tensor, images: torch.Tensor, start: int, stop: int) -> torch.Tensor:
-        """Returns the cost [B, stop - start] in bits, float64, of bytes start..stop-1 of images [B, N] uint8 under the
+        """Return the cost [B, stop - start] in bits, float64, of bytes start..stop-1 of images [B, N] uint8 under the
         parameters [B, n, P] of their steps."""
         values = images[:, start:stop].unflatten(1, (-1, self.config.step_bytes))
         return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
@@ -170,7 +170,7 @@ class Transformer(nn.Module):
     def _read_in(
         self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with labels [B], and the
+        """Return x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with labels [B], and the
         base [B, n, C] that is added to the means of pixel logistics, or None."""
         if self.window is None:
             return self._with_class(self.embedding(images, position), labels), None
@@ -185,20 +185,20 @@ class Transformer(nn.Module):
             return x, reference + self._skipped(inputs[..., : self.window.linear_inputs])
 
     def _with_class(self, x: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
-        """Returns x [B, n, D] with the vectors of the images' labels [B] added, where the model has classes."""
+        """Return x [B, n, D] with the vectors of the images' labels [B] added, where the model has classes."""
         if not self.config.classes:
             return x
         return x + (self.classes[0] if labels is None else F.embedding(labels, self.classes).unsqueeze(1))
 
     def _skipped(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Returns `skip` of inputs [B, n, .], [B, n, C], with the pixels as columns of the product: as its rows, with
+        """Return `skip` of inputs [B, n, .], [B, n, C], with the pixels as columns of the product: as its rows, with
         few outputs each, the rounding of a pixel's sums would depend on its place in the batch."""
         pixels = inputs.flatten(0, 1).T
-        found = torch.addmm(self.skip.bias.unsqueeze(1), self.skip.weight, pixels)
-        return found.T.unflatten(0, inputs.shape[:2])
+        outputs = torch.addmm(self.skip.bias.unsqueeze(1), self.skip.weight, pixels)
+        return outputs.T.unflatten(0, inputs.shape[:2])
 
     def _read_out(self, x: torch.Tensor, base: torch.Tensor | None) -> torch.Tensor:
-        """Returns parameters [B, n, P] for x [B, n, D] and the means' base; in float32 even under autocast, since
+        """Return parameters [B, n, P] for x [B, n, D] and the means' base; in float32 even under autocast, since
         bfloat16 rounds a mean near 1 to a whole byte."""
         with torch.autocast(x.device.type, enabled=False):
             parameters = self.head(self.norm(x.float()))
@@ -209,7 +209,7 @@ class Transformer(nn.Module):
             return torch.cat((logits, means + base.repeat(1, 1, k), rest), dim=-1)
 
     def _initialise(self) -> None:
-        """Draws weights as GPT-2 does: N(0, 0.02), and less with depth for products that end in a residual; residual
+        """Draw weights as GPT-2 does: N(0, 0.02), and less with depth for products that end in a residual; residual
         blocks start as the identity, classes as zeros. Of the mixture, no two components start equal."""
         if self.head.weight.is_meta:  # a model that is built for its shapes alone
             return
@@ -228,13 +228,13 @@ class Transformer(nn.Module):
                 self._spread_pixel_logistics()
 
     def _spread_logistics(self) -> None:
-        """The means cover the range."""
+        """Spread the means over the range of a byte."""
         components = self.config.components
         self.head.bias[components : 2 * components] = torch.linspace(-1, 1, components)
         self.head.bias[2 * components :] = -2.0
 
     def _spread_pixel_logistics(self) -> None:
-        """The means start at the reference, scales go from narrow to wide, each channel follows the one before."""
+        """Start the means at the reference, scales from narrow to wide, and each channel at the one before it."""
         k, c = self.config.components, self.config.channels
         _, means, scales, coefficients = self.head.bias.split(
             (k, k * c, k * c, self.distribution.width - k - 2 * k * c)

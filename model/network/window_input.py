@@ -1,4 +1,4 @@
-"""The input of a step of a whole pixel: the window of painted pixels and the position, as one vector."""
+"""Input of a step of a whole pixel: the window of painted pixels and the position, as one vector."""
 
 import torch
 import torch.nn.functional as F

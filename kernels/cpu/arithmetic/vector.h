@@ -222,7 +222,7 @@ static inline float lane_sum(int64_t n, const Step& step) {
     return fold(lanes[0], [](auto a, auto b) { return a + b; });
 }
 
-// x rounded to a whole number, ties to even, for |x| < 2^22: beside 1.5 * 2^23 a float has no bits for a fraction.
+// x rounded to a whole number, ties to even, for |x| < 2^22: next to 1.5 * 2^23 a float has no bits for a fraction.
 static inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
 
 static inline V larger(V a, V b) { return a > b ? a : b; }

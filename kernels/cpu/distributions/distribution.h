@@ -1,4 +1,4 @@
-// The distribution of a step's bytes, whichever the network predicts: painting them, and what they cost.
+// Distribution of a step's bytes, categorical or a mixture of logistics: painting them, and their cost in bits.
 #pragma once
 #include "distributions/pixel_logistics.h"
 

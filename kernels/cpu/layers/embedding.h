@@ -16,7 +16,7 @@ static inline void embed(const Weights& w, const uint8_t* image, int64_t positio
     // row 256 stands for a byte before the image
     add(&w.value[(position ? image[position - 1] : 256) * n], x, true);
 
-    // the position stands beside the value (concat) or is added to it
+    // the position is appended to the value (concat) or added to it
     float* place = shape.concat ? x + n : x;
     if (shape.axial) {
         const int64_t pixel = position / shape.channels;
