@@ -24,6 +24,7 @@ MODELS = {
     "classes-of-pixels": small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES),
     "long": small_models.config(height=100, width=100),  # takes long enough to be stopped
 }
+OTHERS = ("without-start", "categorical", "grey-pixels", "classes", "classes-of-pixels")
 LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
 LARGEST = str(2**63 - 1)
 
@@ -65,13 +66,13 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(found[1]), float(found[2])
 
 
-@pytest.mark.parametrize("name", ["server", "colour_server"])
+@pytest.mark.parametrize("name", ["server", pytest.param("colour_server", marks=pytest.mark.slow)])
 def test_the_browser_paints_what_the_server_paints(visit: Visit, request: pytest.FixtureRequest, name: str) -> None:
     server: Server = request.getfixturevalue(name)
     paint_and_compare(visit(f"{server.url}/#device"))
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "long"])
+@pytest.mark.parametrize("name", ["pixels", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str) -> None:
     """Without a start token; by pixels, grey and colour, whose bytes are one step."""
     visitor = visit(f"{models.url}/?model={name}#device")
@@ -84,7 +85,7 @@ def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str)
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
+@pytest.mark.parametrize("model", ["classes", pytest.param("classes-of-pixels", marks=pytest.mark.slow)])
 def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str) -> None:
     """Those of another class are others, and so are those of none; where the class is drawn, each is one of them."""
     visitor = visit(f"{models.url}/?model={model}#device")
