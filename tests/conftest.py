@@ -4,9 +4,7 @@ Tests are seeded. torch gets one thread, since a second one costs more than it s
 Triton kernels run in its interpreter, which must be chosen before the first of them is imported.
 """
 
-import functools
 import os
-import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,11 +36,7 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
     settings.load_profile("few")
 
 
-# what is slow to start and used by several files: fixtures, and folders whose conftest.py starts something
-SHARED_FIXTURES = re.compile(
-    r"\b(full_queue_server|limited_server|guarded_server|small_room_server|in_process_server|faulty_engine)\b"
-    r"|\bshapes(?=_server\b|_client\b)"
-)
+# their conftest.py starts a browser, or a Ray cluster
 SHARED_FOLDERS = ("tests/server/web", "tests/server/cluster")
 
 
@@ -53,29 +47,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             parser.addoption(option, help="ignored without xdist")
 
 
-@functools.cache
-def group(path: Path) -> str:
-    """What the tests of a file share with other files, or the file itself; a group runs on one worker."""
-    folder = path.parent.as_posix()
-    if folder.endswith(SHARED_FOLDERS):
-        return folder
-    found = SHARED_FIXTURES.search(path.read_text())
-    return found[0] if found else str(path)
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Distribute groups instead of files, so that a shared server starts on one worker only.
+    """Distribute files, and SHARED_FOLDERS as a whole: each runs on one worker.
 
     `--dist=loadgroup` does not do this: xdist 3.8 ignores its marks under pytest 9.2.
     """
     from xdist.scheduler.loadfile import LoadFileScheduling
 
-    class GroupScheduling(LoadFileScheduling):
+    class FolderScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group(config.rootpath / super()._split_scope(nodeid))
+            folders = [folder for folder in SHARED_FOLDERS if nodeid.startswith(folder)]
+            return folders[0] if folders else super()._split_scope(nodeid)
 
-    return GroupScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+    return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from scanline.model.extras import MissingExtraError
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
+from scanline.server.api.onnx_export import Exported, Exports
 from scanline.server.process.app import build
 from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
@@ -32,7 +33,13 @@ def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) ->
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
 
-def test_a_model_may_be_named_in_any_script(grey_directory: Path, tmp_path: Path) -> None:
+def test_a_model_may_be_named_in_any_script(
+    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def export(*_: object) -> Exported:
+        return Exported(bytearray(), '""')
+
+    monkeypatch.setattr(Exports, "_export", export)
     with serve_in_process(Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))) as (url, _):
         found = httpx.get(f"{url}/v1/models/серый/onnx", timeout=PATIENCE).headers["content-disposition"]
     assert found == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
