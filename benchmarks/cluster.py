@@ -18,34 +18,30 @@ import torch
 from ray import serve as ray_serve
 from rich.console import Console
 
-from benchmarks.serving.expected import Expected
-from benchmarks.serving.load import Case, Load, offline_rate, summary, table
+from benchmarks.serving.client import Expected
+from benchmarks.serving.load import Case, Suite, measure, offline_generator
+from benchmarks.serving.outcome import summary, table
 from benchmarks.serving.server import Server, raise_descriptor_limit, serve, wait_until_ready
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
-from scanline.model.precision import DEFAULT
 from scanline.server.cluster import app
 
 PORT = 8123
 SEEDS = 8
-CASES = (
-    Case("one image after the other", n=1, kind="json", clients=1, requests=20),
-    Case("512 images in one request", n=512, kind="npy", clients=1),
-    Case("64 clients of 4", n=4, kind="json", clients=64, requests=4),
-    Case("64 websockets of 4", n=4, kind="websocket", clients=64, requests=4),
+SUITE = Suite(
+    (
+        Case("one image after the other", n=1, kind="json", clients=1, requests=20),
+        Case("512 images in one request", n=512, kind="npy", clients=1),
+        Case("64 clients of 4", n=4, kind="json", clients=64, requests=4),
+        Case("64 websockets of 4", n=4, kind="websocket", clients=64, requests=4),
+    ),
+    offline=512,
 )
 
 
 @contextmanager
-def alone(slots: int) -> Iterator[Server]:
-    """The stand-alone server on one thread."""
-    with serve(zoo.DEFAULT, "--threads", "1", "--slots", str(slots)) as server:
-        yield server
-
-
-@contextmanager
 def clustered(replicas: int, slots: int) -> Iterator[Server]:
-    """A service of so many replicas, each on one thread."""
+    """Start a service of so many replicas, each on one thread."""
     args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "ingress_cpus": 0.5, "slots": slots}
     ray_serve.run(app(args), name="scanline", route_prefix="/")
     url = wait_until_ready(f"http://127.0.0.1:{PORT}")
@@ -66,30 +62,25 @@ def main() -> None:
     raise_descriptor_limit()
     torch.set_num_threads(1)
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")  # 15 otherwise
-    expected = Expected(zoo.DEFAULT, DEFAULT, SEEDS, max(case.n for case in CASES))
+    expected = Expected(zoo.DEFAULT, SEEDS, max(case.n for case in SUITE.cases))
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
     ray_serve.start(http_options={"port": PORT})
     kinds = {
-        "stand-alone": lambda: alone(options.slots),
+        "stand-alone": lambda: serve(zoo.DEFAULT, "--threads", "1", "--slots", str(options.slots)),
         "1 replica": lambda: clustered(1, options.slots),
         "2 replicas": lambda: clustered(2, options.slots),
     }
-    found: dict[str, dict[str, list]] = {kind: {case.name: [] for case in CASES} for kind in kinds}
-    offline_rate(expected)
-    for _ in range(options.rounds):
-        for kind, start in kinds.items():
-            with start() as server:
-                load = Load(server, expected)
-                asyncio.run(load.run(CASES[0], 0))  # warm
-                for case in CASES:
-                    outcome = asyncio.run(load.run(case, 0))
-                    outcome.offline = offline_rate(expected)
-                    outcome.ratio = outcome.images / outcome.seconds / outcome.offline
-                    found[kind][case.name].append(outcome)
-    results = {kind: {name: summary(outcomes) for name, outcomes in cases.items()} for kind, cases in found.items()}
+    outcomes: dict[str, dict[str, list]] = {kind: {case.name: [] for case in SUITE.cases} for kind in kinds}
+    with offline_generator(expected, SUITE.offline) as offline:
+        for _ in range(options.rounds):
+            for kind, start in kinds.items():
+                with start() as server:
+                    for name, rounds in asyncio.run(measure(server, expected, SUITE, offline)).items():
+                        outcomes[kind][name] += rounds
+    results = {kind: {name: summary(rounds) for name, rounds in cases.items()} for kind, cases in outcomes.items()}
     for kind, cases in results.items():
         print(kind)
-        Console(width=130).print(table(cases, options.rounds))
+        Console(width=190).print(table(cases, options.rounds))
     print_json("cluster", {"slots": options.slots, "rounds": options.rounds}, cases=results)
 
 

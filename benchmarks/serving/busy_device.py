@@ -1,4 +1,4 @@
-"""How busy an engine and the API keep a fast device: a simulated one, with 4,096 images in flight.
+"""Share of the time for which an engine and the API keep a fast device busy: a simulated one, 4,096 images in flight.
 
     python -m benchmarks.serving.busy_device [--images 20000] [--api-processes 1,4]
 
@@ -13,7 +13,6 @@ process for all. Clients are not counted. Wall time says nothing here: the machi
 import argparse
 import asyncio
 import multiprocessing
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,13 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.serving import simulated_device
-from benchmarks.serving.raw_client import generate_in_turn
-from benchmarks.serving.server import Server, processor_seconds, raise_descriptor_limit, wait_until_ready
+from benchmarks.serving.client import GENERATIONS, JSON, NPY, PNG, HttpClient
+from benchmarks.serving.server import Server, free_port, processor_seconds, raise_descriptor_limit, wait_until_ready
 from benchmarks.serving.simulated_device import SimulatedBackend, SimulatedOptions
 from scanline.model.bench.machine import print_json
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Stop
-from scanline.server.api.payload.answers import JSON, NPY
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.queue_limits import QueueLimits
@@ -47,12 +45,11 @@ from scanline.server.settings import Settings
 SLOTS = 4096
 TARGET = 6000  # images a second
 CLIENTS = 1024  # connections
-PNG = "image/png"
 
 
 @dataclass(frozen=True)
 class EngineResult:
-    """What one engine did."""
+    """What an engine did."""
 
     busy: float  # share of the device's time
     images_per_second: float  # by the device's clock
@@ -60,7 +57,7 @@ class EngineResult:
 
 
 class MeasuredEngine(Engine):
-    """Notes the device's time, its work and the processor's time whenever all slots are taken and images wait."""
+    """Engine that notes the device's time, its work and the processor's while all slots are taken and images wait."""
 
     marks: list[tuple[float, float, float, int]]
 
@@ -91,7 +88,7 @@ def _engine_process(directory: Path, connection: Connection, results: Connection
 
 
 def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
-    """Have an engine paint `images` images in requests of `size`, twice as many at once as it has slots."""
+    """Let an engine paint `images` images in requests of `size`, twice as many at once as it has slots."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     results, results_end = context.Pipe()
@@ -107,7 +104,7 @@ def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
 
 
 async def _keep_busy(connection: Connection, size: int, images: int) -> None:
-    """Send the engine requests as the API does, until all are painted or the engine is gone."""
+    """Send the engine requests as the API does, until all are painted or the engine has ended."""
     requests = iter(range(images // size))
     left: dict[int, int] = {}
     room = 2 * SLOTS
@@ -158,7 +155,7 @@ class ApiResult:
 
 
 def _server_process(directory: Path, port: int, processes: int) -> None:
-    """A server whose engine has the simulated device."""
+    """Run a server whose engine has the simulated device."""
     settings = Settings(
         models=(str(directory),), port=port, api_processes=processes,
         max_waiting_images=8 * SLOTS, max_images_per_request=SLOTS,
@@ -176,10 +173,8 @@ def _server_process(directory: Path, port: int, processes: int) -> None:
 
 @contextmanager
 def served(directory: Path, processes: int) -> Iterator[Server]:
-    """A ready server in a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Start a server in a process of its own, and stop it when the context ends."""
+    port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=_server_process, args=(directory, port, processes))
     process.start()
     try:
@@ -190,13 +185,18 @@ def served(directory: Path, processes: int) -> Iterator[Server]:
 
 
 def measure_api(server: Server, size: int, images: int, accept: str) -> ApiResult:
-    """Have clients ask for `images` images in requests of `size`, twice the slots at once but at most CLIENTS."""
+    """Let clients ask for `images` images in requests of `size`, twice the slots at once but at most CLIENTS."""
     before = _seconds(server)
     requests = iter(range(images // size))
 
+    async def ask(client: HttpClient) -> None:
+        for seed in requests:
+            await client.ask(GENERATIONS, {"n": size, "seed": seed}, accept)
+
     async def clients() -> None:
-        count = min(CLIENTS, 2 * SLOTS // size)
-        await asyncio.gather(*(generate_in_turn(server.url, requests, size, accept) for _ in range(count)))
+        client = HttpClient(server.url)
+        await asyncio.gather(*(ask(client) for _ in range(min(CLIENTS, 2 * SLOTS // size))))
+        client.close()
 
     asyncio.run(clients())
     loop, api, main, engine = np.subtract(_seconds(server), before) * 1000 / images
@@ -204,17 +204,12 @@ def measure_api(server: Server, size: int, images: int, accept: str) -> ApiResul
 
 
 def _seconds(server: Server) -> tuple[float, float, float, float]:
-    """Processor seconds of the API's event loops, of all its threads, of the main process and of the engine."""
+    """Return processor seconds of the API's event loops, of all its threads, of the main process and of the engine."""
     assert server.pid is not None
-    assert server.engine is not None
-    api = server.api_processes
-    loops, threads = (sum(map(measure, api)) for measure in (_loop_seconds, processor_seconds))
-    main = 0.0 if server.pid in api else processor_seconds(server.pid)
-    return loops, threads, main, processor_seconds(server.engine)
-
-
-def _loop_seconds(process: int) -> float:
-    return processor_seconds(process, process)
+    processes, used = server.api_processes, server.processor()
+    loops = sum(processor_seconds(process, process) for process in processes)
+    main = 0.0 if server.pid in processes else processor_seconds(server.pid)
+    return loops, used["api"], main, used["engine"]
 
 
 def main() -> None:

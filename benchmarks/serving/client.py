@@ -1,22 +1,71 @@
-"""Requests in every form of the API. Each returns the images' bytes [n, N] and what they took on the wire."""
+"""Requests in every form of the API, and the images that they must return.
+
+Each request returns the images' bytes [n, N] and what they took on the wire.
+"""
 
 import asyncio
 import base64
 import io
 import json
+import re
 import struct
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 from PIL import Image
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from scanline.model import zoo
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.offline import paint
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
+JSON, NPY, PNG = "application/json", "application/x-npy", "image/png"
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 TIMEOUT = 900.0  # seconds for one answer; a request that takes longer counts as lost
+KEPT_ROWS = 14  # of a completion
+
+
+class Expected:
+    """Images that a server must return, painted offline from the same model and seeds: byte for byte, at any load.
+
+    `most` images of each of the seeds 0 .. seeds-1; optionally completions and likelihoods of their first images.
+    """
+
+    def __init__(self, model: str, seeds: int, most: int, precision: str = DEFAULT, completions: bool = False) -> None:
+        self.model, self.most, self.precision = load_model(zoo.find(model)), most, precision
+        self.config = self.model.config
+        self.images = {seed: paint(self.model, most, seed=seed, precision=precision).images for seed in range(seeds)}
+        self.completed: dict[int, np.ndarray] = {}
+        self.bits_per_dim: dict[int, float] = {}
+        if not completions:
+            return
+        mask = np.arange(self.config.bytes) < KEPT_ROWS * self.config.width * self.config.channels
+        for seed in range(seeds):
+            painted = paint(self.model, most, seed=seed, known=self.known(seed), mask=mask, precision=precision)
+            self.completed[seed] = painted.images
+        generator = Generator(self.model, 1, precision=precision)
+        self.bits_per_dim = {seed: float(generator.score(self.known(seed)[None]).mean()) for seed in range(seeds)}
+        generator.close()
+
+    def known(self, seed: int) -> np.ndarray:
+        """Return the image [N] uint8 that the completions of a seed start from."""
+        image: np.ndarray = self.images[seed][0]
+        return image
+
+    def picture(self, seed: int) -> str:
+        """Return that image as a base64 PNG."""
+        config, out = self.config, io.BytesIO()
+        shape = config.image_shape if config.channels > 1 else (config.height, config.width)
+        Image.fromarray(self.known(seed).reshape(shape)).save(out, "PNG")
+        return base64.b64encode(out.getvalue()).decode()
 
 
 @dataclass(frozen=True)
@@ -37,59 +86,119 @@ class RefusedError(Exception):
         self.status, self.code = status, code
 
 
-def http_client(url: str) -> httpx.AsyncClient:
-    """A client that may have any number of requests open at once."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    return httpx.AsyncClient(base_url=url, timeout=TIMEOUT, limits=limits, trust_env=False)
+LOST = (RefusedError, ValueError, KeyError, OSError, EOFError, ConnectionClosed, InvalidHandshake)  # no right answer
 
 
-async def post_npy(client: httpx.AsyncClient, path: str, fields: dict[str, Any]) -> Answer:
-    response = await client.post(path, json=fields, headers={"accept": "application/x-npy"})
-    raise_for_error(response)
-    images = np.load(io.BytesIO(response.content))
-    return Answer(images.reshape(len(images), -1), _head_bytes(response) + len(response.content), 1)
+class HttpClient:
+    """Kept connections to one server, as many as there are requests at a time, from an own address where one is given.
+
+    Requests are written whole and nothing is parsed that is not needed: httpx takes several times as long for a request
+    as the server does.
+    """
+
+    def __init__(self, url: str, address: str | None = None) -> None:
+        place = urlsplit(url)
+        self.host, self.port = place.hostname, place.port
+        self.local = None if address is None else (address, 0)
+        self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def post(
+        self, path: str, body: bytes, accept: str = JSON, receive: Callable[[bytes], object] | None = None
+    ) -> tuple[int, bytes, int]:
+        """Return the status, the body, and the bytes of head and body; `receive` gets the pieces of a body instead."""
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: {self.host}:{self.port}\r\naccept: {accept}\r\n"
+            f"content-type: {JSON}\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        reader, writer = await self._connection()
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                writer.write(head.encode() + body)
+                received = (await reader.readuntil(b"\r\n\r\n")).lower()
+                status, whole, bytes_received = int(received.split(b" ", 2)[1]), bytearray(), len(received)
+                async for piece in _pieces(reader, received):
+                    bytes_received += len(piece)
+                    (receive if receive and status == 200 else whole.extend)(piece)
+        except BaseException:
+            writer.transport.abort()  # what is left of the answer would be taken for the next one
+            raise
+        if b"connection: close" in received:
+            writer.close()
+        else:
+            self.idle.append((reader, writer))
+        return status, bytes(whole), bytes_received
+
+    async def ask(self, path: str, fields: dict[str, Any], accept: str = JSON, **options: Any) -> tuple[bytes, int]:
+        """Return the body of a right answer, and the bytes of head and body; RefusedError for any other status."""
+        status, body, received = await self.post(path, json.dumps(fields).encode(), accept, **options)
+        if status != 200:
+            raise RefusedError(status, json.loads(body)["error"]["code"])
+        return body, received
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while self.idle:
+            reader, writer = self.idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+        return await asyncio.open_connection(self.host, self.port, local_addr=self.local)
+
+    def close(self) -> None:
+        while self.idle:
+            self.idle.pop()[1].close()
 
 
-async def post_json(client: httpx.AsyncClient, path: str, fields: dict[str, Any]) -> Answer:
-    response = await client.post(path, json=fields)
-    raise_for_error(response)
-    images = np.stack([decode(image["b64_json"]) for image in response.json()["data"]])
-    return Answer(images, _head_bytes(response) + len(response.content), 1)
+async def _pieces(reader: asyncio.StreamReader, head: bytes) -> AsyncIterator[bytes]:
+    """Read a body to its end: of the length in its head, or in chunks."""
+    if length := re.search(rb"content-length: (\d+)", head):
+        yield await reader.readexactly(int(length[1]))
+        return
+    while size := int(await reader.readline(), 16):
+        yield (await reader.readexactly(size + 2))[:-2]  # without the end of the line
+    await reader.readline()
 
 
-async def post_events(client: httpx.AsyncClient, path: str, fields: dict[str, Any], partial_images: int = 2) -> Answer:
-    """As server-sent events."""
+async def post_npy(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
+    body, received = await client.ask(path, fields, NPY)
+    images = np.load(io.BytesIO(body))
+    return Answer(images.reshape(len(images), -1), received, 1)
+
+
+async def post_json(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
+    body, received = await client.ask(path, fields)
+    return Answer(np.stack([decode(image["b64_json"]) for image in json.loads(body)["data"]]), received, 1)
+
+
+async def post_events(client: HttpClient, path: str, fields: dict[str, Any], partial_images: int = 2) -> Answer:
+    """Ask for server-sent events."""
     images: dict[int, np.ndarray] = {}
-    length = messages = 0
-    first = None
-    body = {**fields, "stream": True, "partial_images": partial_images}
-    async with client.stream("POST", path, json=body) as response:
-        if response.status_code != 200:
-            await response.aread()
-            raise_for_error(response)
-        async for line in response.aiter_lines():
-            length += len(line) + 1
-            if not line.startswith("data: "):
-                continue
-            messages += 1
-            event = json.loads(line.removeprefix("data: "))
-            if error := event.get("error"):
-                raise RefusedError(0, error["code"])
-            first = first or time.monotonic()
-            if event["type"].endswith(".completed"):
-                images[event["index"]] = decode(event["b64_json"])
-    ordered = np.stack([images[index] for index in range(fields["n"])])
-    return Answer(ordered, _head_bytes(response) + length, messages, first)
+    messages, first, rest = 0, None, b""
+
+    def receive(piece: bytes) -> None:
+        nonlocal messages, first, rest
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data: "):
+                messages += 1
+                event = json.loads(line.removeprefix(b"data: "))
+                if error := event.get("error"):
+                    raise RefusedError(0, error["code"])
+                first = first or time.monotonic()
+                if event["type"].endswith(".completed"):
+                    images[event["index"]] = decode(event["b64_json"])
+
+    fields = {**fields, "stream": True, "partial_images": partial_images}
+    _, received = await client.ask(path, fields, receive=receive)
+    return Answer(np.stack([images[index] for index in range(fields["n"])]), received, messages, first)
 
 
 def open_websocket(url: str, **options: Any) -> connect:
-    """A websocket connection, to be awaited or used as a context manager."""
+    """Return a websocket connection, to be awaited or used as a context manager."""
     quiet = {"compression": None, "ping_interval": None, "open_timeout": TIMEOUT, "close_timeout": 10, "proxy": None}
     return connect(f"{url.replace('http', 'ws')}/v1/images/stream", **{**quiet, **options})
 
 
 async def over_websocket(socket: ClientConnection, fields: dict[str, Any], pause: float = 0.0) -> Answer:
-    """One job on a connection that has no other job; nothing is read for `pause` seconds after its start."""
+    """Run a job on a connection that has no other job; nothing is read for `pause` seconds after its start."""
     await socket.send(json.dumps({"type": "complete" if "image" in fields else "generate", **fields}))
     images: dict[int, bytearray] = {}
     length = messages = ended = 0
@@ -123,22 +232,5 @@ async def over_websocket(socket: ClientConnection, fields: dict[str, Any], pause
 
 
 def decode(b64_json: str) -> np.ndarray:
-    """Bytes [N] uint8 of a base64 picture."""
+    """Return the bytes [N] uint8 of a base64 picture."""
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(b64_json)))).reshape(-1)
-
-
-def encode(image: np.ndarray) -> str:
-    """A base64 PNG of [H, W] or [H, W, 3] uint8."""
-    out = io.BytesIO()
-    Image.fromarray(image).save(out, "PNG")
-    return base64.b64encode(out.getvalue()).decode()
-
-
-def raise_for_error(response: httpx.Response) -> None:
-    if response.status_code != 200:
-        raise RefusedError(response.status_code, response.json()["error"]["code"])
-
-
-def _head_bytes(response: httpx.Response) -> int:
-    """Bytes of the status line and the headers."""
-    return len("HTTP/1.1 200 OK\r\n\r\n") + sum(len(name) + len(value) + 4 for name, value in response.headers.raw)

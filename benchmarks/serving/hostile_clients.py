@@ -4,7 +4,7 @@
 
 Each does the same again and again until the time is up, whatever it is answered. They keep no more connections than
 MOST_CONNECTIONS each and pause between rounds, so that a server that bounds them has processor time left on a machine
-that runs both.
+that runs both. Nothing but the standard library is imported, for the same reason.
 """
 
 import asyncio
@@ -42,30 +42,23 @@ class Attacker:
     generator: Random = field(default_factory=lambda: Random(0))
 
     async def pipeline(self) -> None:
-        """Requests without end on one connection whose answers are not read."""
-        reader, writer = await self._connect(receive_buffer=4096)
-        await self._send(writer, b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" * 6000)
-        await self._hold(reader, 2)
-        await self._abandon(writer)
+        """Send requests without end on a connection whose answers are not read."""
+        await self._session(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" * 6000, hold=2, receive_buffer=4096)
 
     async def pipeline_behind(self) -> None:
-        """A long request with another one behind it; then the client leaves."""
-        reader, writer = await self._connect()
-        body = json.dumps({"n": 100}).encode()
-        await self._send(writer, self._head("POST", GENERATIONS, len(body)) + body + self._head("GET", "/healthz"))
-        await self._hold(reader, 1)
-        await self._abandon(writer)
+        """Send a long request with another one behind it, and leave."""
+        await self._session(self._request(GENERATIONS, {"n": 100}) + self._head("GET", "/healthz"), hold=1)
 
     async def half_heads(self) -> None:
-        """Many connections that send half a head, or nothing."""
+        """Open many connections that send half a head, or nothing."""
         await self._many(b"", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: local", b"POST " + GENERATIONS.encode())
 
     async def half_bodies(self) -> None:
-        """Bodies of 16 MB whose last byte never comes."""
+        """Send bodies of 16 MB whose last byte never comes."""
         await self._many(self._head("POST", EDITS, 16_000_000) + bytes(2_000_000), connections=16)
 
     async def bad_upgrades(self) -> None:
-        """Upgrades to a websocket that its protocol does not allow."""
+        """Ask for upgrades to a websocket that its protocol does not allow."""
         many = [f"x-{number}: 1" for number in range(200)]
         long = f"x-long: {'a' * 9000}"
         await self._many(
@@ -78,81 +71,65 @@ class Attacker:
         )
 
     async def unread_answers(self) -> None:
-        """Large answers that are not read."""
-        body = json.dumps({"n": 1}).encode()
+        """Ask for large answers and read nothing."""
         await self._many(
             self._head("GET", "/openapi.json") * 100,
             self._head("GET", "/assets/") + self._head("GET", "/") * 200,
-            (self._head("POST", GENERATIONS, len(body)) + body) * 4,
+            self._request(GENERATIONS, {"n": 1}) * 4,
             receive_buffer=2048,
             connections=24,
         )
 
     async def nonsense_keys(self) -> None:
-        """JSON of many keys that mean nothing, as a body and as a message."""
+        """Send JSON of many keys that mean nothing, as a body and as a message."""
         text = json.dumps({f"k{number}": 0 for number in range(300_000)}).encode()
         await self._post(GENERATIONS, text)
         await self._post(EDITS, text)
         await self._message(text)
 
     async def nested(self) -> None:
-        """Deep and wide lists where a picture is expected."""
+        """Send deep and wide lists where a picture is expected."""
         await self._post(EDITS, b'{"image": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}")
         await self._post(EDITS, b'{"image": [' + b"[]," * 900_000 + b"[]]}")
         await self._message(b'{"type": "complete", "image": [' + b"1," * 2_000_000 + b"1]}")
 
     async def repeated_words(self) -> None:
-        """Long values of fields that a refusal could repeat."""
+        """Send long values of fields that a refusal could repeat."""
         for name in ("type", "model", "size", "id"):
             await self._message(json.dumps({"type": "generate", name: "\x7f" * 400_000}).encode())
 
     async def unfinished_messages(self) -> None:
-        """Websocket messages of 16 MB whose end never comes, whole and in fragments."""
-        opened = [await self._websocket() for _ in range(16)]
-        for number, (_, writer) in enumerate(opened):
-            if number % 2:
-                await self._send(writer, self._frame(bytes(15_900_000), length=16_000_000))
-            else:
-                for part in range(200):
-                    await self._send(writer, self._frame(bytes(60_000), opcode=0 if part else 1, final=False))
-        await asyncio.sleep(HELD / 4)
-        for _, writer in opened:
-            await self._abandon(writer)
+        """Send websocket messages of 16 MB whose end never comes, whole and in fragments."""
+        whole = [self._frame(bytes(15_900_000), length=16_000_000)]
+        parts = [self._frame(bytes(60_000), opcode=0 if part else 1, final=False) for part in range(200)]
+        sessions = (self._session(*data, hold=HELD / 4, upgrade=True, read=False) for data in 8 * (whole, parts))
+        await asyncio.gather(*sessions)
 
     async def unread_streams(self) -> None:
-        """Websockets that ask for as much as one may and read nothing."""
-        opened = [await self._websocket(receive_buffer=2048) for _ in range(4)]
-        for _, writer in opened:
-            for _ in range(8):
-                await self._send(writer, self._frame(b'{"type": "generate", "n": 1024}'))
-        await asyncio.sleep(HELD)
-        for _, writer in opened:
-            await self._abandon(writer)
+        """Ask over websockets for as much as a client may and read nothing."""
+        jobs = self._frame(b'{"type": "generate", "n": 1024}') * 8
+        options = {"hold": HELD, "upgrade": True, "receive_buffer": 2048, "read": False}
+        await asyncio.gather(*(self._session(jobs, **options) for _ in range(4)))
 
     async def flood(self) -> None:
-        """As many requests as connections allow, for one image and for as many as one may have."""
-        bodies = [json.dumps({"n": n}).encode() for n in (1024, 1, 1, 1)]
-        await self._many(*(self._head("POST", GENERATIONS, len(body)) + body for body in bodies))
+        """Send as many requests as connections allow, for one image and for as many as a request may have."""
+        await self._many(*(self._request(GENERATIONS, {"n": n}) for n in (1024, 1, 1, 1)))
 
     async def likelihoods(self) -> None:
-        """Likelihoods of a thousand pictures, with the bits of every byte."""
+        """Ask for likelihoods of a thousand pictures, with the bits of every byte."""
         await self._post(LIKELIHOODS, json.dumps({"image": [self.picture] * 1000, "per_pixel": True}).encode())
 
     async def edits(self) -> None:
-        """Completions of many different known images, two of each."""
-        body = json.dumps({"image": [self.picture] * 100, "keep_rows": 10, "n": 2}).encode()
-        await self._many(self._head("POST", EDITS, len(body)) + body, connections=8)
+        """Ask for completions of many different known images, two of each."""
+        fields = {"image": [self.picture] * 100, "keep_rows": 10, "n": 2}
+        await self._many(self._request(EDITS, fields), connections=8)
 
     async def fast_messages(self) -> None:
-        """Websocket messages as fast as they go."""
-        _, writer = await self._websocket()
-        with suppress(OSError):
-            for _ in range(50):
-                await self._send(writer, self._frame(b'{"type": "generate"') * 200)
-        await self._abandon(writer)
+        """Send websocket messages as fast as they go."""
+        await self._session(*50 * [self._frame(b'{"type": "generate"') * 200], hold=0, upgrade=True)
 
     async def broken_pictures(self) -> None:
-        """Files that are nearly pictures."""
+        """Send files that are nearly pictures."""
         whole = base64.b64decode(self.picture)
         for _ in range(20):
             data = bytearray(whole)
@@ -162,11 +139,9 @@ class Attacker:
             await self._post(EDITS, json.dumps({"image": image, "keep_rows": 10}).encode())
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """All of the above by name."""
-        names = ("pipeline", "pipeline_behind", "half_heads", "half_bodies", "bad_upgrades", "unread_answers")
-        names += ("nonsense_keys", "nested", "repeated_words", "unfinished_messages", "unread_streams", "flood")
-        names += ("likelihoods", "edits", "fast_messages", "broken_pictures")
-        return {name: getattr(self, name) for name in names}
+        """Return the methods above by name: all that are public but this one and the next."""
+        names = [name for name in vars(Attacker) if not name.startswith("_") and name not in ("kinds", "repeat")]
+        return {name: getattr(self, name) for name in names if callable(getattr(self, name))}
 
     async def repeat(self, kind: str, seconds: float) -> None:
         """Do one kind again and again."""
@@ -182,37 +157,45 @@ class Attacker:
             await asyncio.sleep(PAUSE)
 
     async def _many(self, *heads: bytes, connections: int = MOST_CONNECTIONS, receive_buffer: int = 0) -> None:
-        """Connections that send one of `heads` each and are held until the server closes them."""
-
-        async def one(head: bytes) -> None:
-            try:
-                reader, writer = await self._connect(receive_buffer)
-                await self._send(writer, head)
-                await (asyncio.sleep(HELD) if receive_buffer else self._hold(reader, HELD))
-                await self._abandon(writer)
-            except OSError as error:
-                self.outcomes[type(error).__name__] += 1
-
-        await asyncio.gather(*(one(heads[number % len(heads)]) for number in range(connections)))
+        """Hold connections that send one of `heads` each until the server closes them."""
+        options = {"hold": HELD, "receive_buffer": receive_buffer, "read": not receive_buffer}
+        sessions = (self._session(heads[number % len(heads)], **options) for number in range(connections))
+        await asyncio.gather(*sessions)
 
     async def _post(self, path: str, body: bytes) -> None:
-        reader, writer = await self._connect()
-        await self._send(writer, self._head("POST", path, len(body)) + body)
-        await self._hold(reader, HELD, is_last=True)
-        await self._abandon(writer)
+        await self._session(self._head("POST", path, len(body)) + body, hold=HELD, is_last=True)
 
     async def _message(self, text: bytes) -> None:
-        reader, writer = await self._websocket()
-        await self._send(writer, self._frame(text))
-        await self._hold(reader, 2)
-        await self._abandon(writer)
+        await self._session(self._frame(text), hold=2, upgrade=True)
 
-    async def _websocket(self, receive_buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await self._connect(receive_buffer)
-        await self._send(writer, self._head("GET", STREAM, lines=(*UPGRADE, KEY)))
-        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HELD)
-        self.outcomes[answer.split(b" ", 2)[1].decode()] += 1
-        return reader, writer
+    async def _session(
+        self,
+        *data: bytes,
+        hold: float,
+        upgrade: bool = False,
+        receive_buffer: int = 0,
+        read: bool = True,
+        is_last: bool = False,
+    ) -> None:
+        """Send data on a connection or websocket of its own, read for up to `hold` seconds or not, and reset it."""
+        writer = None
+        try:
+            reader, writer = await self._connect(receive_buffer)
+            if upgrade:
+                await self._send(writer, self._head("GET", STREAM, lines=(*UPGRADE, KEY)))
+                answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HELD)
+                self.outcomes[answer.split(b" ", 2)[1].decode()] += 1
+            for piece in data:
+                await self._send(writer, piece)
+            await (self._hold(reader, hold, is_last) if read else asyncio.sleep(hold))
+        except OSError as error:
+            self.outcomes[type(error).__name__] += 1
+        finally:
+            if writer is not None:
+                with suppress(OSError):
+                    raw = writer.get_extra_info("socket")
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
 
     async def _connect(self, receive_buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         own = socket.socket()
@@ -243,12 +226,9 @@ class Attacker:
                 while await reader.read(65536):
                     pass
 
-    async def _abandon(self, writer: asyncio.StreamWriter) -> None:
-        """Close with a reset."""
-        with suppress(OSError):
-            raw = writer.get_extra_info("socket")
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.transport.abort()
+    def _request(self, path: str, fields: dict[str, object]) -> bytes:
+        body = json.dumps(fields).encode()
+        return self._head("POST", path, len(body)) + body
 
     def _head(self, method: str, path: str, length: int | None = None, lines: tuple[str, ...] = ()) -> bytes:
         size = () if length is None else ("Content-Type: application/json", f"Content-Length: {length}")
@@ -257,7 +237,7 @@ class Attacker:
         ).encode()
 
     def _frame(self, data: bytes, opcode: int = 1, final: bool = True, length: int | None = None) -> bytes:
-        """A masked websocket frame; `length` is what it claims."""
+        """Return a masked websocket frame; `length` is what it claims."""
         size = len(data) if length is None else length
         first = bytes([opcode | (128 if final else 0)])
         small = bytes([128 | size]) if size < 126 else None

@@ -1,51 +1,73 @@
-"""A server under load: latencies, its rate relative to the offline generator's, and whether every byte is right.
+"""Load on a server: latencies, rate relative to the offline generator's, costs, and whether every byte is right.
 
-    python -m benchmarks.serving.load [--model MODEL] [--rounds 3]
+    python -m benchmarks.serving.load [standard | one-image | wire | websockets] [--model MODEL] [--rounds ROUNDS]
 
-In every round each case runs between two runs of the offline generator while the server idles; `served/offline` is the
-median of their ratios over the rounds, so that whatever else the machine does affects both. Every answer is compared
-with the offline generator's bytes of its seed. Latencies of Poisson arrivals count from when a request was due, not
-from when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets time their
-first pixel themselves.
+Every answer is compared with the offline generator's bytes of its seed. In every round each case runs between two runs
+of the offline generator while the server idles; `served/offline` is the median of their ratios over the rounds, so that
+whatever else the machine does affects both. Latencies of Poisson arrivals count from when a request was due, not from
+when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets and events time
+their first pixel themselves. Bytes and messages of an image are counted as a client receives them: heads and bodies of
+responses, websocket messages with their frame headers, nothing of TCP and IP. "API ms" and "engine ms" are the
+processor time of these processes for an image.
+
+standard    many images in one request, many clients, many websockets, Poisson arrivals
+one-image   one image on a kept connection beside one image offline, in turns
+wire        each form of answer, for requests of 1 and of 64 images
+websockets  --clients websockets at once; a tenth are slow readers: they ask for 16 images, have a small socket buffer,
+            and read nothing (nor answer pings) for --pause seconds after their job has started
 """
 
 import argparse
 import asyncio
 import os
+import socket
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 import torch
 from rich.console import Console
-from rich.table import Table
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.client import ClientConnection
 
 from benchmarks.serving.client import (
     GENERATIONS,
+    LOST,
     Answer,
-    RefusedError,
-    http_client,
+    Expected,
+    HttpClient,
     open_websocket,
     over_websocket,
+    post_events,
     post_json,
     post_npy,
 )
-from benchmarks.serving.expected import Expected
-from benchmarks.serving.server import Sample, Server, quantiles, raise_descriptor_limit, serve
+from benchmarks.serving.outcome import Outcome, summary, table
+from benchmarks.serving.server import Server, raise_descriptor_limit, serve
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
-from scanline.model.sampling.offline import paint
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.offline import loaded_engine, run
 
-OFFLINE_IMAGES = 512  # two waves on two cores
 SEEDS = 8
-KINDS = ("json", "npy", "websocket")
+SLOW_IMAGES = 16  # of a slow reader's job
+HANDSHAKES = 64  # at once
+SAMPLE_SECONDS = 0.5  # between two samples of the server's size
+POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {
+    "json": post_json,
+    "npy": post_npy,
+    "events, no partial images": partial(post_events, partial_images=0),
+    "events, 2 partial images": post_events,
+}
+MIXED = ("json", "npy", "websocket")
+OfflineRates = Callable[[], tuple[float, float]]  # images a second, processor seconds of an image
 
 
 @dataclass(frozen=True)
@@ -54,175 +76,218 @@ class Case:
 
     name: str
     n: int  # images of a request
-    kind: str  # of KINDS, or mixed
+    kind: str  # of POSTS, websocket or mixed
     clients: int = 0
     requests: int = 1  # of each client
     share: float = 0.0  # Poisson arrivals: of the offline rate, for so many seconds
     seconds: float = 0.0
+    slow: float = 0.0  # share of the clients that are slow readers
+    pause: float = 0.0  # seconds that they do not read
 
 
-STANDARD = (
-    Case("256 images in one request", n=256, kind="npy", clients=1),
-    Case("64 clients of 4", n=4, kind="json", clients=64, requests=4),
-    Case("64 websockets of 4", n=4, kind="websocket", clients=64, requests=4),
-    Case("Poisson, 70 % of offline", n=4, kind="mixed", share=0.7, seconds=30),
-)
+@dataclass(frozen=True)
+class Suite:
+    """Cases that are measured together."""
+
+    cases: tuple[Case, ...]
+    rounds: int = 1
+    slots: int | None = None  # of the server; as it chooses by default
+    offline: int = 0  # images that the offline generator paints between two cases
 
 
-@dataclass
-class Outcome:
-    """The requests of one case in one round."""
-
-    offline: float = 0.0  # images a second of the offline generator, before and after
-    ratio: float = 0.0  # served over offline
-    seconds: float = 0.0
-    images: int = 0  # right ones
-    wrong: int = 0  # requests
-    failed: Counter[str] = field(default_factory=Counter)
-    latencies: list[float] = field(default_factory=list)
-    firsts: list[float] = field(default_factory=list)
-    before: dict[Sample, float] = field(default_factory=dict)
-    after: dict[Sample, float] = field(default_factory=dict)
+SUITES = {
+    "standard": Suite(
+        (
+            Case("256 images in one request", n=256, kind="npy", clients=1),
+            Case("64 clients of 4", n=4, kind="json", clients=64, requests=4),
+            Case("64 websockets of 4", n=4, kind="websocket", clients=64, requests=4),
+            Case("Poisson, 70 % of offline", n=4, kind="mixed", share=0.7, seconds=30),
+        ),
+        rounds=3,
+        slots=256,
+        offline=512,  # two waves on two cores
+    ),
+    "one-image": Suite((Case("one image", n=1, kind="json", clients=1),), rounds=40, offline=1),
+    "wire": Suite(
+        tuple(
+            Case(f"{kind}, n = {n}", n=n, kind=kind, clients=64 // n, requests=8)
+            for n in (1, 64)
+            for kind in (*POSTS, "websocket")
+        ),
+        slots=64,
+    ),
+    "websockets": Suite((Case("websockets", n=1, kind="websocket", clients=2000, slow=0.1, pause=60),), slots=1024),
+}
 
 
 class Load:
     """One server, the images it must return, and its clients."""
 
     def __init__(self, server: Server, expected: Expected) -> None:
-        self.server, self.expected = server, expected
+        self.server, self.expected, self.client = server, expected, HttpClient(server.url)
+        self.handshakes = asyncio.Semaphore(HANDSHAKES)
         self.numbers = count()
 
     async def run(self, case: Case, offline: float) -> Outcome:
-        """Runs one case once; `offline` is the rate that `case.share` is a share of."""
+        """Run a case once; `offline` is the rate that `case.share` is a share of."""
         outcome = Outcome(before=await asyncio.to_thread(self.server.metrics))
-        async with http_client(self.server.url) as client:
-            start = time.monotonic()
-            if case.clients:
-                await asyncio.gather(*(self._closed_loop(case, client, outcome) for _ in range(case.clients)))
-            else:
-                await self._open_loop(case, client, outcome, case.share * offline / case.n)
-            outcome.seconds = time.monotonic() - start
+        before = self.server.processor()
+        if self.server.pid is None:
+            await self._requests(case, outcome, offline)
+        else:
+            async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes:
+                await self._requests(case, outcome, offline)
+        outcome.processor = self.server.processor()
+        outcome.processor.subtract(before)
         outcome.after = await asyncio.to_thread(self.server.metrics)
         return outcome
 
-    async def _closed_loop(self, case: Case, client: httpx.AsyncClient, outcome: Outcome) -> None:
-        for _ in range(case.requests):
-            await self._request(case, client, outcome, time.monotonic())
+    async def _requests(self, case: Case, outcome: Outcome, offline: float) -> None:
+        slow = [number < case.slow * case.clients for number in range(case.clients)]
+        sockets: list[ClientConnection | None] = [None] * case.clients
+        if case.kind == "websocket":  # all connect before the first one asks
+            sockets = await asyncio.gather(*(self._connect(is_slow, outcome) for is_slow in slow))
+        start = time.monotonic()
+        if case.clients:
+            clients = zip(sockets, slow, strict=True)
+            await asyncio.gather(*(self._closed_loop(case, outcome, *client) for client in clients))
+        else:
+            await self._open_loop(case, outcome, case.share * offline / case.n)
+        outcome.seconds = time.monotonic() - start
 
-    async def _open_loop(self, case: Case, client: httpx.AsyncClient, outcome: Outcome, rate: float) -> None:
+    async def _connect(self, is_slow: bool, outcome: Outcome) -> ClientConnection | None:
+        """Return a websocket, or None if the handshake failed."""
+        options: dict[str, Any] = {}
+        try:
+            if is_slow:  # what is not read stays in the server, not in this process
+                address, narrow = urlsplit(self.server.url), socket.socket()
+                narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                narrow.connect((address.hostname, address.port))
+                options = {"sock": narrow, "max_queue": 1}
+            async with self.handshakes:
+                return await open_websocket(self.server.url, **options)
+        except LOST as error:
+            outcome.failed[f"handshake: {type(error).__name__}: {error}"] += 1
+            return None
+
+    async def _closed_loop(
+        self, case: Case, outcome: Outcome, websocket: ClientConnection | None, is_slow: bool
+    ) -> None:
+        if websocket is None and case.kind == "websocket":
+            return
+        for _ in range(case.requests):
+            n, pause = (SLOW_IMAGES, case.pause) if is_slow else (case.n, 0.0)
+            await self._request(case.kind, n, outcome, time.monotonic(), websocket, pause)
+        if websocket is not None:
+            await websocket.close()
+
+    async def _open_loop(self, case: Case, outcome: Outcome, rate: float) -> None:
         gaps = np.random.default_rng(0).exponential(1 / rate, max(1, int(rate * case.seconds)))
         async with asyncio.TaskGroup() as tasks:
             for due in time.monotonic() + np.cumsum(gaps):
                 await asyncio.sleep(due - time.monotonic())
-                tasks.create_task(self._request(case, client, outcome, due))
+                tasks.create_task(self._request(case.kind, case.n, outcome, due))
 
-    async def _request(self, case: Case, client: httpx.AsyncClient, outcome: Outcome, due: float) -> None:
+    async def _request(
+        self,
+        kind: str,
+        n: int,
+        outcome: Outcome,
+        due: float,
+        websocket: ClientConnection | None = None,
+        pause: float = 0.0,
+    ) -> None:
         number = next(self.numbers)
         seed = number % SEEDS
-        kind = KINDS[number % len(KINDS)] if case.kind == "mixed" else case.kind
+        kind = MIXED[number % len(MIXED)] if kind == "mixed" else kind
         try:
-            answer = await self._answer(kind, client, {"n": case.n, "seed": seed})
-        except (RefusedError, ValueError, OSError, httpx.TransportError, ConnectionClosed) as error:
-            outcome.failed[f"{type(error).__name__}: {error}"] += 1
+            answer = await self._answer(kind, {"n": n, "seed": seed}, websocket, pause)
+        except LOST as error:
+            outcome.failed[f"{kind}: {type(error).__name__}: {error}"] += 1
             return
         outcome.latencies.append(time.monotonic() - due)
+        outcome.bytes += answer.bytes
+        outcome.messages += answer.messages
         if answer.first is not None:
             outcome.firsts.append(answer.first - due)
-        if np.array_equal(answer.images, self.expected.images[seed][: case.n]):
-            outcome.images += case.n
+        if np.array_equal(answer.images, self.expected.images[seed][:n]):
+            outcome.images += n
         else:
             outcome.wrong += 1
 
-    async def _answer(self, kind: str, client: httpx.AsyncClient, fields: dict[str, int]) -> Answer:
-        if kind == "json":
-            return await post_json(client, GENERATIONS, fields)
-        if kind == "npy":
-            return await post_npy(client, GENERATIONS, fields)
-        async with open_websocket(self.server.url) as socket:
-            return await over_websocket(socket, fields)
+    async def _answer(
+        self, kind: str, fields: dict[str, int], websocket: ClientConnection | None, pause: float
+    ) -> Answer:
+        if kind in POSTS:
+            return await POSTS[kind](self.client, GENERATIONS, fields)
+        if websocket is not None:
+            return await over_websocket(websocket, fields, pause)
+        async with open_websocket(self.server.url) as own:
+            return await over_websocket(own, fields)
 
 
-def offline_rate(expected: Expected) -> float:
-    """Images a second of the offline generator."""
-    start = time.monotonic()
-    paint(expected.model, OFFLINE_IMAGES, seed=0, precision=expected.precision)
-    return OFFLINE_IMAGES / (time.monotonic() - start)
+@contextmanager
+def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]:
+    """Give what paints so many images at once and returns images a second and processor seconds of an image."""
+
+    def rates() -> tuple[float, float]:
+        start, processor = time.monotonic(), time.process_time()
+        for _ in run(engine, GenerateRequest(0, images, seed=0)):
+            pass
+        return images / (time.monotonic() - start), (time.process_time() - processor) / images
+
+    if not images:
+        yield lambda: (np.nan, np.nan)
+        return
+    with loaded_engine(expected.model, images, precision=expected.precision) as engine:
+        rates()  # warms up
+        yield rates
 
 
-def measure(server: Server, expected: Expected, rounds: int) -> dict[str, list[Outcome]]:
-    """The standard cases, round by round, each between two runs of the offline generator."""
+async def measure(server: Server, expected: Expected, suite: Suite, offline: OfflineRates) -> dict[str, list[Outcome]]:
+    """Return the outcomes of each case, measured round by round, each between two runs of the offline generator."""
     load = Load(server, expected)
-    found: dict[str, list[Outcome]] = {case.name: [] for case in STANDARD}
-    offline_rate(expected)  # warms up
-    before = offline_rate(expected)
-    for _ in range(rounds):
-        for case in STANDARD:
-            outcome = asyncio.run(load.run(case, before))
-            after = offline_rate(expected)
+    outcomes: dict[str, list[Outcome]] = {case.name: [] for case in suite.cases}
+    await load.run(Case("warm", n=1, kind="json", clients=1, requests=3), 0)
+    before, _ = offline()
+    for _ in range(suite.rounds):
+        for case in suite.cases:
+            outcome = await load.run(case, before)
+            after, outcome.offline_processor = offline()
             outcome.offline = (before + after) / 2
             outcome.ratio = outcome.images / outcome.seconds / outcome.offline
-            found[case.name].append(outcome)
+            outcomes[case.name].append(outcome)
             before = after
-    return found
-
-
-def summary(outcomes: list[Outcome]) -> dict[str, Any]:
-    """The rounds of one case: medians of rates, and quantiles (p50, p99) of latencies in seconds."""
-    latencies = [latency for outcome in outcomes for latency in outcome.latencies] or [np.nan]
-    firsts = [first for outcome in outcomes for first in outcome.firsts]
-    queue, server_first = (
-        np.nanmean([quantiles(o.before, o.after, f"scanline_{name}", 0.5, 0.99) for o in outcomes], axis=0)
-        for name in ("request_queue_time_seconds", "time_to_first_token_seconds")
-    )
-    failed = sum((outcome.failed for outcome in outcomes), Counter())
-    return {
-        "requests": sum(len(outcome.latencies) for outcome in outcomes) + failed.total(),
-        "images_per_second": float(np.median([o.images / o.seconds for o in outcomes])),
-        "offline_images_per_second": float(np.median([o.offline for o in outcomes])),
-        "served_over_offline": float(np.median([o.ratio for o in outcomes])),
-        "served_over_offline_of_each_round": [o.ratio for o in outcomes],
-        "queue_seconds": queue.tolist(),
-        "first_pixel_seconds": np.quantile(firsts, [0.5, 0.99]).tolist() if firsts else server_first.tolist(),
-        "request_seconds": np.quantile(latencies, [0.5, 0.99]).tolist(),
-        "wrong": sum(o.wrong for o in outcomes),
-        "failed": dict(failed),
-    }
-
-
-def table(results: dict[str, dict[str, Any]], rounds: int) -> Table:
-    latencies = ("queue", "first pixel", "request")
-    columns = ("case", "requests", "images/s", "served/offline", *(f"{name} s" for name in latencies))
-    shown = Table(*columns, "wrong", "failed", title=f"medians of {rounds} rounds; latencies p50 / p99")
-    for name, result in results.items():
-        quantiles = (result[f"{latency.replace(' ', '_')}_seconds"] for latency in latencies)
-        shown.add_row(
-            name,
-            str(result["requests"]),
-            f"{result['images_per_second']:.1f} of {result['offline_images_per_second']:.1f}",
-            f"{result['served_over_offline']:.2f}",
-            *(f"{p50:.2f} / {p99:.2f}" for p50, p99 in quantiles),
-            str(result["wrong"]),
-            str(sum(result["failed"].values())),
-        )
-    return shown
+    return outcomes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", nargs="?", choices=SUITES, default="standard")
     parser.add_argument("--model", default=zoo.DEFAULT)
     parser.add_argument("--precision", choices=PRECISIONS, default=DEFAULT)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--clients", type=int, default=2000, help="of the websockets")
+    parser.add_argument("--pause", type=float, default=60, help="seconds that slow readers do not read")
     options = parser.parse_args()
+    suite = SUITES[options.suite]
+    suite = replace(suite, rounds=options.rounds or suite.rounds)
+    if options.suite == "websockets":
+        suite = replace(suite, cases=(replace(suite.cases[0], clients=options.clients, pause=options.pause),))
     raise_descriptor_limit()
     torch.set_num_threads(options.threads)
-    most = max(case.n for case in STANDARD)
-    expected = Expected(options.model, options.precision, SEEDS, most)
-    limits = ["--threads", str(options.threads), "--precision", options.precision, "--slots", str(most)]
-    with serve(options.model, *limits, "--max-images-per-request", str(most)) as server:
-        found = measure(server, expected, options.rounds)
-    results = {name: summary(outcomes) for name, outcomes in found.items()}
-    Console(width=130).print(table(results, options.rounds))
+    most = max(SLOW_IMAGES, *(case.n for case in suite.cases))
+    expected = Expected(options.model, SEEDS, most, options.precision)
+    arguments = ["--threads", str(options.threads), "--precision", options.precision]
+    arguments += [] if suite.slots is None else ["--slots", str(suite.slots)]
+    with (
+        serve(options.model, *arguments, "--max-images-per-request", str(most)) as server,
+        offline_generator(expected, suite.offline) as offline,
+    ):
+        outcomes = asyncio.run(measure(server, expected, suite, offline))
+    results = {name: summary(rounds) for name, rounds in outcomes.items()}
+    Console(width=200).print(table(results, suite.rounds))
     print_json("load", vars(options), cases=results)
     sys.exit(any(result["wrong"] or result["failed"] for result in results.values()))
 

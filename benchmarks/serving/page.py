@@ -1,4 +1,4 @@
-"""The page beside its server on one machine: how fast its gallery fills, against a POST, and what the browser costs.
+"""The page and its server on one machine: how fast its gallery fills, against a POST, and what the browser costs.
 
     python -m benchmarks.serving.page [--model MODEL] [--images 64] [--repeats 5] [--threads 2]
 
@@ -24,6 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.serving.client import GENERATIONS, NPY
 from benchmarks.serving.server import Server, children, processor_seconds, serve
 from scanline.model import zoo
 from scanline.model.bench.machine import print_json
@@ -57,60 +58,42 @@ WHOLE_JOB = """() => new Promise((resolve) => {
 })"""
 
 
-class Processes:
-    """Processor seconds of the engine, of the API process and of the browser, between two calls."""
-
-    def __init__(self, server: Server, browser: list[int]) -> None:
-        assert server.pid is not None
-        assert server.engine is not None
-        self.groups = {"engine": [server.engine], "api": [server.pid], "browser": browser}
-        self.before = self._now()
-
-    def used(self) -> dict[str, float]:
-        """Since the last call."""
-        now = self._now()
-        used = {name: now[name] - self.before[name] for name in now}
-        self.before = now
-        return used
-
-    def _now(self) -> dict[str, float]:
-        return {name: sum(map(processor_seconds, pids)) for name, pids in self.groups.items()}
-
-
 def post(server: Server, images: int, seed: int) -> np.ndarray:
-    """The images as the API returns them in one answer."""
-    answer = httpx.post(
-        f"{server.url}/v1/images/generations",
-        json={"n": images, "seed": seed},
-        headers={"accept": "application/x-npy"},
-        timeout=TIMEOUT,
+    """Return the images as the API does in one answer."""
+    response = httpx.post(
+        f"{server.url}{GENERATIONS}", json={"n": images, "seed": seed}, headers={"accept": NPY}, timeout=TIMEOUT
     )
-    return np.load(io.BytesIO(answer.raise_for_status().content))
+    return np.load(io.BytesIO(response.raise_for_status().content))
 
 
 def saved(page: Page) -> np.ndarray:
-    """The images of the gallery, as the page saves them."""
+    """Return the images of the gallery, as the page saves them."""
     with page.expect_download() as download:
         page.locator("#save-array").click()
     return np.load(download.value.path())
 
 
-def measure(server: Server, page: Page, processes: Processes, options: argparse.Namespace) -> list[dict[str, float]]:
-    """One row for each job; the first of each kind, which warms up, is left out."""
+def measure(server: Server, page: Page, browser: list[int], options: argparse.Namespace) -> list[dict[str, float]]:
+    """Return a row for each job; the first of each kind, which warms up, is left out. `browser`: its processes."""
     rows: list[dict[str, float]] = []
+
+    def processor() -> dict[str, float]:
+        return {**server.processor(), "browser": sum(map(processor_seconds, browser))}
+
+    def costs(kind: str, seconds: float) -> dict[str, float]:
+        now = processor()
+        row = {f"{kind}_{name}": used - before[name] for name, used in now.items()}
+        before.update(now)
+        return {f"{kind}_seconds": seconds, **row}
+
     page.locator("#count").fill(str(options.images))
     for repeat in range(options.repeats + 1):
         page.locator("#seed").fill(str(repeat))
-        processes.used()
-        began = time.monotonic()
+        before, began = processor(), time.monotonic()
         expected = post(server, options.images, repeat)
-        seconds = time.monotonic() - began
-        row = {f"post_{name}": used for name, used in {"seconds": seconds, **processes.used()}.items()}
-
-        seconds = page.evaluate(WHOLE_JOB)
-        row |= {f"page_{name}": used for name, used in {"seconds": seconds, **processes.used()}.items()}
+        row = costs("post", time.monotonic() - began)
+        row |= costs("page", page.evaluate(WHOLE_JOB))
         assert np.array_equal(saved(page), expected), "the page shows other images than the POST returns"
-
         row["first_pixels_ms"] = page.evaluate(FIRST_PIXELS)
         page.locator("#after").wait_for()
         if repeat:
@@ -120,7 +103,7 @@ def measure(server: Server, page: Page, processes: Processes, options: argparse.
 
 
 def show(rows: list[dict[str, float]], images: int) -> dict[str, float]:
-    """Prints the table of medians and returns them."""
+    """Print the table of medians and return them."""
     median = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
     table = Table("", "seconds", "images/s", "engine s", "API s", "browser s", "browser cores")
     for kind in ("post", "page"):
@@ -154,14 +137,14 @@ def main() -> None:
         assert server.pid is not None
         own = {server.pid, *children(server.pid)}
         pids = [pid for pid in children(os.getpid()) if pid not in own and is_browser(pid)]
-        rows = measure(server, page, Processes(server, pids), options)
+        rows = measure(server, page, pids, options)
         browser.close()
     median = show(rows, options.images)
     print_json("page", vars(options), **median)
 
 
 def is_browser(pid: int) -> bool:
-    """Whether it is one of the browser's processes, and not the driver that controls them."""
+    """Return whether it is one of the browser's processes, and not the driver that controls them."""
     return b"chrom" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
 
 

@@ -1,4 +1,4 @@
-"""A device that takes its time on a clock of its own and paints nothing but pictures that were drawn before.
+"""Simulated device: it takes its time on a clock of its own and paints pictures that were drawn before.
 
 A step takes what is predicted of an NVIDIA H200 and the paper's MNIST model (8 layers, 8 heads of 32 x 32): the table
 STEP_SECONDS, linear between its entries; a copy takes its latency and its bytes at the rate of PCI Express. The device
@@ -77,7 +77,7 @@ class SimulatedBackend:
         self.pictures = pictures(config)
 
     def warm_up(self, pool: SlotPool) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         self.clock.spend(PLACE_SECONDS)
@@ -98,10 +98,10 @@ class SimulatedBackend:
         return self._pending(self._work(_copy_seconds(images.size)), fetched)
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """Nothing: what it paints has no particles."""
+        """Do nothing: what it paints has no particles."""
 
     def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """Nothing, as `resample`."""
+        """Do nothing, as `resample`."""
 
     def read(
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
@@ -112,7 +112,7 @@ class SimulatedBackend:
         return torch.ones(len(images), int(stops.max()), dtype=torch.float64)
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _work(self, seconds: float) -> float:
         """Give the device work; return when it ends."""
@@ -133,13 +133,13 @@ def _copy_seconds(size: int) -> float:
 
 
 def picture_of(seed: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Which picture an image is."""
+    """Return which picture an image is."""
     which: np.ndarray = (seed * 31 + index) % PICTURES
     return which
 
 
 def pictures(config: ModelConfig) -> np.ndarray:
-    """PICTURES pictures [P, N] uint8 of a pen's strokes, which compress about as handwritten digits do."""
+    """Return PICTURES pictures [P, N] uint8 of a pen's strokes, which compress about as handwritten digits do."""
     rng, drawn = np.random.default_rng(0), []
     for _ in range(PICTURES):
         picture = Image.new("L", (4 * config.width, 4 * config.height))

@@ -1,33 +1,37 @@
-"""The users of a soak. Answers to right requests must be the offline generator's bytes, wrong requests must be refused,
-and clients that leave must leave nothing behind.
+"""Users of a server, each kind with its own form of request, and what they saw of it.
+
+Answers to right requests must be the offline generator's bytes, wrong requests must be refused, and clients that leave
+must leave nothing behind.
 """
 
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import numpy as np
 
 from benchmarks.serving.client import (
     EDITS,
     GENERATIONS,
+    KEPT_ROWS,
     LIKELIHOODS,
+    LOST,
+    TIMEOUT,
     Answer,
-    encode,
-    http_client,
+    Expected,
+    HttpClient,
     open_websocket,
     over_websocket,
     post_events,
     post_json,
     post_npy,
-    raise_for_error,
 )
-from benchmarks.serving.expected import KEPT_ROWS, Expected
 
-SEEDS, MOST = 6, 6  # images of a request
 BAD_REQUESTS = (
     (GENERATIONS, b"{", 400),
     (GENERATIONS, b'{"n": 1e400}', 400),
@@ -46,19 +50,52 @@ class WrongError(Exception):
     """An answer with other bytes than the offline generator's, or a wrong request that was not refused."""
 
 
-class Users:
-    """All kinds of users of one server; a slow reader does not read for up to `pause` seconds."""
+@dataclass
+class Seen:
+    """What users saw: requests answered, wrong and lost."""
 
-    def __init__(self, url: str, expected: Expected, pause: float) -> None:
-        self.url, self.expected, self.pause = url, expected, pause
-        self.client: httpx.AsyncClient = http_client(url)
-        self.random = random.Random(0)
-        shape = expected.config.image_shape
-        picture_shape = shape[:2] if shape[2:] in ((), (1,)) else shape
-        self.pictures = {seed: encode(expected.known(seed).reshape(picture_shape)) for seed in expected.images}
+    done: Counter[str] = field(default_factory=Counter)  # by user
+    wrong: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    latencies: list[float] = field(default_factory=list)  # of those that are done
+
+    async def repeat(
+        self, name: str, user: Callable[[], Awaitable[None]], end: float, pause: Callable[[], float]
+    ) -> None:
+        """Let a user do the same again and again until `end`; then the last request is finished."""
+        while time.monotonic() < end:
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    await user()
+                self.done[name] += 1
+                self.latencies.append(time.monotonic() - began)
+            except WrongError as error:
+                self.wrong[f"{name}: {error}"] += 1
+            except LOST as error:
+                self.lost[f"{name}: {type(error).__name__} {error}"] += 1
+            await asyncio.sleep(pause())
+
+    def failures(self) -> Iterator[str]:
+        """Yield what was wrong or lost, each with its number."""
+        for word, counted in (("wrong", self.wrong), ("lost", self.lost)):
+            yield from (f"{word}: {what} ({times} times)" for what, times in counted.items())
+
+
+class Users:
+    """All kinds of users of one server, from an own address where one is given.
+
+    They ask for `least` images to as many as are expected; a slow reader does not read for up to `pause` seconds.
+    """
+
+    def __init__(
+        self, url: str, expected: Expected, pause: float = 0.0, least: int = 1, address: str | None = None
+    ) -> None:
+        self.url, self.expected, self.pause, self.least = url, expected, pause, least
+        self.client, self.random = HttpClient(url, address), random.Random(f"{address}")
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What each kind of user does once, by name."""
+        """Return what each kind of user does once, by name."""
         return {
             "JSON": self.json,
             "array": self.array,
@@ -90,10 +127,9 @@ class Users:
         self._compare(await post_json(self.client, EDITS, fields), self.expected.completed, fields)
 
     async def likelihood(self) -> None:
-        seed = self.random.randrange(SEEDS)
-        response = await self.client.post(LIKELIHOODS, json={"image": [self.pictures[seed]]})
-        raise_for_error(response)
-        if response.json()["data"][0]["bits_per_dim"] != self.expected.bits_per_dim[seed]:
+        seed = self.random.choice(list(self.expected.bits_per_dim))
+        body, _ = await self.client.ask(LIKELIHOODS, {"image": [self.expected.picture(seed)]})
+        if json.loads(body)["data"][0]["bits_per_dim"] != self.expected.bits_per_dim[seed]:
             raise WrongError("other bits than the offline generator's")
 
     async def events(self) -> None:
@@ -119,9 +155,9 @@ class Users:
             self._compare(await over_websocket(socket, fields), self.expected.completed, fields)
 
     async def cancelled(self) -> None:
-        """A job that is cancelled or done before: the server answers in either case, and the next job is right."""
+        """Cancel a job that may be done before: the server answers in either case, and the next job is right."""
         async with open_websocket(self.url) as socket:
-            await socket.send(json.dumps({"type": "generate", "id": "first", "n": MOST}))
+            await socket.send(json.dumps({"type": "generate", "id": "first", "n": self.expected.most}))
             await asyncio.sleep(self.random.random())
             await socket.send(json.dumps({"type": "cancel", "id": "first"}))
             while True:
@@ -143,17 +179,17 @@ class Users:
         await self._leave(self.events())
 
     async def leaves_websocket(self) -> None:
-        """Closes the connection without a closing handshake."""
+        """Close the connection without a closing handshake."""
         async with open_websocket(self.url) as socket:
-            await socket.send(json.dumps({"type": "generate", "n": MOST}))
+            await socket.send(json.dumps({"type": "generate", "n": self.expected.most}))
             await asyncio.sleep(2 * self.random.random())
             socket.transport.abort()
 
     async def bad_request(self) -> None:
         path, body, status = self.random.choice(BAD_REQUESTS)
-        response = await self.client.post(path, content=body, headers={"content-type": "application/json"})
-        if response.status_code != status or not response.json()["error"]["message"]:
-            raise WrongError(f"{response.status_code} for {body!r}")
+        returned, answer, _ = await self.client.post(path, body)
+        if returned != status or not json.loads(answer)["error"]["message"]:
+            raise WrongError(f"{returned} for {body!r}")
 
     async def bad_message(self) -> None:
         async with open_websocket(self.url) as socket:
@@ -166,18 +202,19 @@ class Users:
             self._compare(await over_websocket(socket, fields), self.expected.images, fields)
 
     def _generation(self) -> dict[str, Any]:
-        return {"seed": self.random.randrange(SEEDS), "n": self.random.randint(1, MOST)}
+        n = self.random.randint(self.least, self.expected.most)
+        return {"seed": self.random.choice(list(self.expected.images)), "n": n}
 
     def _completion(self) -> dict[str, Any]:
         fields = self._generation()
-        return {**fields, "image": self.pictures[fields["seed"]], "keep_rows": KEPT_ROWS}
+        return {**fields, "image": self.expected.picture(fields["seed"]), "keep_rows": KEPT_ROWS}
 
     def _compare(self, answer: Answer, expected: dict[int, np.ndarray], fields: dict[str, Any]) -> None:
         if not np.array_equal(answer.images, expected[fields["seed"]][: fields["n"]]):
             raise WrongError("other bytes than the offline generator's")
 
     async def _leave(self, request: Awaitable[None]) -> None:
-        """Closes the connection within two seconds, unless the request is answered before."""
+        """Close the connection within two seconds, unless the request is answered before."""
         task = asyncio.ensure_future(request)
         await asyncio.wait({task}, timeout=2 * self.random.random())
         if task.done():
