@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.kernels.attention_memory import status_bytes
 from benchmarks.paper.results import Point
 from scanline.model.bench.measure import durations
 from scanline.model.resources import free_memory
@@ -101,3 +100,9 @@ def peak_bytes(prepare: Prepare, length: int, limit: int) -> int:
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
     return status_bytes("VmHWM") - before
+
+
+def status_bytes(field: str) -> int:
+    """Return a field of /proc/self/status, as in "VmRSS:    1234 kB"."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
