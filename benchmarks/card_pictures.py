@@ -1,4 +1,4 @@
-"""Paint the pictures of a shipped model's card anew, after its weights have changed.
+"""Pictures of a shipped model's card, painted anew after its weights have changed.
 
     python -m benchmarks.card_pictures MODEL [--into FOLDER]
 
@@ -65,8 +65,8 @@ def _of_each_class(model: Transformer, guidance: float) -> np.ndarray:
 
 def _paint(model: Transformer, *requests: GenerateRequest) -> np.ndarray:
     """Return the images of requests for as many each, [requests, images, H, W] or [requests, images, H, W, 3]."""
-    painted = np.stack([one.images for one in paint_requests(model, requests)])
-    return painted.reshape(*painted.shape[:2], *model.config.image_shape)
+    images = np.stack([painted.images for painted in paint_requests(model, requests)])
+    return images.reshape(*images.shape[:2], *model.config.image_shape)
 
 
 def main() -> None:

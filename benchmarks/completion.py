@@ -40,7 +40,8 @@ from scanline.model.resources import limit_torch_threads
 from scanline.model.resources import threads as all_threads
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
+from scanline.model.sampling.messages import Finished, GenerateRequest
+from scanline.model.sampling.offline import run
 
 SEED = 0
 SHOWN, ZOOM, SEAM = 3, 2, 2  # images of each mask on the sheet, its scale, and pixels between images
@@ -105,10 +106,10 @@ class Resampling:
         for name in ("resample", "choose"):
             setattr(backend, name, self._timed(getattr(backend, name)))
 
-    def _timed(self, run: Callable[[SlotPool, Groups], None]) -> Callable[[SlotPool, Groups], None]:
+    def _timed(self, call: Callable[[SlotPool, Groups], None]) -> Callable[[SlotPool, Groups], None]:
         def timed(pool: SlotPool, groups: Groups) -> None:
             began = perf_counter()
-            run(pool, groups)
+            call(pool, groups)
             self.seconds += perf_counter() - began
 
         return timed
@@ -119,21 +120,18 @@ def complete(
 ) -> Completed:
     """Complete images [n, N] uint8 whose bytes `known` [n, N] bool are given."""
     n = len(images)
-    found = Completed(np.empty_like(images), np.empty(n), np.empty(n))
+    completed = Completed(np.empty_like(images), np.empty(n), np.empty(n))
     given = tuple(map(bytes, np.where(known, images, 0)))
     request = GenerateRequest(0, n, SEED, known=given, masks=tuple(map(bytes, known)), particles=particles)
-    engine, before, began = Engine(generator), resampling.seconds, perf_counter()
-    engine.accept(request)
-    while not engine.idle:
-        for event in engine.tick():
-            if isinstance(event, Failed):
-                raise RuntimeError(event.message)
+    before, began = resampling.seconds, perf_counter()
+    for events in run(Engine(generator), request):
+        for event in events:
             if isinstance(event, Finished):
-                found.images[event.index] = np.frombuffer(event.image, np.uint8)
-                found.evidence_bits[event.index] = event.evidence_bits
-                found.effective_particles[event.index] = event.effective_particles
-    found.seconds, found.resampling = perf_counter() - began, resampling.seconds - before
-    return found
+                completed.images[event.index] = np.frombuffer(event.image, np.uint8)
+                completed.evidence_bits[event.index] = event.evidence_bits
+                completed.effective_particles[event.index] = event.effective_particles
+    completed.seconds, completed.resampling = perf_counter() - began, resampling.seconds - before
+    return completed
 
 
 def measure(
@@ -156,10 +154,10 @@ def measure(
             pictures = [images, np.where(known, images, np.uint8(UNPAINTED))]
             before_bits = (original_bits * (known & ~after)).sum(axis=1)
             for count in particles:
-                found = complete(generator, images, known, count, resampling)
-                assert (found.images == images)[known].all(), "a known byte has changed"
-                pictures.append(found.images)
-                evidence = found.evidence_bits / known.sum(axis=1)
+                completed = complete(generator, images, known, count, resampling)
+                assert (completed.images == images)[known].all(), "a known byte has changed"
+                pictures.append(completed.images)
+                evidence = completed.evidence_bits / known.sum(axis=1)
                 rows.append(
                     {
                         "mask": name,
@@ -167,16 +165,16 @@ def measure(
                         "evidence": float(evidence.mean()),
                         "standard_error": standard_error(evidence),
                         "original": float(((original_bits * known).sum(axis=1) / known.sum(axis=1)).mean()),
-                        "after": float(((found.evidence_bits - before_bits) / after.sum(axis=1)).mean()),
+                        "after": float(((completed.evidence_bits - before_bits) / after.sum(axis=1)).mean()),
                         "original_after": float(((original_bits * after).sum(axis=1) / after.sum(axis=1)).mean()),
-                        "class": label_share(found.images),
-                        "seconds": found.seconds / len(images),
-                        "resampling": found.resampling / found.seconds,
-                        "least": float(found.effective_particles.min()),
-                        "median": float(np.median(found.effective_particles)),
+                        "class": label_share(completed.images),
+                        "seconds": completed.seconds / len(images),
+                        "resampling": completed.resampling / completed.seconds,
+                        "least": float(completed.effective_particles.min()),
+                        "median": float(np.median(completed.effective_particles)),
                     }
                 )
-                print(f"{name}, {count} particles: {found.seconds:.1f} s", flush=True)
+                print(f"{name}, {count} particles: {completed.seconds:.1f} s", flush=True)
             shown.append(np.stack(pictures, axis=1)[:SHOWN])
     finally:
         generator.close()

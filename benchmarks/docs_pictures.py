@@ -54,7 +54,7 @@ def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndar
         given = {"known": (digit.tobytes(),), "masks": (known.tobytes(),)}
         requests = [GenerateRequest(0, 1, SEED, **given, particles=count) for count in PARTICLES]
         images += [digit, np.where(known, digit, np.uint8(UNPAINTED))]
-        images += [paint_request(model, one).images.reshape(digit.shape) for one in requests]
+        images += [paint_request(model, request).images.reshape(digit.shape) for request in requests]
     framed = np.pad(images, ((0, 0), (GAP, GAP), (GAP, GAP)), constant_values=WHITE)
     return np.asarray(contact_sheet.sheet(framed, columns=2 + len(PARTICLES)))
 

@@ -17,6 +17,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scanline.model.bench.machine import print_json
-from scanline.model.bench.measure import durations, product_shapes, products_seconds
+from scanline.model.bench.measure import durations, product_shapes, products_seconds, synchronize
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
@@ -36,6 +37,8 @@ from scanline.model.training.optimise.update import Updater
 from scanline.model.training.presets import PRESETS
 
 ROUNDS = 3  # turns of products and updates
+CEILING_SECONDS = 0.5  # of each product in each turn, at most
+ON_CPU = torch.device("cpu")
 
 
 def main() -> None:
@@ -74,12 +77,17 @@ RATES = ("training_gflops", "float32_product_gflops", "bfloat16_product_gflops")
 
 
 def _updates(
-    group: Group, config: ModelConfig, recipe: TrainingConfig, dtype: torch.dtype, compiled: bool
+    group: Group,
+    config: ModelConfig,
+    recipe: TrainingConfig,
+    dtype: torch.dtype,
+    compiled: bool,
+    device: torch.device = ON_CPU,
 ) -> tuple[Updater, Callable[[], object]]:
     """Return the updater of one process, and what makes an update of a batch of noise, the same in all processes."""
     torch.manual_seed(0)
-    updater = Updater(Transformer(config), recipe, group, dtype, compiled)
-    images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8)
+    updater = Updater(Transformer(config).to(device), recipe, group, dtype, compiled)
+    images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8, device=device)
     return updater, lambda: updater.update(images, 1000, recipe.learning_rate)
 
 
@@ -91,13 +99,23 @@ def _follow(group: Group, *job: Any) -> None:
 
 
 def measure(
-    group: Group, config: ModelConfig, recipe: TrainingConfig, dtype: torch.dtype, compiled: bool, seconds: float
+    group: Group,
+    config: ModelConfig,
+    recipe: TrainingConfig,
+    dtype: torch.dtype,
+    compiled: bool,
+    seconds: float,
+    device: torch.device = ON_CPU,
 ) -> dict[str, Any]:
     """Return rates in GFLOP/s, of all processes together; ratio is training by float32 products of this process."""
-    updater, update = _updates(group, config, recipe, dtype, compiled)
+    updater, update = _updates(group, config, recipe, dtype, compiled, device)
+    began = perf_counter()
     update()  # compiles
+    synchronize(device.type)
+    first = perf_counter() - began
     positions = recipe.batch * config.steps
-    if isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is loss_of:
+    is_compiled = isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is not loss_of
+    if is_compiled != compiled:
         print("the compiled loss could not be used")
 
     shapes = product_shapes(config)
@@ -105,10 +123,11 @@ def measure(
     wide = dtype == torch.bfloat16
     times: list[float] = []
     products: dict[torch.dtype, list[float]] = {torch.float32: [], torch.bfloat16: []}
+    ceiling_seconds = min(CEILING_SECONDS, seconds / ROUNDS)
     for _ in range(ROUNDS):
         for kind in (torch.float32, torch.bfloat16) if wide else (torch.float32,):
-            products[kind].append(products_seconds(shapes, positions, seconds=0.5, dtype=kind))
-        times += durations(update, seconds / ROUNDS)
+            products[kind].append(products_seconds(shapes, positions, device.type, ceiling_seconds, kind))
+        times += durations(update, seconds / ROUNDS, device.type)
     median = float(np.median(times))
     training = 6e-9 * updater.model.parameter_count * positions / median
     ceiling = 1e-9 * operations / min(products[torch.float32])
@@ -116,6 +135,8 @@ def measure(
         "weights": updater.model.parameter_count,
         "positions": positions,
         "seconds_of_update": median,
+        "seconds_of_first": first,
+        "compiled": is_compiled,
         "updates": len(times),
         "positions_per_second": positions / median,
         "training_gflops": training,

@@ -1,5 +1,4 @@
-"""Everything about a GPU in one command of under ten minutes: tests, bit comparisons, measurements, and what was
-predicted beside them.
+"""Everything about a GPU in one command of under ten minutes: tests, bit comparisons, measurements and predictions.
 
     python -m benchmarks.gpu                      everything
     python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter
@@ -31,7 +30,7 @@ from scanline.model.bench.machine import facts
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status: 0 where every part that was begun has ended as it should, else 1."""
+    """Return the exit status: 0 where every part that was begun has ended as it should, else 1."""
     options = parse(arguments)
     if options.dry_run:
         os.environ["TRITON_INTERPRET"] = "1"  # of the processes that run the parts: kernels are imported there anew
@@ -77,7 +76,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def header(options: argparse.Namespace) -> dict[str, Any]:
-    """What every figure depends on."""
+    """Return what every figure depends on."""
     return {
         "benchmark": "gpu",
         "schema": SCHEMA,
@@ -90,13 +89,13 @@ def header(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def gpu(dry: bool) -> dict[str, Any]:
-    """The device as torch describes it."""
+    """Return the device as torch describes it."""
     if dry:
         return {"name": "none: Triton's interpreter"}
     device = torch.cuda.get_device_properties(0)
     names = ("name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size")
-    found = {name: getattr(device, name, None) for name in (*names, "shared_memory_per_block_optin")}
-    return {**found, "cuda": torch.version.cuda, "hip": torch.version.hip}
+    described = {name: getattr(device, name, None) for name in (*names, "shared_memory_per_block_optin")}
+    return {**described, "cuda": torch.version.cuda, "hip": torch.version.hip}
 
 
 def triton_version() -> str:
@@ -106,7 +105,7 @@ def triton_version() -> str:
 
 
 def conclusion(chosen: list[Part], results: ResultsFile) -> int:
-    """Prints which parts are done, failed and skipped, and returns the exit status."""
+    """Print which parts are done, failed and skipped, and return the exit status."""
     status: dict[str, list[str]] = {"done": [], "failed": [], "skipped": []}
     for part in chosen:
         status[results.status(part.name)].append(part.name)

@@ -1,4 +1,4 @@
-"""All kernels are compiled on all cores at once, before any part waits for them one by one; then whether a generator
+"""Compilation of all kernels on all cores at once, before any part waits for them one by one, and whether a generator
 finds them in Triton's cache, as the CUDA image relies on."""
 
 import os
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +16,7 @@ from triton import knobs
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import make_generator, survived
+from benchmarks.gpu.timing import attempt, make_generator
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.resources import cores
 
@@ -23,7 +24,7 @@ LIMIT = 150  # seconds
 
 
 def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
-    """Seconds of compiling, kernels compiled, and those that a generator compiles all the same."""
+    """Yield the seconds of compiling, kernels compiled, and those that a generator compiles all the same."""
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "scanline.model.compile_kernels", "--jobs", str(1 if sizes.dry else cores())]
         if sizes.dry:
@@ -41,14 +42,11 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
     compiled = sum(int(line.split()[0]) for line in result.stdout.splitlines() if "kernels compiled" in line)
     yield Finding("compile/kernels", compiled, "kernels")
     for name in SHIPPED:
-        try:
-            yield from loading(name, sizes)
-        except Exception as error:
-            yield Finding(f"compile/{name}/to_ready", None, note=survived(error))
+        yield from attempt(f"compile/{name}/to_ready", partial(loading, name, sizes))
 
 
 def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
-    """Seconds to ready of a generator, and the kernels that it did not find in Triton's cache."""
+    """Yield the seconds to ready of a generator, and the kernels that it did not find in Triton's cache."""
     missed: list[str] = []
     hits = 0
 

@@ -1,4 +1,4 @@
-"""The real engine loop with thousands in flight: what it serves of what the same generator paints without it.
+"""Engine loop with thousands in flight: its rate as a share of what the same generator paints without it.
 
 Requests of many clients come in one after the other, and a new one for each that ends, so that images begin and end in
 every tick, as they do on a server. No HTTP: what the API adds is measured by benchmarks/serving.
@@ -20,8 +20,8 @@ WAVES = 2  # images of each slot that are counted, after the first of each
 
 
 def engine_loop(sizes: Sizes) -> Iterator[Finding]:
-    """Images/s through the engine, its share of the generator alone, and its ticks."""
-    for name in (PAPER[0], SHIPPED[0]) if not sizes.dry else SHIPPED[:1]:
+    """Yield images/s through the engine, its share of the generator alone, and its ticks."""
+    for name in sizes.models(PAPER[0], SHIPPED[0]):
         generator = started(model(name, sizes), sizes.most)
         config, slots = generator.config, generator.slots
         offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
@@ -47,30 +47,34 @@ class Load:
         self.engine, self.slots = engine, slots
         self.requests = min(REQUESTS, slots)
         self.pause = seconds_of_image / self.requests
-        self.left: dict[int, int] = {}
+        self.left: dict[int, int] = {}  # images by request
         self.sent = 0
 
     def run(self, counted: int) -> tuple[float, list[float], float]:
-        """Returns images/s over `counted` images, the seconds of each tick, and of a tick in which all slots fill."""
+        """Return images/s over `counted` images, the seconds of each tick, and of a tick in which all slots fill."""
         ticks: list[float] = []
         self._until(lambda finished: self.sent >= 2 * self.requests and finished >= self.slots, [])
         began = time.perf_counter()
         finished = self._until(lambda finished: finished >= counted, ticks)
         rate = finished / (time.perf_counter() - began)
-        for request in list(self.left):
-            self._drain(request)
+        for request in self.left:
+            self.engine.accept(Cancel(request))
         self.engine.accept(GenerateRequest(-1, self.slots, seed=2, client="all"))
         began = time.perf_counter()
         self.engine.tick()
         return rate, ticks, time.perf_counter() - began
 
     def _until(self, enough: Callable[[int], bool], ticks: list[float]) -> int:
-        """Runs ticks until `enough` of the images that finished meanwhile; returns their number."""
+        """Run ticks until `enough` of the images that finished meanwhile; return their number."""
         finished, next_arrival = 0, time.perf_counter()
         while not enough(finished):
             # the first requests arrive one by one; later ones where an earlier one has ended
             while len(self.left) < self.requests and (self.sent >= self.requests or self._due(next_arrival)):
-                self._send()
+                images = self.slots // self.requests
+                client = f"client {self.sent % 16}"
+                self.engine.accept(GenerateRequest(self.sent, images, seed=self.sent, client=client))
+                self.left[self.sent] = images
+                self.sent += 1
                 next_arrival += self.pause
             began = time.perf_counter()
             events = self.engine.tick()
@@ -80,23 +84,10 @@ class Load:
                     raise RuntimeError(event.message)
                 if isinstance(event, Finished):
                     finished += 1
-                    self._count(event.request)
+                    self.left[event.request] -= 1
+                    if not self.left[event.request]:
+                        del self.left[event.request]
         return finished
 
     def _due(self, next_arrival: float) -> bool:
         return not self.left or time.perf_counter() >= next_arrival
-
-    def _send(self) -> None:
-        images = self.slots // self.requests
-        self.engine.accept(GenerateRequest(self.sent, images, seed=self.sent, client=f"client {self.sent % 16}"))
-        self.left[self.sent] = images
-        self.sent += 1
-
-    def _count(self, request: int) -> None:
-        self.left[request] -= 1
-        if not self.left[request]:
-            del self.left[request]
-
-    def _drain(self, request: int) -> None:
-        self.engine.accept(Cancel(request))
-        del self.left[request]

@@ -1,48 +1,86 @@
-"""The two kernels that take most of a step, alone: the recurrent step, and the products with what is fused into
-them."""
+"""Ceilings of this GPU (copies, matrix products, launches), and the two kernels that take most of a step, alone: the
+recurrent step, and the products with what is fused into them. All other parts are read against the ceilings."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 import scanline.kernels.step.fused_triton as step
-from benchmarks.gpu.ceilings import copy_rate
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.sizes import PAPER, Sizes, config
-from benchmarks.gpu.timing import microseconds, survived
+from benchmarks.gpu.timing import STATES, attempt, bits_of, microseconds
+from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
 from scanline.kernels.triton.moments import row_moments
+from scanline.model.bench.measure import copy_rate, products_seconds
 
+IN_L2 = 1 << 23  # bytes that are read, and as many written: 16 MiB together, less than any L2 cache of these GPUs
+LAUNCHES = 43  # of a step of the paper's MNIST model
 ROWS = (1, 64, 1024, 4096)
 
 
+def ceilings(sizes: Sizes) -> Iterator[Finding]:
+    """Yield rates of torch's copy and products, and the time of a launch in a graph that does next to nothing."""
+    for name, size, note in (("copy", sizes.copied, "beyond any cache"), ("copy_in_l2", IN_L2, "16 MiB together")):
+        rate = copy_rate(sizes.device, sizes.seconds, min(size, sizes.copied))
+        yield Finding(f"ceilings/{name}", rate / 1e12, "TB/s", f"read + written, {note}")
+    for dtype, tf32 in ((torch.float32, False), (torch.float32, True), (torch.float16, False)):
+        rate = product_rate(dtype, tf32, sizes)
+        yield Finding(f"ceilings/product/{'tf32' if tf32 else bits_of(dtype)}", rate, "TFLOP/s", f"{sizes.side}^3")
+    for chained in (False, True) if not sizes.dry else (False,):
+        yield from attempt(f"ceilings/launch/{name_of(chained)}", partial(launch_time, chained, sizes))
+
+
+def name_of(chained: bool) -> str:
+    return "chained" if chained else "unchained"
+
+
+def product_rate(dtype: torch.dtype, tf32: bool, sizes: Sizes) -> float:
+    """Return TFLOP/s of torch's product of two large square matrices."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        side = sizes.side
+        return 2 * side**3 / products_seconds([(side, side)], side, sizes.device, sizes.seconds, dtype) / 1e12
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def launch_time(chained: bool, sizes: Sizes) -> Iterator[Finding]:
+    """Yield the time of one launch after another of a kernel that changes one row."""
+    x, weight, bias = (torch.ones(*shape, device=sizes.device) for shape in ((1, 256), (256,), (256,)))
+    time = microseconds(lambda: layer_norm(x, weight, bias, chained), sizes, LAUNCHES)
+    yield Finding(f"ceilings/launch/{name_of(chained)}", time, "us", "in a graph, one row of LayerNorm")
+
+
 def kernels(sizes: Sizes) -> Iterator[Finding]:
-    """One layer of the paper's MNIST model, kernel by kernel."""
+    """Yield times of one layer of the paper's MNIST model, kernel by kernel."""
     yield from recurrent_step(sizes)
     yield from products(sizes)
     yield from errors(sizes)
 
 
 def recurrent_step(sizes: Sizes) -> Iterator[Finding]:
-    """The recurrence of one layer for all images, rows in random order, and its share of the copy bandwidth."""
+    """Yield times of the recurrence of a layer for all images, rows in random order, and its share of the copy rate."""
     of, batch, device = config(PAPER[0], sizes), sizes.most, sizes.device
     heads, c, m = of.heads, of.key_width, of.value_width
     projected = torch.randn(batch, heads * (2 * c + m), device=device)
     rows, y = torch.randperm(batch, device=device), torch.empty(batch, heads * m, device=device)
     z = torch.ones(batch, heads, c, device=device)
-    copy = copy_rate(sizes.copied, sizes)
-    for dtype in (torch.float32, torch.float16):
+    copy = copy_rate(device, sizes.seconds, sizes.copied)
+    for dtype in STATES:
         s = torch.ones(batch, heads, c, m, device=device, dtype=dtype)
         moved = 2 * s.nbytes + 2 * z.nbytes + projected.nbytes + y.nbytes
         time = microseconds(lambda s=s: step.fused_recurrent_step(projected, s, z, rows, y=y), sizes)
-        what = f"kernels/step/{str(dtype).removeprefix('torch.')}/{batch}"
+        what = f"kernels/step/{bits_of(dtype)}/{batch}"
         yield Finding(what, time, "us")
-        yield Finding(f"{what}/of_copy", moved / time / 1e6 / copy, "")
+        yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "")
 
 
 def layer_products(sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
-    """The four products of a layer: inner and outer width, whether x is normed, the activation, whether x is added."""
+    """Return the products of a layer: inner and outer width, whether x is normed, activation, whether x is added."""
     of = config(PAPER[0], sizes)
     width, keys, hidden = of.model_width, of.heads * of.key_width, of.feed_forward
     return {
@@ -54,41 +92,36 @@ def layer_products(sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
 
 
 def products(sizes: Sizes) -> Iterator[Finding]:
-    """The four products of a layer as the step launches them, and torch's product alone."""
+    """Yield times of the four products of a layer as the step launches them, and of torch's product alone."""
     device = sizes.device
     for batch in ROWS if not sizes.dry else (2,):
         for name, (inner, outer, normed, activation, residual) in layer_products(sizes).items():
             x, weight = torch.randn(batch, inner, device=device), torch.randn(outer, inner, device=device) / 16
             halves = Halves.of(weight.half().float())
             bias, out = torch.zeros(outer, device=device), torch.zeros(batch, outer, device=device)
-            # Moments of rows are there before a product with a norm, and written by one that changes x.
+            # moments of rows are there before a product with a norm, and written by one that changes x
             norm = (torch.ones(inner, device=device), torch.zeros(inner, device=device)) if normed else None
             moments = {"moments": row_moments(x)} if normed else {"out_moments": row_moments(out)}
-            calls: dict[str, Callable[[], object]] = {
-                "ours": lambda x=x, h=halves, b=bias, o=out, n=norm, a=activation, r=residual, m=moments: linear(
-                    x, h, b, o, n, a, o if r else None, **m
-                ),
-                "torch_float32_alone": lambda x=x, w=weight: F.linear(x, w),
-            }
-            for who, call in calls.items():
-                what = f"kernels/product/{batch}/{name}/{who}"
-                try:
-                    time = microseconds(call, sizes)
-                except Exception as error:
-                    yield Finding(what, None, note=survived(error))
-                    continue
-                yield Finding(what, time, "us", f"{2 * batch * inner * outer / time / 1e6:.1f} TFLOP/s")
+            ours = partial(linear, x, halves, bias, out, norm, activation, out if residual else None, **moments)
+            for program, call in (("ours", ours), ("torch_float32_alone", partial(F.linear, x, weight))):
+                what = f"kernels/product/{batch}/{name}/{program}"
+                yield from attempt(what, partial(_product, what, call, 2 * batch * inner * outer, sizes))
+
+
+def _product(what: str, call: Callable[[], object], flop: int, sizes: Sizes) -> Iterator[Finding]:
+    time = microseconds(call, sizes)
+    yield Finding(what, time, "us", f"{flop / time / 1e6:.1f} TFLOP/s")
 
 
 def errors(sizes: Sizes) -> Iterator[Finding]:
-    """The largest error of a product relative to sum |x| |w|, against float64: ours, and torch's float32 product."""
+    """Yield the largest error of a product relative to sum |x| |w|, against float64: ours, and torch's in float32."""
     rows = 4 if sizes.dry else 256
     for inner in (16,) if sizes.dry else (256, 1024):
         x = torch.randn(rows, inner, device=sizes.device)
         weight = (torch.randn(rows, inner, device=sizes.device) / 16).half().float()
         out, bias = torch.empty(rows, rows, device=sizes.device), torch.zeros(rows, device=sizes.device)
         exact, scale = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
-        found = {"ours": linear(x, Halves.of(weight), bias, out), "torch_float32": F.linear(x, weight)}
-        for who, result in found.items():
+        results = {"ours": linear(x, Halves.of(weight), bias, out), "torch_float32": F.linear(x, weight)}
+        for program, result in results.items():
             error = ((result.double() - exact).abs() / scale).max().item()
-            yield Finding(f"kernels/product_error/{inner}/{who}", error, "", "largest, of sum |x| |w|")
+            yield Finding(f"kernels/product_error/{inner}/{program}", error, "", "largest, of sum |x| |w|")

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.gpu.ceilings import ceilings
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.engine_loop import engine_loop
 from benchmarks.gpu.float16_states import float16_states
 from benchmarks.gpu.kernel_profile import kernel_profile
-from benchmarks.gpu.kernels import kernels
-from benchmarks.gpu.memory import memory
-from benchmarks.gpu.painting import authors, one_image, rates
+from benchmarks.gpu.kernels import ceilings, kernels
+from benchmarks.gpu.painting import authors, memory, one_image, rates
 from benchmarks.gpu.reading import reading
 from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
@@ -24,7 +22,7 @@ from benchmarks.gpu.training_step import training_step
 
 @dataclass(frozen=True)
 class Part:
-    """Something that is found out in one go; a later part needs no earlier one."""
+    """Measurements that are made in one go; a later part needs no earlier one."""
 
     name: str
     run: Callable[[Sizes], Iterator[Finding]]
@@ -43,7 +41,7 @@ PARTS = (
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 30, "the engine loop with 4,096 in flight"),
     Part("reading", reading, 40, "prefill, scoring, completions"),
-    Part("resampling", resampling, 25, "copies of whole slots between particles, beside a step"),
+    Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", float16_states, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "branches, chained launches, sizes of graphs"),
     Part("memory", memory, 15, "bytes of an image in flight"),

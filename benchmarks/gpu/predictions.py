@@ -1,4 +1,4 @@
-"""What was predicted before anything had run on a GPU, beside what a run has measured.
+"""Predictions made before anything had run on a GPU, and their comparison with what a run has measured.
 
 They are of the code as it was at commit f14d6f9, for an H200 unless said otherwise, by reading the code and what the
 compiler made of it; `then` is what the changes made since should reach, where a figure was given. None is measured.
@@ -69,24 +69,21 @@ PREDICTIONS = (
 
 
 def compare(findings: Iterable[Finding], gpu: str) -> list[dict[str, Any]]:
-    """Each prediction with what was measured and whether it was right."""
+    """Return each prediction with what was measured and whether it was right."""
     by_name = {finding.name: finding for finding in findings}
     compared = []
-    for one in PREDICTIONS:
-        least, most = one.range_for(gpu)
-        finding = by_name.get(one.finding)
+    for prediction in PREDICTIONS:
+        least, most = prediction.range_for(gpu)
+        finding = by_name.get(prediction.finding)
         measured = None if finding is None else finding.value
-        compared.append(
-            {
-                "what": one.what, "finding": one.finding, "least": least, "most": most, "unit": one.unit,
-                "then": one.then, "measured": measured, "verdict": verdict(measured, least, most, finding),
-            }
-        )  # fmt: skip
+        row = {name: getattr(prediction, name) for name in ("what", "finding", "unit", "then")}
+        row |= {"least": least, "most": most, "measured": measured}
+        compared.append({**row, "verdict": verdict(measured, least, most, finding)})
     return compared
 
 
 def verdict(measured: float | None, least: float, most: float, finding: Finding | None) -> str:
-    """How a measured value lies to the predicted range."""
+    """Return how a measured value lies to the predicted range."""
     if finding is None:
         return "not measured"
     if measured is None:
@@ -100,7 +97,7 @@ def verdict(measured: float | None, least: float, most: float, finding: Finding 
 
 
 def table(compared: list[dict[str, Any]]) -> Table:
-    """The comparison, for people."""
+    """Return the comparison as a table."""
     title = "predicted before any run, for an H200 and commit f14d6f9, and measured here"
     shown = Table(title=title, title_style="", box=SIMPLE_HEAD)
     shown.add_column("what")

@@ -1,4 +1,4 @@
-"""What a run finds, in one JSON file that is written again after every finding: nothing is lost where a run ends early.
+"""Findings of a run, in one JSON file that is written again after every finding: nothing is lost if a run ends early.
 
 schema, date, machine, commit, torch, python, gpu {name, capability, ...}, triton, configuration {dry, minutes}
 parts           {name: {status, seconds, reason, findings: [{name, value, unit, note}]}}; status is done, failed or
@@ -36,7 +36,7 @@ class ResultsFile:
     """The results of one run, on disk."""
 
     def __init__(self, path: Path, header: dict[str, Any], resume: bool) -> None:
-        """Begin a file; ValueError where there is one already, or, to `resume`, one of another machine or commit."""
+        """Begin a file; ValueError if there is one already, or, to `resume`, one of another machine or commit."""
         self.path = path
         self.content: dict[str, Any] = {**header, "parts": {}, "predictions": []}
         if not resume:
@@ -51,11 +51,11 @@ class ResultsFile:
         self._write()
 
     def status(self, part: str) -> str:
-        """done, failed or skipped; a part that was never reached was skipped."""
+        """Return done, failed or skipped; a part that was never reached was skipped."""
         return str(self.content["parts"].get(part, {}).get("status", "skipped"))
 
     def begin(self, part: str) -> None:
-        """Record a part that has begun, and forget what an earlier run found of it."""
+        """Record a part that has begun, and drop the findings of an earlier run."""
         self.content["parts"][part] = {
             "status": "failed", "seconds": 0.0, "reason": "the run ended before this part did", "findings": [],
         }  # fmt: skip
@@ -74,7 +74,7 @@ class ResultsFile:
         self._write()
 
     def skip(self, part: str, reason: str) -> None:
-        """Record why a part was not begun; a part that an earlier run began keeps what that run found."""
+        """Record why a part was not begun; a part that an earlier run began keeps that run's findings."""
         findings = self.content["parts"].get(part, {}).get("findings", [])
         self.content["parts"][part] = {"status": "skipped", "seconds": 0.0, "reason": reason, "findings": findings}
         self._write()
@@ -84,7 +84,7 @@ class ResultsFile:
         self._write()
 
     def findings(self) -> Iterator[Finding]:
-        """All findings so far, of every part."""
+        """Yield all findings so far, of every part."""
         for part in self.content["parts"].values():
             for finding in part["findings"]:
                 yield Finding(**finding)

@@ -1,4 +1,4 @@
-"""Whether an image's bits depend on what else is in flight: bits (float64), s and z, bit for bit, not its bytes alone.
+"""Comparison of images alone and among thousands: bits (float64), s and z, bit for bit, not their bytes alone.
 
 Every number of images is painted from the first byte to the last, each image in a slot picked at random, so that one
 image is in different rows, programs, graphs and branches each time. Alone it meets the kernels' narrow programs, among
@@ -20,12 +20,12 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 
 KEPT = 64  # images of which states are kept, to compare them with those of larger numbers of images
-CHECKED = (1, 16)  # steps after which states are compared, beside the last
+CHECKED = (1, 16)  # steps after which states are compared, and the last
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What images 0, 1, ... have become after some steps."""
+    """Images 0, 1, ... after some steps."""
 
     images: torch.Tensor  # [n, N] uint8
     bits: torch.Tensor  # [n] float64
@@ -39,13 +39,13 @@ class Snapshot:
         return cls(pool.images[slots], pool.bits[slots], state.s[:, slots], state.z[:, slots])
 
     def differences(self, other: "Snapshot") -> dict[str, int]:
-        """How many images differ in each of the arrays, over those that both have; NaN equals no NaN of other bits."""
+        """Return how many images of both differ in each of the arrays; NaN equals no NaN of other bits."""
         count = min(len(self.images), len(other.images))
-        found = {}
-        for name, image_axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
-            mine, theirs = (_as_bytes(getattr(one, name).transpose(0, image_axis)[:count]) for one in (self, other))
-            found[name] = int((mine != theirs).any(dim=1).sum())
-        return found
+        differing = {}
+        for name, axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
+            mine, theirs = (_as_bytes(getattr(side, name).transpose(0, axis)[:count]) for side in (self, other))
+            differing[name] = int((mine != theirs).any(dim=1).sum())
+        return differing
 
 
 def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
@@ -53,16 +53,16 @@ def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
 
 
 def same_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Compares every number of images with all smaller ones, with the weights of the shipped models."""
-    for name in SHIPPED[: 1 if sizes.dry else None]:
+    """Compare every number of images with all smaller ones, with the weights of the shipped models."""
+    for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for count in sizes.compared:
             yield from compare(f"same_bits/{name}/{count}", painted(model(name, sizes), count), expected)
 
 
-def compare(what: str, found: dict[int, Snapshot], expected: dict[int, Snapshot]) -> Iterator[Finding]:
-    """One finding for each moment that was looked at; keeps in `expected` the images that it has seen first."""
-    for steps, snapshot in found.items():
+def compare(what: str, snapshots: dict[int, Snapshot], expected: dict[int, Snapshot]) -> Iterator[Finding]:
+    """Yield a finding for each snapshot, and keep in `expected` the images that no earlier one has."""
+    for steps, snapshot in snapshots.items():
         before = expected.get(steps)
         if before is not None:
             differing = snapshot.differences(before)
@@ -77,7 +77,7 @@ def compare(what: str, found: dict[int, Snapshot], expected: dict[int, Snapshot]
 def painted(
     model: Transformer, count: int, load: Callable[[], object] = lambda: None, **options: Any
 ) -> dict[int, Snapshot]:
-    """Snapshots of the first images after some steps and at the end, painted among `count`.
+    """Return snapshots of the first images after some steps and at the end, painted among `count`.
 
     `load` is called after the first step, for which graphs are recorded and kernels compiled.
     """
@@ -87,15 +87,15 @@ def painted(
     specs = [ImageSpec(seed=1, index=index) for index in range(count)]
     generator.place_many(order.tolist(), specs)
     slots = torch.from_numpy(order[:KEPT]).to(model.device)
-    found: dict[int, Snapshot] = {}
+    snapshots: dict[int, Snapshot] = {}
     done = 0
     for steps in (*(steps for steps in CHECKED if steps < config.steps), config.steps):
         generator.advance(steps - done)
         if not done:
             load()
         done = steps
-        found[steps] = Snapshot.of(generator, slots)
+        snapshots[steps] = Snapshot.of(generator, slots)
     if not (generator.positions() == config.bytes).all():
         raise RuntimeError("not all images were painted to their end")
     generator.close()
-    return found
+    return snapshots

@@ -1,4 +1,4 @@
-"""What a run measures with: the models, the numbers of images, the seconds; tiny ones for a run without a GPU."""
+"""Sizes of a run: the models, the numbers of images, the seconds; tiny ones for a run without a GPU."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -33,7 +33,7 @@ class Sizes:
     compared: tuple[int, ...]  # numbers of images whose bits are compared
     steps: int  # of one timed call
     seconds: float  # for each number
-    copied: int  # float32 numbers of a copy, more than any cache
+    copied: int  # bytes of a copy, more than any cache
     side: int  # of the square products
     read: int  # images that are read, scored or completed together
     judged: int  # images on which 16-bit states are judged
@@ -42,20 +42,28 @@ class Sizes:
     def device(self) -> str:
         return "cpu" if self.dry else "cuda"
 
+    def models(self, *names: str) -> tuple[str, ...]:
+        """Return the names of models to measure; one that is shipped in a dry run."""
+        return SHIPPED[:1] if self.dry else names
+
+    def calls(self, calls: int) -> int:
+        """Return the least number of timed calls."""
+        return 1 if self.dry else calls
+
 
 ON_GPU = Sizes(
     dry=False, in_flight=(4096, 10_000, 1024, 256, 64, 8, 1), most=4096, compared=(1, 64, 1024, 4096, 10_000),
-    steps=32, seconds=0.3, copied=1 << 28, side=8192, read=256, judged=512,
+    steps=32, seconds=0.3, copied=1 << 30, side=8192, read=256, judged=512,
 )  # fmt: skip
 DRY = Sizes(
-    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 10, side=16, read=2,
+    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 12, side=16, read=2,
     judged=2,
 )  # fmt: skip
 
 
 @cache
 def model(name: str, sizes: Sizes) -> Transformer:
-    """A shipped model, or one of the paper's size with random weights stored as any model's are; tiny in a dry run."""
+    """Return a shipped model, or one of the paper's size with random weights; a tiny one in a dry run."""
     if not sizes.dry:
         return load(name, None, "cuda") if name in SHIPPED else load(None, name, "cuda")
     torch.manual_seed(0)
@@ -65,7 +73,7 @@ def model(name: str, sizes: Sizes) -> Transformer:
 
 
 def config(name: str, sizes: Sizes) -> ModelConfig:
-    """The configuration of `model`, without its weights."""
+    """Return the configuration of `model`, without its weights."""
     if sizes.dry:
         return tiny(PRESETS[name].model)
     if name in SHIPPED:
@@ -74,7 +82,7 @@ def config(name: str, sizes: Sizes) -> ModelConfig:
 
 
 def tiny(config: ModelConfig) -> ModelConfig:
-    """A configuration of the same kind for four pixels."""
+    """Return a configuration of the same kind for four pixels."""
     window = TINY_WINDOW if config.reads == "window" else {}
     waves = {"wave_rows": 1, "wave_columns": 1, "waves": 2} if config.waves else {}
     return replace(config, **TINY, **window, **waves)

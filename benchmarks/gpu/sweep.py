@@ -1,6 +1,7 @@
-"""What CudaOptions leaves to a measurement: how launches are made and grouped, and the bits, whatever is chosen."""
+"""Sweep over what CudaOptions leaves to a measurement: how launches are made and grouped, and the bits of each."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import torch
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.same_bits import Snapshot, compare, painted
 from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import make_generator, started, step_seconds, survived
+from benchmarks.gpu.timing import attempt, make_generator, started, step_seconds
 from scanline.model.bench.measure import durations
+from scanline.model.network.transformer import Transformer
 
 ROWS = (4096, 16_384)  # positions in one pass of reading
 COPIES, LOADS = 100, 20  # of another stream, of about half a millisecond each, and how often they are repeated
@@ -18,37 +20,36 @@ COMPARED = 2048  # images whose bits are compared between two ways of launching:
 
 
 def sweep(sizes: Sizes) -> Iterator[Finding]:
-    """What CudaOptions leaves to a measurement, one after the other: time of a step, and the bits, which must be the
-    same whatever is chosen."""
+    """Yield the time of a step by each choice, and the bits, which must be the same whatever is chosen."""
     name = PAPER[0]
     for count, choices in _choices(sizes).items():
-        for what, options in choices.items():
-            yield from _timed(f"sweep/{name}/{count}/{what}", name, count, sizes, **options)
+        for choice, options in choices.items():
+            what = f"sweep/{name}/{count}/{choice}"
+            yield from attempt(what, partial(_timed, what, name, count, sizes, **options))
     yield from read_sizes(sizes)
     yield from ways(sizes)
 
 
 def read_sizes(sizes: Sizes) -> Iterator[Finding]:
-    """Images/s of scoring, by how many images are read side by side and how many of their positions in one pass."""
+    """Yield images/s of scoring, by how many images are read at once and how many of their positions in one pass."""
     network = model(PAPER[0], sizes)
     images = np.random.default_rng(0).integers(0, 256, (sizes.read, network.config.bytes), np.uint8)
     few = {"1_at_once": {"reads": 1, "read_rows": 4}, "2_at_once": {"reads": 2, "read_rows": 4}}
     many = {f"{reads}_at_once_{rows}_rows": {"reads": reads, "read_rows": rows} for reads in (64, 256) for rows in ROWS}
-    for what, options in (few if sizes.dry else many).items():
-        name = f"sweep/score/{PAPER[0]}/{what}"
-        try:
-            generator = make_generator(network, 1, **options)
-            calls = 1 if sizes.dry else 3
-            times = durations(lambda g=generator: g.score(images), 0.0, sizes.device, calls)
-            generator.close()
-        except Exception as error:
-            yield Finding(name, None, note=survived(error))
-            continue
-        yield Finding(name, len(images) / float(np.median(times)), "images/s")
+    for choice, options in (few if sizes.dry else many).items():
+        what = f"sweep/score/{PAPER[0]}/{choice}"
+        yield from attempt(what, partial(_scored, what, network, images, sizes, **options))
+
+
+def _scored(what: str, network: Transformer, images: np.ndarray, sizes: Sizes, **options: Any) -> Iterator[Finding]:
+    generator = make_generator(network, 1, **options)
+    times = durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))
+    generator.close()
+    yield Finding(what, len(images) / float(np.median(times)), "images/s")
 
 
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
-    """The options to try, by number of images in flight."""
+    """Return the options to try, by number of images in flight."""
     if sizes.dry:
         return {sizes.most: {"unchained": {"chained": False}, "2_branches": {"branches": 2, "branch_images": 1}}}
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
@@ -58,41 +59,37 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     return {sizes.most: {**many, **unchained}, 1024: {**many, **unchained}, 64: few, 1: {**few, **unchained}, **exact}
 
 
-def _timed(what: str, name: str, count: int, of: Sizes, **options: Any) -> Iterator[Finding]:
-    try:
-        generator = started(model(name, of), count, **options)
-        times = step_seconds(generator, of)
-        generator.close()
-    except Exception as error:
-        yield Finding(what, None, note=survived(error))
-        return
+def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> Iterator[Finding]:
+    generator = started(model(name, sizes), count, **options)
+    times = step_seconds(generator, sizes)
+    generator.close()
     yield Finding(what, 1e6 * float(np.median(times)), "us a step")
 
 
 def ways(sizes: Sizes) -> Iterator[Finding]:
-    """States and bits of every way of launching, against one branch of launches that do not overlap.
+    """Compare states and bits of every way of launching, against one branch of launches that do not overlap.
 
     Chained launches read early what the launch before the last one wrote: that is where they could differ.
     """
     count, load = min(COMPARED, sizes.most), MemoryLoad(sizes)
-    for name in SHIPPED[: 1 if sizes.dry else None]:
+    for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for branches, chained in ((1, False), (1, True), (2, True), (4, True)):
             what = f"sweep/same_bits/{name}/{branches}_branches/{'chained' if chained else 'unchained'}"
             options: dict[str, Any] = {"branches": branches, "branch_images": max(1, count // 4)}
-            found = painted(model(name, sizes), count, load.start, chained=chained, **options)
+            snapshots = painted(model(name, sizes), count, load.start, chained=chained, **options)
             load.end()
-            yield from compare(what, found, expected)
+            yield from compare(what, snapshots, expected)
 
 
 class MemoryLoad:
-    """Copies on a stream of its own, so that kernels beside them do not begin and end in step with each other."""
+    """Copies on a stream of their own, so that kernels meanwhile do not begin and end in step with each other."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.graph: torch.cuda.CUDAGraph | None = None
         if sizes.dry:
             return
-        self.source = torch.empty(sizes.copied, device=sizes.device)
+        self.source = torch.empty(sizes.copied // 4, device=sizes.device)
         self.target = torch.empty_like(self.source)
         self.stream, self.graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, stream=self.stream):
@@ -100,13 +97,13 @@ class MemoryLoad:
                 self.target.copy_(self.source)
 
     def start(self) -> None:
-        """Copies for about a second from now on."""
+        """Copy for about a second from now on."""
         if self.graph is not None:
             with torch.cuda.stream(self.stream):
                 for _ in range(LOADS):
                     self.graph.replay()
 
     def end(self) -> None:
-        """Waits for the copies: their memory must not be given to others before."""
+        """Wait for the copies: their memory must not be given to others before."""
         if self.graph is not None:
             torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""The tests of the kernels and of the CUDA backend on this device: each file in a process of its own, several at once.
+"""Tests of the kernels and of the CUDA backend on this device: each file in a process of its own, several at once.
 
 One file that hangs, or that breaks its process, costs only itself.
 """
@@ -25,13 +25,13 @@ LIMIT = 150  # seconds of one file; most of them are Triton's compiler's
 
 
 def files_of_tests() -> list[str]:
-    """The test files that run on a GPU where there is one, the longest first."""
+    """Return the test files that run on a GPU where there is one, the longest first."""
     paths = [path for path in (ROOT / "tests").rglob("test_*.py") if MARK in path.read_text()]
     return [str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda path: -path.stat().st_size)]
 
 
 def run_tests(sizes: Sizes) -> Iterator[Finding]:
-    """The number of tests that passed in each file; failed ones by name, with the first line of what they say."""
+    """Yield the number of tests that passed in each file; failed ones by name, with the first line of what they say."""
     files = DRY if sizes.dry else files_of_tests()
     with ThreadPoolExecutor(min(AT_ONCE, cores())) as pool:
         running = {pool.submit(_run, file): file for file in files}
@@ -63,8 +63,8 @@ def _read(file: str, root: ElementTree.Element) -> list[Finding]:
     failed = [(case, child) for case in cases for child in case if child.tag in ("failure", "error")]
     skipped = sum(child.tag == "skipped" for case in cases for child in case)
     passed = len(cases) - len(failed) - skipped
-    found = [Finding(f"tests/{file}", passed, "passed", f"{len(failed)} failed, {skipped} skipped")]
+    findings = [Finding(f"tests/{file}", passed, "passed", f"{len(failed)} failed, {skipped} skipped")]
     for case, child in failed:
         message = (child.get("message") or "").strip().splitlines() or [""]
-        found.append(Finding(f"tests/{file}::{case.get('name')}", None, note=f"failed: {message[0][:300]}"))
-    return found
+        findings.append(Finding(f"tests/{file}::{case.get('name')}", None, note=f"failed: {message[0][:300]}"))
+    return findings

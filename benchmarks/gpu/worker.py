@@ -1,5 +1,5 @@
-"""Parts run in a process of their own, under a limit of time, so that none ends the run: neither an error of the
-device, after which nothing in its process can be trusted, nor a kernel that never ends.
+"""Process that runs parts, each under a limit of time, so that none ends the run: neither an error of the device, after
+which nothing in its process can be trusted, nor a kernel that never ends.
 
 One process runs part after part; after a failure the next part gets a new one.
 """
@@ -22,6 +22,7 @@ from scanline.kernels.gpu import summary
 SLACK = 3.0  # times its expected seconds that a part may take
 LEAST = 60.0  # seconds that any part may take: an unforeseen kernel is compiled
 STARTING = 300.0  # seconds that a process may take to import everything
+METHOD = "spawn"  # a forked process cannot use CUDA
 LEAST_DRY = 600.0  # in a dry run, which is for tests on machines of any speed
 Show = Callable[[str], None]
 
@@ -47,11 +48,11 @@ def run_parts(
             results.begin(part.name)
             began = time.monotonic()
 
-            def found(finding: Finding, part: Part = part) -> None:
+            def record(finding: Finding, part: Part = part) -> None:
                 results.add(part.name, finding)
                 show(f"    {finding}")
 
-            failure = worker.run(part, min(left, max(least, SLACK * part.seconds)), found)
+            failure = worker.run(part, min(left, max(least, SLACK * part.seconds)), record)
             results.end(part.name, time.monotonic() - began, failure)
             if failure is not None:
                 show(f"    failed: {failure}")
@@ -66,7 +67,7 @@ class Worker:
     """A process that runs parts, one after the other."""
 
     def __init__(self, sizes: Sizes) -> None:
-        context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
+        context = multiprocessing.get_context(METHOD)
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, sizes))
         self.process.start()
@@ -75,8 +76,8 @@ class Worker:
         theirs.close()
         self.idle = False  # whether it waits for a part
 
-    def run(self, part: Part, limit: float, found: Callable[[Finding], None]) -> str | None:
-        """Run a part and pass on its findings; returns why it failed, None where it did not."""
+    def run(self, part: Part, limit: float, record: Callable[[Finding], None]) -> str | None:
+        """Run a part and pass on its findings; return why it failed, None where it did not."""
         try:
             if not self.idle and not self.connection.poll(STARTING):
                 return f"its process did not start within {STARTING:.0f} s"
@@ -90,7 +91,7 @@ class Worker:
                 if not isinstance(message, Finding):
                     self.idle = True
                     return message
-                found(message)
+                record(message)
         except (EOFError, OSError):
             self.process.join()
             return f"its process ended with exit status {self.process.exitcode}"
@@ -104,12 +105,12 @@ class Worker:
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
-        with suppress(ProcessLookupError):  # what it has started: tests, compilers
+        with suppress(ProcessLookupError):  # of what it has started: tests, compilers
             os.killpg(self.pid, signal.SIGKILL)
 
 
 def _work(connection: Connection, sizes: Sizes) -> None:
-    """Say that this process is there, and run the parts that come in, until the other side closes."""
+    """Report that this process is ready, and run the parts that come in, until the other side closes."""
     os.setsid()  # so that what it starts can be ended with it
     if sizes.dry:
         torch.set_num_threads(1)
@@ -132,7 +133,7 @@ def _work(connection: Connection, sizes: Sizes) -> None:
 
 
 def _where(error: BaseException) -> str:
-    """The file and line of an error's origin."""
+    """Return the file and line of an error's origin."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""What is measured of the machine (its ceilings) and of Scanline (many images at once, one alone, known bytes).
+"""Measurements of the machine (its ceilings) and of Scanline (many images at once, one alone, known bytes).
 
 Two ceilings say how far a program is from what this machine can do: the float32 matrix products of the model alone, by
 torch, and the rate of a copy that no cache holds.
@@ -36,7 +36,7 @@ def durations(
     minimum_calls: int = 3,
     prepare: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Seconds of each call, until they sum up to `seconds` and there are `minimum_calls` of them.
+    """Return the seconds of each call, until they sum up to `seconds` and there are `minimum_calls` of them.
 
     A first call warms up and is not counted. `prepare` runs before every call and is not counted either.
     """
@@ -56,9 +56,24 @@ def durations(
 
 
 def synchronize(device: str) -> None:
-    """Waits until the GPU has done its work; nothing to do on a CPU."""
+    """Wait until the GPU has done its work; nothing to do on a CPU."""
     if device == "cuda":
         torch.cuda.synchronize()
+
+
+def device_durations(
+    call: Callable[[], object], seconds: float, device: str = "cpu", minimum_calls: int = 3, calls: int = 10
+) -> list[float]:
+    """Return `durations` without the host's time: on a GPU, of `calls` calls that one graph replays."""
+    if device == "cpu":
+        return durations(call, seconds, device, minimum_calls)
+    call()  # compiles, and allocates what a graph must not
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    return [replay / calls for replay in durations(graph.replay, seconds, device, minimum_calls)]
 
 
 @dataclass(frozen=True)
@@ -76,18 +91,18 @@ class Ceilings:
 
     @property
     def matrix_flop(self) -> float:
-        """The best rate of the model's own products, at any number of rows."""
+        """Return the best rate of the model's own products, at any number of rows."""
         return self.best_rows * self.flop_per_step / self.products_seconds[self.best_rows]
 
     def against_torch_matmul(self, steps_per_second: float) -> float:
-        """The rate of the products behind those steps, relative to torch doing only the model's products.
+        """Return the rate of the products behind those steps, relative to torch doing only the model's products.
 
         Above 1 our products are faster than torch's, so this is a comparison and not a share of a limit.
         """
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
     def to_dict(self, steps: int, state_bytes: int) -> dict[str, Any]:
-        """The JSON object, for images of so many steps whose state takes `state_bytes`, read and written by a step."""
+        """Return the JSON object, for images of so many steps whose state takes `state_bytes`."""
         flop_per_image = self.flop_per_step * steps
         return {
             "matrix_flop": self.matrix_flop,
@@ -102,7 +117,7 @@ class Ceilings:
 
 
 def measure_ceilings(config: ModelConfig, batches: Sequence[int], device: str, seconds: float = 0.5) -> Ceilings:
-    """Measures each of them for `seconds`."""
+    """Measure each of them for `seconds`."""
     shapes = product_shapes(config)
     products = {rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})}
     side = SQUARE[device]
@@ -112,7 +127,7 @@ def measure_ceilings(config: ModelConfig, batches: Sequence[int], device: str, s
 
 
 def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
-    """(inner, outer) of every matrix product of one step."""
+    """Return (inner, outer) of every matrix product of one step."""
     width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
     block = [(width, config.block_width), (config.block_width, width)]
@@ -131,7 +146,7 @@ def products_seconds(
     seconds: float = 0.5,
     dtype: torch.dtype = torch.float32,
 ) -> float:
-    """The least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
+    """Return the least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
 
     Each product has weights of its own, so that they are read from where a network's weights are read from.
     """
@@ -140,14 +155,14 @@ def products_seconds(
         for inner, outer in shapes
     ]
     with torch.inference_mode():
-        return min(durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device))
+        return min(device_durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device))
 
 
-def copy_rate(device: str = "cpu", seconds: float = 0.5) -> float:
-    """Bytes per second, read + written, of a copy of COPY_BYTES."""
-    source = torch.ones(COPY_BYTES // 4, device=device)
+def copy_rate(device: str = "cpu", seconds: float = 0.5, size: int | None = None) -> float:
+    """Return the bytes per second, read + written, of a copy of `size` bytes, by default COPY_BYTES."""
+    source = torch.ones((size or COPY_BYTES) // 4, device=device)
     target = torch.zeros_like(source)
-    return 2 * COPY_BYTES / min(durations(lambda: target.copy_(source), seconds, device))
+    return 2 * source.nbytes / min(device_durations(lambda: target.copy_(source), seconds, device))
 
 
 @dataclass(frozen=True)
@@ -161,7 +176,7 @@ class Rate:
 
     @classmethod
     def from_steps(cls, batch: int, steps: int, seconds: list[float]) -> "Rate":
-        """From the seconds of a step, one for each timed call; all `steps` of an image cost the same."""
+        """Return the rate by the seconds of a step, one for each timed call; all `steps` of an image cost the same."""
         median, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
         return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
 
@@ -170,17 +185,17 @@ class Program(Protocol):
     """A program with a batch of images in flight."""
 
     def measure(self, seconds: float) -> None:
-        """Paints for about `seconds` and keeps the times."""
+        """Paint for about `seconds` and keep the times."""
 
     def rate(self) -> Rate:
-        """Returns the rate over all times kept."""
+        """Return the rate over all times kept."""
 
     def close(self) -> None:
-        """Stops threads and frees memory."""
+        """Stop threads and free memory."""
 
 
 def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, Rate]:
-    """The rate of each program, measured for `seconds` each.
+    """Return the rate of each program, measured for `seconds` each.
 
     They take turns, so that whatever slows the machine down for a while slows all of them down.
     """
@@ -200,18 +215,14 @@ class Scanline:
     def __init__(self, model: Transformer, batch: int, reference: Reference, precision: str = DEFAULT) -> None:
         self.generator = Generator(model, batch, precision=precision, backend=reference.backend)
         self.reference = reference
-        self.device = model.device.type
         self.steps = min(STEPS, model.config.steps)
         self.times: list[float] = []
         place_all(self.generator)
 
     def measure(self, seconds: float) -> None:
-        """Times calls that run `steps` steps of every image; checking the bytes is not timed."""
-        times = durations(
-            lambda: self.generator.advance(self.steps), seconds, self.device, prepare=self._restart_near_end
-        )
-        self.reference.check(self.generator)
-        self.times += [seconds_of_call / self.steps for seconds_of_call in times]
+        """Time steps of every image; checking the bytes is not timed."""
+        self.times += step_durations(self.generator, seconds, self.steps, before_restart=self._check)
+        self._check()
 
     def rate(self) -> Rate:
         return Rate.from_steps(self.generator.slots, self.generator.config.steps, self.times)
@@ -219,31 +230,44 @@ class Scanline:
     def close(self) -> None:
         self.generator.close()
 
-    def _restart_near_end(self) -> None:
-        config = self.generator.config
-        if self.generator.positions().max() + self.steps * config.step_bytes > config.bytes:
-            self.reference.check(self.generator)
-            place_all(self.generator)
+    def _check(self) -> None:
+        self.reference.check(self.generator)
+
+
+def step_durations(
+    generator: Generator,
+    seconds: float,
+    steps: int = STEPS,
+    minimum_calls: int = 3,
+    before_restart: Callable[[], object] = lambda: None,
+) -> list[float]:
+    """Return the seconds of a step of all images, for each call of `steps` steps; near their end, all start again."""
+    config = generator.config
+
+    def restart_near_end() -> None:
+        if generator.positions().max() + steps * config.step_bytes > config.bytes:
+            before_restart()
+            place_all(generator)
+
+    times = durations(
+        lambda: generator.advance(steps), seconds, generator.model.device.type, minimum_calls, restart_near_end
+    )
+    return [seconds_of_call / steps for seconds_of_call in times]
 
 
 def place_all(generator: Generator) -> None:
-    """Starts image i of SEED in slot i, for every slot."""
+    """Start image i of SEED in slot i, for every slot."""
     generator.place_many(range(generator.slots), [ImageSpec(SEED, slot) for slot in range(generator.slots)])
 
 
 def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:
-    """Seconds of one image, alone, from the call to its last byte, in a generator that is ready as a server's is; and
-    the milliseconds of a step and of a byte, which are those of the image divided."""
+    """Return the seconds of an image alone, from the call to its last byte, in a generator that is ready as a server's.
+
+    The milliseconds of a step and of a byte are those of the image divided.
+    """
     generator = Generator(model, 1, precision=precision, backend=reference.backend)
-
-    def paint() -> None:
-        generator.place(0, ImageSpec(SEED, 0))
-        while generator.positions()[0] < generator.config.bytes:
-            generator.advance(2 * STEPS)
-        generator.image(0)
-
     try:
-        times = durations(paint, seconds, model.device.type)
+        times = durations(lambda: paint_one(generator), seconds, model.device.type)
         reference.check(generator)
     finally:
         generator.close()
@@ -253,10 +277,18 @@ def one_image(model: Transformer, seconds: float, reference: Reference, precisio
     return {"seconds_median": median, "seconds_p99": p99, **each, "calls": len(times)}
 
 
+def paint_one(generator: Generator, steps: int = 2 * STEPS) -> None:
+    """Paint image 0 from its place to its fetched bytes, in calls of so many steps."""
+    generator.place(0, ImageSpec(SEED, 0))
+    while generator.positions()[0] < generator.config.bytes:
+        generator.advance(steps)
+    generator.image(0)
+
+
 def known_bytes(
     model: Transformer, seconds: float, reference: Reference, ceilings: Ceilings, precision: str = DEFAULT
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """How fast known bytes are read: prefill of the first half of one image, and likelihoods of several images.
+    """Return how fast known bytes are read: prefill of the first half of one image, and likelihoods of several images.
 
     Half of an image is a whole number of steps.
     """

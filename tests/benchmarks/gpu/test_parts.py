@@ -1,7 +1,9 @@
 """Parts of a GPU run: whatever one does, its findings are kept, its end is recorded, and the next one runs."""
 
 import json
+import os
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,40 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
+from benchmarks.gpu import worker
+from benchmarks.gpu.parts import Part
 from benchmarks.gpu.results import Finding, ResultsFile
-from benchmarks.gpu.sizes import DRY
-from benchmarks.gpu.worker import run_parts
-from tests.support.kernels.gpu_parts import dies, hangs, never, part, raises, works
+from benchmarks.gpu.sizes import DRY, Sizes
 
 HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
+
+
+def works(sizes: Sizes) -> Iterator[Finding]:
+    yield Finding("works", os.getpid(), "process")
+
+
+def raises(sizes: Sizes) -> Iterator[Finding]:
+    yield Finding("raises/before", 1.0)
+    raise RuntimeError("CUDA error: an illegal memory access\nmore lines")
+
+
+def dies(sizes: Sizes) -> Iterator[Finding]:
+    yield Finding("dies/before", 1.0)
+    os._exit(7)
+
+
+def hangs(sizes: Sizes) -> Iterator[Finding]:
+    yield Finding("hangs/before", 1.0)
+    time.sleep(600)
+
+
+def never(sizes: Sizes) -> Iterator[Finding]:
+    raise AssertionError("this part has no time")
+    yield
+
+
+def part(run: Callable[[Sizes], Iterator[Finding]], seconds: int = 1) -> Part:
+    return Part(run.__name__, run, seconds, "a test")
 
 
 @pytest.fixture
@@ -28,16 +58,19 @@ def recorded(path: Path) -> dict[str, Any]:
     return parts
 
 
-def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next_one_runs(path: Path) -> None:
+def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next_one_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "METHOD", "fork")  # no part uses a device, and a spawned process imports torch
     parts = [
         part(works), part(raises), replace(part(works), name="after"), part(dies),
         part(never, seconds=10_000), replace(part(works), name="last"), part(hangs),
     ]  # fmt: skip
     shown: list[str] = []
     results = ResultsFile(path, HEADER, False)
-    run_parts(parts, DRY, results, time.monotonic() + 9_000, shown.append, least=3)
+    worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, shown.append, least=3)
     found = recorded(path)
-    assert {name: one["status"] for name, one in found.items()} == {
+    assert {name: part["status"] for name, part in found.items()} == {
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
         "never": "skipped", "last": "done", "hangs": "failed",
     }  # fmt: skip
