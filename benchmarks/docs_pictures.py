@@ -1,4 +1,4 @@
-"""Paint the pictures of the README and of the page's documentation anew, after the weights of the default model have
+"""Pictures of the README and of the page's documentation painted anew after the weights of the default model have
 changed.
 
     python -m benchmarks.docs_pictures [--into docs] [--chromium PROGRAM]

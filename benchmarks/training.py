@@ -113,6 +113,7 @@ def measure(
     update()  # compiles
     synchronize(device.type)
     first = perf_counter() - began
+    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
     positions = recipe.batch * config.steps
     is_compiled = isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is not loss_of
     if is_compiled != compiled:
@@ -137,6 +138,7 @@ def measure(
         "seconds_of_update": median,
         "seconds_of_first": first,
         "compiled": is_compiled,
+        "peak_bytes": peak,  # of the GPU, before the products take theirs
         "updates": len(times),
         "positions_per_second": positions / median,
         "training_gflops": training,

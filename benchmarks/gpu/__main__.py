@@ -24,7 +24,7 @@ from rich.console import Console
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.predictions import compare, table
 from benchmarks.gpu.results import SCHEMA, ResultsFile
-from benchmarks.gpu.sizes import DRY, ON_GPU
+from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.worker import LEAST, LEAST_DRY, run_parts
 from scanline.model.bench.machine import facts
 

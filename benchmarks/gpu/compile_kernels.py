@@ -15,8 +15,7 @@ import torch
 from triton import knobs
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import attempt, make_generator
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, make_generator, model
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.resources import cores
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import make_generator, started, step_seconds
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model, started, step_seconds
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
 

@@ -1,16 +1,17 @@
-"""Ceilings of this GPU (copies, matrix products, launches), and the two kernels that take most of a step, alone: the
-recurrent step, and the products with what is fused into them. All other parts are read against the ceilings."""
+"""Ceilings of this GPU (copies, matrix products, launches), against which other parts are read; the two kernels that
+take most of a step, alone: the recurrent step, and the products with what is fused into them; the profile of a step."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.profiler import DeviceType, ProfilerActivity, profile
 
 import scanline.kernels.step.fused_triton as step
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, Sizes, config
-from benchmarks.gpu.timing import STATES, attempt, bits_of, microseconds
+from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, config, microseconds, model, started
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
 from scanline.kernels.triton.moments import row_moments
@@ -125,3 +126,56 @@ def errors(sizes: Sizes) -> Iterator[Finding]:
         for program, result in results.items():
             error = ((result.double() - exact).abs() / scale).max().item()
             yield Finding(f"kernels/product_error/{inner}/{program}", error, "", "largest, of sum |x| |w|")
+
+
+PROFILED_STEPS = 5
+
+
+def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
+    """Yield microseconds of every kernel of a step: by name, and by its place in the sequence of one step.
+
+    Launches are not chained here: a chained kernel's time has its wait for the one before in it.
+    """
+    for name in sizes.models(PAPER[0], SHIPPED[0]):
+        for count in (sizes.most, 1) if not sizes.dry else (1,):
+            yield from _profile(f"profile/{name}/{count}", name, count, sizes)
+
+
+def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding]:
+    generator = started(model(name, sizes), count, chained=False, steps=1)
+    steps = min(PROFILED_STEPS, generator.config.steps // 2)
+    generator.advance(steps)
+    activity = ProfilerActivity.CPU if sizes.dry else ProfilerActivity.CUDA
+    with profile(activities=[activity]) as trace:
+        generator.advance(steps)
+        if not sizes.dry:
+            torch.cuda.synchronize()
+    generator.close()
+    kind = DeviceType.CPU if sizes.dry else DeviceType.CUDA
+    events = sorted((e for e in trace.events() if e.device_type == kind), key=lambda e: e.time_range.start)
+    timed = [(event.name, event.time_range.elapsed_us()) for event in events]
+    yield from by_name(what, timed, steps)
+    # the kernels of our own alone: copies of torch come and go with the host's calls.
+    yield from by_place(what, [(kernel, time) for kernel, time in timed if kernel.startswith("_")], steps)
+
+
+def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
+    """Yield the twelve kernels that take most of a step, from the names and microseconds of all launches."""
+    times: dict[str, list[float]] = {}
+    for kernel, time in timed:
+        times.setdefault(kernel, []).append(time)
+    for kernel, launches in sorted(times.items(), key=lambda item: -sum(item[1]))[:12]:
+        note = f"{len(launches) / steps:.1f} of them, median {np.median(launches):.2f} us"
+        yield Finding(f"{what}/{kernel[:60]}", sum(launches) / steps, "us a step", note)
+
+
+def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
+    """Yield the median of each launch of a step, in their order, which is the same in every step."""
+    each, beyond = divmod(len(timed), steps)
+    names = [kernel for kernel, _ in timed]
+    if not each or beyond or names != names[:each] * steps:
+        yield Finding(f"{what}/sequence", None, note=f"{len(timed)} launches in {steps} steps are no sequence")
+        return
+    for place in range(each):
+        times = [time for _, time in timed[place::each]]
+        yield Finding(f"{what}/launch_{place:02d}", float(np.median(times)), "us", names[place])

@@ -8,8 +8,19 @@ import numpy as np
 import torch
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config, model
-from benchmarks.gpu.timing import STATES, attempt, bits_of, make_generator, started, step_seconds
+from benchmarks.gpu.setup import (
+    PAPER,
+    SHIPPED,
+    STATES,
+    Sizes,
+    attempt,
+    bits_of,
+    config,
+    make_generator,
+    model,
+    started,
+    step_seconds,
+)
 from scanline.model.backends.slots import ARRAYS
 from scanline.model.bench.baselines import FastTransformers, missing_library
 from scanline.model.bench.measure import Rate, copy_rate, durations, paint_one, place_all, synchronize

@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.gpu.compile_kernels import compile_kernels
+from benchmarks.gpu.correctness import float16_states, same_bits, self_test
 from benchmarks.gpu.engine_loop import engine_loop
-from benchmarks.gpu.float16_states import float16_states
-from benchmarks.gpu.kernel_profile import kernel_profile
-from benchmarks.gpu.kernels import ceilings, kernels
+from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels
 from benchmarks.gpu.painting import authors, memory, one_image, rates
 from benchmarks.gpu.reading import reading
 from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.same_bits import same_bits
-from benchmarks.gpu.self_test import self_test
-from benchmarks.gpu.sizes import Sizes
+from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
 from benchmarks.gpu.training_step import training_step

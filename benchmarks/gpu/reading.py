@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import make_generator
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model
 from scanline.model.bench.measure import durations, synchronize
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import STATES, bits_of, microseconds, started, step_seconds
+from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, bits_of, microseconds, model, started, step_seconds
 from scanline.model.backends.cuda import copy_particles
 from scanline.model.backends.particles import Groups
 from scanline.model.bench.measure import copy_rate, durations

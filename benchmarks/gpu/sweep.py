@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.gpu.correctness import Snapshot, compare, painted
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.same_bits import Snapshot, compare, painted
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, model
-from benchmarks.gpu.timing import attempt, make_generator, started, step_seconds
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, make_generator, model, started, step_seconds
 from scanline.model.bench.measure import durations
 from scanline.model.network.transformer import Transformer
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import Sizes
+from benchmarks.gpu.setup import Sizes
 from scanline.model.resources import cores
 
 ROOT = Path(__file__).parents[2]

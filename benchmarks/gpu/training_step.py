@@ -7,8 +7,7 @@ from functools import partial
 import torch
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.sizes import PAPER, SHIPPED, Sizes, config
-from benchmarks.gpu.timing import attempt, bits_of
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, bits_of, config
 from benchmarks.training import measure
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
@@ -38,4 +37,4 @@ def _updates(what: str, name: str, compiled: bool, sizes: Sizes) -> Iterator[Fin
     yield Finding(f"{what}/positions", result["positions_per_second"], "positions/s")
     yield Finding(f"{what}/of_float32_products", result["ratio"], "", "operations, over torch's products of that size")
     if not sizes.dry:
-        yield Finding(f"{what}/memory", torch.cuda.max_memory_allocated() / 1e9, "GB", "at most")
+        yield Finding(f"{what}/memory", result["peak_bytes"] / 1e9, "GB", "at most")

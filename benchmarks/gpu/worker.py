@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.gpu.parts import Part
 from benchmarks.gpu.results import Finding, ResultsFile
-from benchmarks.gpu.sizes import Sizes
+from benchmarks.gpu.setup import Sizes
 from scanline.kernels.gpu import summary
 
 SLACK = 3.0  # times its expected seconds that a part may take

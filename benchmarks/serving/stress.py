@@ -28,6 +28,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,8 @@ async def soak(server: Server, expected: Expected, options: argparse.Namespace) 
     # what is opened at the first request and at the first restart of the engine stays open, so it comes before
     if options.kill_every:
         kills += kill_engine(server)
-    for user in (users.json, users.likelihood, users.events, users.edit, users.websocket):
-        await user()
+    for name in ("JSON", "likelihood", "events", "edit", "websocket"):
+        await users.kinds()[name]()
     users.client.close()
     before, _ = await settle(server, server.size(), 0)
 
@@ -176,7 +177,9 @@ class Stretch(Seen):
             process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=subprocess.PIPE)
         async with server.watched(SAMPLE_SECONDS) as sizes:
             end = began + seconds
-            await asyncio.gather(*(self.repeat("array", user.array, end, lambda: HONEST_PAUSE) for user in honest))
+            await asyncio.gather(
+                *(self.repeat("array", partial(user.ask, "array"), end, lambda: HONEST_PAUSE) for user in honest)
+            )
         if process is not None:
             out, _ = await process.communicate()
             for answers in json.loads(out).values():

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,15 @@ BAD_REQUESTS = (
     ("/v1/images/nothing", b"{}", 404),
 )
 BAD_MESSAGES = ("{", "[]", '{"type": "paint"}', '{"type": "generate", "n": 0}', '{"type": "cancel", "id": 7}', b"\x00")
+
+
+FORMS = {
+    "JSON": (post_json, GENERATIONS),
+    "array": (post_npy, GENERATIONS),
+    "edit": (post_json, EDITS),
+    "events": (post_events, GENERATIONS),
+    "edit, events": (post_events, EDITS),
+}
 
 
 class WrongError(Exception):
@@ -97,34 +107,23 @@ class Users:
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what each kind of user does once, by name."""
         return {
-            "JSON": self.json,
-            "array": self.array,
-            "edit": self.edit,
+            **{name: partial(self.ask, name) for name in FORMS},
             "likelihood": self.likelihood,
-            "events": self.events,
-            "edit, events": self.edit_events,
             "websocket": self.websocket,
             "websocket, completion": self.completion,
             "websocket, slow": self.slow_websocket,
             "websocket, cancelled": self.cancelled,
-            "leaves a POST": self.leaves_post,
-            "leaves events": self.leaves_events,
+            "leaves a POST": lambda: self._leave(self.ask("JSON")),
+            "leaves events": lambda: self._leave(self.ask("events")),
             "leaves a websocket": self.leaves_websocket,
             "bad request": self.bad_request,
             "bad message": self.bad_message,
         }
 
-    async def json(self) -> None:
-        fields = self._generation()
-        self._compare(await post_json(self.client, GENERATIONS, fields), self.expected.images, fields)
-
-    async def array(self) -> None:
-        fields = self._generation()
-        self._compare(await post_npy(self.client, GENERATIONS, fields), self.expected.images, fields)
-
-    async def edit(self) -> None:
-        fields = self._completion()
-        self._compare(await post_json(self.client, EDITS, fields), self.expected.completed, fields)
+    async def ask(self, form: str) -> None:
+        post, path = FORMS[form]
+        fields = self._completion() if path == EDITS else self._generation()
+        self._compare(await post(self.client, path, fields), fields)
 
     async def likelihood(self) -> None:
         seed = self.random.choice(list(self.expected.bits_per_dim))
@@ -132,19 +131,11 @@ class Users:
         if json.loads(body)["data"][0]["bits_per_dim"] != self.expected.bits_per_dim[seed]:
             raise WrongError("other bits than the offline generator's")
 
-    async def events(self) -> None:
-        fields = self._generation()
-        self._compare(await post_events(self.client, GENERATIONS, fields), self.expected.images, fields)
-
-    async def edit_events(self) -> None:
-        fields = self._completion()
-        self._compare(await post_events(self.client, EDITS, fields), self.expected.completed, fields)
-
     async def websocket(self, pause: float = 0.0, **options: Any) -> None:
         async with open_websocket(self.url, **options) as socket:
             for _ in range(2):
                 fields = self._generation()
-                self._compare(await over_websocket(socket, fields, pause), self.expected.images, fields)
+                self._compare(await over_websocket(socket, fields, pause), fields)
 
     async def slow_websocket(self) -> None:
         await self.websocket(self.pause * self.random.random(), max_queue=1)
@@ -152,7 +143,7 @@ class Users:
     async def completion(self) -> None:
         async with open_websocket(self.url) as socket:
             fields = self._completion()
-            self._compare(await over_websocket(socket, fields), self.expected.completed, fields)
+            self._compare(await over_websocket(socket, fields), fields)
 
     async def cancelled(self) -> None:
         """Cancel a job that may be done before: the server answers in either case, and the next job is right."""
@@ -170,13 +161,7 @@ class Users:
                     raise WrongError(f"{error} for cancelling a job that was done")
             fields = self._generation()
             answer = await over_websocket(socket, {**fields, "id": "second"})
-            self._compare(answer, self.expected.images, fields)
-
-    async def leaves_post(self) -> None:
-        await self._leave(self.json())
-
-    async def leaves_events(self) -> None:
-        await self._leave(self.events())
+            self._compare(answer, fields)
 
     async def leaves_websocket(self) -> None:
         """Close the connection without a closing handshake."""
@@ -199,7 +184,7 @@ class Users:
                 if event["type"] != "error" or not event["error"]["message"]:
                     raise WrongError(f"{event} for {message!r}")
             fields = self._generation()
-            self._compare(await over_websocket(socket, fields), self.expected.images, fields)
+            self._compare(await over_websocket(socket, fields), fields)
 
     def _generation(self) -> dict[str, Any]:
         n = self.random.randint(self.least, self.expected.most)
@@ -209,7 +194,8 @@ class Users:
         fields = self._generation()
         return {**fields, "image": self.expected.picture(fields["seed"]), "keep_rows": KEPT_ROWS}
 
-    def _compare(self, answer: Answer, expected: dict[int, np.ndarray], fields: dict[str, Any]) -> None:
+    def _compare(self, answer: Answer, fields: dict[str, Any]) -> None:
+        expected = self.expected.completed if "image" in fields else self.expected.images
         if not np.array_equal(answer.images, expected[fields["seed"]][: fields["n"]]):
             raise WrongError("other bytes than the offline generator's")
 

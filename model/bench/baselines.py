@@ -35,7 +35,7 @@ ROOM = 0.8  # share of the available memory that caches may take
 
 
 def missing_library() -> str | None:
-    """Why the authors' library cannot be measured here; None where it can."""
+    """Return why the authors' library cannot be measured here; None where it can."""
     try:
         import fast_transformers.builders  # noqa: F401
     except ModuleNotFoundError:
@@ -72,7 +72,7 @@ class FastTransformers:
 
     @torch.inference_mode()
     def paint_byte(self) -> None:
-        """Paints the next byte of every image; after the last byte, the first of new images."""
+        """Paint the next byte of every image; after the last byte, the first of new images."""
         if self.position == self.config.bytes - 1:
             self.state = None
             self.position = 0
@@ -95,7 +95,7 @@ class FastTransformers:
         self.times += durations(self.paint_byte, seconds, self.device, MINIMUM_BYTES)
 
     def rate(self) -> Rate:
-        """A step of it is a byte, whatever a step of the model is."""
+        """Return its rate: a step of it is a byte, whatever a step of the model is."""
         return Rate.from_steps(self.batch, self.config.bytes - self.config.first, self.times)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class SoftmaxCache:
 
     @torch.inference_mode()
     def parameters(self, step: int) -> torch.Tensor:
-        """[B, P] for step `step` of every image; adds that step's keys and values to the cache."""
+        """Return [B, P] for step `step` of every image; add that step's keys and values to the cache."""
         model, position = self.model, self._position(step)
         x, base = model._read_in(self.images, torch.full((1, 1), position, device=model.device))
         x = x.squeeze(1)
@@ -131,7 +131,7 @@ class SoftmaxCache:
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def paint_step(self, step: int) -> None:
-        """Paints the bytes of step `step` of every image."""
+        """Paint the bytes of step `step` of every image."""
         position, size = self._position(step), self.model.config.step_bytes
         u = torch.rand(self.batch, size, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
         temperature = torch.ones(self.batch, device=self.model.device)
@@ -145,7 +145,7 @@ class SoftmaxCache:
             self.times[step] += durations(paint, seconds / len(self.times), self.device)
 
     def rate(self) -> Rate:
-        """The median and p99 of each timed step, averaged over the steps of an image."""
+        """Return the median and p99 of each timed step, averaged over the steps of an image."""
         median, p99 = (self._mean_over_steps(q) for q in (50, 99))
         calls = sum(len(times) for times in self.times.values())
         return Rate(1e3 * median, 1e3 * p99, self.batch / (self.model.config.steps * median), calls)
@@ -154,11 +154,11 @@ class SoftmaxCache:
         del self.keys, self.values
 
     def _position(self, step: int) -> int:
-        """The first byte of a step."""
+        """Return the first byte of a step."""
         return self.model.config.first + step * self.model.config.step_bytes
 
     def _mean_over_steps(self, q: float) -> float:
-        """The q-th percentile of a step's seconds, linear between the timed steps, averaged over all steps."""
+        """Return the q-th percentile of a step's seconds, linear between the timed steps, averaged over all steps."""
         seconds = [float(np.percentile(times, q)) for times in self.times.values()]
         timed = list(self.times)
         span = timed[-1] - timed[0]
@@ -166,7 +166,7 @@ class SoftmaxCache:
 
 
 def project(layer: Layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """q, k [..., H, C] and v [..., H, M] of x [..., D], without a feature map."""
+    """Return q, k [..., H, C] and v [..., H, M] of x [..., D], without a feature map."""
     config = layer.config
     keys = config.heads * config.key_width
     x = layer.attention_norm(x) if config.norm == "pre" else x
@@ -176,12 +176,12 @@ def project(layer: Layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
 
 
 def cache_bytes(config: ModelConfig) -> int:
-    """Bytes of the keys and values of one whole image, float32, all layers."""
+    """Return the bytes of the keys and values of one whole image, float32, all layers."""
     return 4 * config.layers * config.heads * (config.key_width + config.value_width) * config.steps
 
 
 def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
-    """Why the caches of `batch` whole images cannot be held in memory; None where they can."""
+    """Return why the caches of `batch` whole images cannot be held in memory; None where they can."""
     needed = batch * cache_bytes(config)
     available = torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()
     if needed < ROOM * available:

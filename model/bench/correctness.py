@@ -1,4 +1,4 @@
-"""Checks that the model computes what it should before any speed is measured.
+"""Checks of a model's results before any speed is measured.
 
 A few images are generated once, in a small batch. Their likelihood, summed up step by step while generating, must be
 that of the parallel view, and every later measurement must produce the same bytes in its first, second and last slot.
@@ -40,7 +40,7 @@ class Reference:
     model: Transformer  # that it runs; a copy on the CPU where no backend works on the GPU
 
     def check(self, generator: Generator) -> None:
-        """Raises WrongResultError if bytes painted so far differ; `generator` has image i of SEED in slot i."""
+        """Raise WrongResultError if bytes painted so far differ; `generator` has image i of SEED in slot i."""
         positions = generator.positions()
         for slot in sorted(self.images):
             if slot >= generator.slots:
@@ -57,9 +57,9 @@ class Reference:
 def make_reference(
     model: Transformer, batches: Sequence[int], precision: str = DEFAULT, backend: str | None = None
 ) -> Reference:
-    """Paints the images of the first, second and last slot of every batch size, and checks them.
+    """Paint the images of the first, second and last slot of every batch size, and check them.
 
-    Raises WrongResultError if the two views differ by more than the bound, or if a batch size changes a byte.
+    WrongResultError if the two views differ by more than the bound, or if a batch size changes a byte.
     """
     indices = sorted({0, 1, *(batch - 1 for batch in batches)})
     generator = Generator(model, len(indices), precision=precision, backend=backend)
@@ -92,7 +92,7 @@ def make_reference(
 
 
 def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[float]) -> float:
-    """The largest difference between `bits_per_dim`, kept while images [n, N] were painted, and the parallel view."""
+    """Return the largest difference between `bits_per_dim`, kept while painting images, and the parallel view."""
     largest = 0.0
     for image, recurrent in zip(images, bits_per_dim, strict=True):
         parallel = bits(model, torch.from_numpy(image[None]).to(model.device)).mean().item()
@@ -104,7 +104,7 @@ def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[floa
 
 
 def _check_batch(reference: Reference, batch: int, precision: str) -> None:
-    """Compares the bytes of the first steps with `batch` images in flight with the reference."""
+    """Compare the bytes of the first steps with `batch` images in flight with the reference."""
     generator = Generator(reference.model, batch, precision=precision, backend=reference.backend)
     try:
         generator.place_many(range(batch), [ImageSpec(SEED, slot) for slot in range(batch)])

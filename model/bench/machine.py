@@ -1,4 +1,4 @@
-"""The facts that every result carries: date, machine, commit, versions, and how busy other programs kept the machine.
+"""Facts that every result carries: date, machine, commit, versions, and how busy other programs kept the machine.
 
 Times taken on a busy machine are not comparable, so a result taken on one carries a warning.
 """
@@ -20,7 +20,7 @@ BUSY = 0.05  # share of all processor time that other programs may use before a 
 
 
 def facts() -> dict[str, Any]:
-    """Date, machine, commit, versions; `others_share_of_cpu` counts from the import of this module to this call."""
+    """Return date, machine, commit, versions; `others_share_of_cpu` counts from this module's import to this call."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _machine(),
@@ -32,7 +32,7 @@ def facts() -> dict[str, Any]:
 
 
 def busy_warning(facts: dict[str, Any]) -> str | None:
-    """A sentence if other programs kept the machine busy meanwhile, else None."""
+    """Return a sentence if other programs kept the machine busy meanwhile, else None."""
     share = facts["others_share_of_cpu"]
     if share is None or share <= BUSY:
         return None
@@ -40,7 +40,7 @@ def busy_warning(facts: dict[str, Any]) -> str | None:
 
 
 def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) -> None:
-    """Prints the last line of a script in benchmarks/: a JSON object of machine, commit, configuration and results."""
+    """Print the last line of a script in benchmarks/: a JSON object of machine, commit, configuration and results."""
     known = facts()
     if warning := busy_warning(known):
         print(warning)
@@ -66,8 +66,10 @@ def _machine() -> dict[str, Any]:
 
 
 def _processor_seconds() -> tuple[float, float, float] | None:
-    """Processor seconds since the machine started: available, used by all programs, and used by this process and its
-    children. None where there is no /proc/stat."""
+    """Return processor seconds since the machine started: available, used by all, used by this process and children.
+
+    None where there is no /proc/stat.
+    """
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
@@ -79,7 +81,7 @@ def _processor_seconds() -> tuple[float, float, float] | None:
 
 
 def _ticks_of_running_children(parent: int) -> int:
-    """What the running children of a process, and theirs, have used; 0 where the system does not list children."""
+    """Return the ticks of the running children of a process, and theirs; 0 where the system does not list children."""
     ticks = 0
     for listed in Path(f"/proc/{parent}/task").glob("*/children"):
         try:
@@ -97,7 +99,7 @@ _AT_IMPORT = _processor_seconds()
 
 
 def _others_share() -> float | None:
-    """The share of all processor time since this module was imported that other programs used."""
+    """Return the share of all processor time since this module was imported that other programs used."""
     now = _processor_seconds()
     if _AT_IMPORT is None or now is None:
         return None
@@ -106,7 +108,7 @@ def _others_share() -> float | None:
 
 
 def _commit() -> str | None:
-    """The commit that is checked out, with `-dirty` if tracked files differ from it; None outside a clone of Scanline.
+    """Return the commit that is checked out, with `-dirty` if tracked files differ; None outside a clone of Scanline.
 
     The package's folder is a clone only if it is the top level of its repository: an installed package may lie inside
     another repository, as in a project's .venv.

@@ -38,7 +38,7 @@ class Sample:
 def sample_scanline(
     model: Transformer, reference: Reference, images: int, samples: int = SAMPLES, precision: str = DEFAULT
 ) -> list[Sample]:
-    """Paints `images` at once from start to end."""
+    """Paint `images` at once from start to end."""
     device = model.device.type
     positions = _positions(model.config, samples)
 
@@ -55,7 +55,7 @@ def sample_scanline(
     before = _settled_memory(device)
     generator = Generator(model, images, precision=precision, backend=reference.backend)
     slots = len(generator.pool.images)
-    found = []
+    taken = []
     try:
         # The first calls load code and take scratch memory, so the images start again after them.
         place_all(generator)
@@ -66,15 +66,15 @@ def sample_scanline(
             now, process = resident_memory(device), None
             if now is not None and slots > small_slots:
                 process = (now - before - shared) / (slots - small_slots)
-            found.append(Sample(position, 1e3 * float(np.median(times)), owned_bytes(generator) / slots, process))
+            taken.append(Sample(position, 1e3 * float(np.median(times)), owned_bytes(generator) / slots, process))
         reference.check(generator)
     finally:
         generator.close()
-    return found
+    return taken
 
 
 def owned_bytes(owner: object) -> int:
-    """Bytes of the tensors that an object of ours holds, at any depth, without the weights of networks."""
+    """Return the bytes of the tensors that an object of ours holds, at any depth, without the weights of networks."""
     if isinstance(owner, torch.Tensor):
         return owner.nbytes
     if isinstance(owner, list | tuple):
@@ -85,7 +85,7 @@ def owned_bytes(owner: object) -> int:
 
 
 def resident_memory(device: str) -> int | None:
-    """Bytes of this process in memory, without pages of files, or of torch's tensors on the GPU; None where unknown."""
+    """Return the bytes of this process without pages of files, or of torch's tensors on the GPU; None where unknown."""
     if device == "cuda":
         return torch.cuda.memory_allocated()
     statm = Path("/proc/self/statm")
@@ -96,20 +96,20 @@ def resident_memory(device: str) -> int | None:
 
 
 def _settled_memory(device: str) -> int:
-    """Resident bytes after freed memory went back to the system (glibc only); reused, it would not show up later."""
+    """Return resident bytes after freed memory went back to the system (glibc only): reused, it would not be seen."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
     return resident_memory(device) or 0
 
 
 def _positions(config: ModelConfig, samples: int) -> list[int]:
-    """Where samples are taken, in bytes, from the end of the first call to the last step."""
+    """Return where samples are taken, in bytes, from the end of the first call to the last step."""
     steps = sorted(set(np.linspace(min(STEPS, config.steps), config.steps, samples).astype(int).tolist()))
     return [config.first + step * config.step_bytes for step in steps]
 
 
 def _paint_until(generator: Generator, position: int, device: str) -> list[float]:
-    """Paints every image up to `position`; returns the seconds of a step, one for each call."""
+    """Paint every image up to `position`; return the seconds of a step, one for each call."""
     times = []
     while (remaining := position - int(generator.positions().min())) > 0:
         steps = min(remaining // generator.config.step_bytes, STEPS)

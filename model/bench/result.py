@@ -1,4 +1,4 @@
-"""The result of a run: the JSON object, schema 2, and how people see it, as tables.
+"""Result of a run: the JSON object, schema 2, and its tables.
 
 A part that was skipped is null; rates are per second; "ours" is Scanline, "authors" is pytorch-fast-transformers.
 
@@ -36,7 +36,7 @@ from scanline.model.bench.machine import busy_warning
 
 
 def print_report(result: dict[str, Any], console: Console) -> None:
-    """Prints the result as a few lines and two tables, which fit a terminal of 80 columns."""
+    """Print the result as a few lines and two tables, which fit a terminal of 80 columns."""
     for part in _parts(result):
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))
         if isinstance(part, Table):

@@ -1,4 +1,4 @@
-"""The whole benchmark in its order. Correctness comes first: if a check raises, nothing is measured."""
+"""`scanline bench` in its order. Correctness comes first: if a check raises, nothing is measured."""
 
 import tempfile
 from collections.abc import Callable
@@ -33,7 +33,7 @@ PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchOptions:
     """What a run measures, and for how long. Raises ValueError with a sentence if it is not possible."""
 
     batches: tuple[int, ...]
@@ -57,17 +57,17 @@ class Plan:
 
     @property
     def stages(self) -> int:
-        """How many stages a run logs: the check, the ceilings, and one for each part and each batch size."""
+        """Return how many stages a run logs: the check, the ceilings, and one for each part and each batch size."""
         parts = [part for part in ("latency", "reading", "position") if self.includes(part)]
         batches = self.batches if self.includes("bulk") else ()
         return 2 + len(parts) + len(batches)
 
 
 def load(name: str | None, random: str | None, device: str) -> Transformer:
-    """The model of that name (the default model for None), or random weights in the shape of the preset `random`.
+    """Return the model of that name (the default one for None), or random weights in the shape of the preset `random`.
 
     Random weights are written to a directory and loaded from it, so that they are stored as any model's weights are.
-    Raises ValueError for an unknown name, or if both names are given.
+    ValueError for an unknown name, or if both names are given.
     """
     if random is None:
         return load_model(zoo.find(name or zoo.DEFAULT), device)
@@ -81,40 +81,42 @@ def load(name: str | None, random: str | None, device: str) -> Transformer:
         return load_model(Path(folder), device)
 
 
-def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] = lambda stage: None) -> dict[str, Any]:
-    """Checks `model`, measures it and returns the JSON object of result.py; `log` gets the name of each stage."""
+def bench(
+    model: Transformer, name: str, options: BenchOptions, log: Callable[[str], None] = lambda stage: None
+) -> dict[str, Any]:
+    """Check `model`, measure it and return the JSON object of result.py; `log` gets the name of each stage."""
     log("checking")
-    reference = make_reference(model, plan.batches, plan.precision, plan.backend)
+    reference = make_reference(model, options.batches, options.precision, options.backend)
     model = reference.model
     config, device = model.config, model.device.type
     log("ceilings")
-    ceilings = measure_ceilings(config, plan.batches, device, min(0.5, plan.seconds))
+    ceilings = measure_ceilings(config, options.batches, device, min(0.5, options.seconds))
     latency: dict[str, Any] | None = None
     rates: dict[int, dict[str, Rate]] | None = None
     left_out: list[str] = []
     prefill = scoring = over_position = None
-    if plan.includes("latency"):
+    if options.includes("latency"):
         log("one image")
-        latency = {"ours": one_image(model, plan.seconds, reference, plan.precision)}
-    if plan.includes("bulk"):
+        latency = {"ours": one_image(model, options.seconds, reference, options.precision)}
+    if options.includes("bulk"):
         rates = {}
-        for batch in plan.batches:
+        for batch in options.batches:
             log(f"{batch} in flight")
-            unavailable = _unavailable_baselines(model, batch, plan)
+            unavailable = _unavailable_baselines(model, batch, options)
             left_out += [reason for reason in unavailable.values() if reason not in left_out]
-            rates[batch] = measure_in_turns(_programs(model, batch, plan, reference, unavailable), plan.seconds)
+            rates[batch] = measure_in_turns(_programs(model, batch, options, reference, unavailable), options.seconds)
     if latency is not None:
         for baseline in ("authors", "softmax"):
             rate = (rates or {}).get(1, {}).get(baseline)
             latency[baseline] = None if rate is None else 1 / rate.images_per_second
-    if plan.includes("reading"):
+    if options.includes("reading"):
         log("known bytes")
-        prefill, scoring = known_bytes(model, plan.seconds, reference, ceilings, plan.precision)
-    if plan.includes("position"):
+        prefill, scoring = known_bytes(model, options.seconds, reference, ceilings, options.precision)
+    if options.includes("position"):
         log("memory over position")
-        over_position = _over_position(model, plan, reference)
-    state_bytes = precision(plan.precision).state_bytes(config)
-    configuration = {"model": name, "device": device, "program": reference.program, **asdict(plan)}
+        over_position = _over_position(model, options, reference)
+    state_bytes = precision(options.precision).state_bytes(config)
+    configuration = {"model": name, "device": device, "program": reference.program, **asdict(options)}
     configuration |= {"backend": reference.backend, "fallbacks": reference.fallbacks}
     return {
         "benchmark": "scanline bench",
@@ -125,7 +127,7 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
         "state_bytes_per_image": state_bytes,
         "checked": {
             "images": len(reference.images),
-            "batches": plan.batches,
+            "batches": options.batches,
             "views_differ_bits_per_dim": reference.views_differ,
         },
         "ceilings": ceilings.to_dict(config.steps, state_bytes),
@@ -138,20 +140,20 @@ def bench(model: Transformer, name: str, plan: Plan, log: Callable[[str], None] 
     }
 
 
-def _unavailable_baselines(model: Transformer, batch: int, plan: Plan) -> dict[str, str]:
-    """Why baselines that were asked for cannot be measured, by name."""
+def _unavailable_baselines(model: Transformer, batch: int, options: BenchOptions) -> dict[str, str]:
+    """Return why baselines that were asked for cannot be measured, by name."""
     reasons = {"authors": missing_library(), "softmax": too_large(model.config, batch, model.device.type)}
-    return {name: reason for name, reason in reasons.items() if reason is not None and plan.includes(name)}
+    return {name: reason for name, reason in reasons.items() if reason is not None and options.includes(name)}
 
 
 def _programs(
-    model: Transformer, batch: int, plan: Plan, reference: Reference, unavailable: dict[str, str]
+    model: Transformer, batch: int, options: BenchOptions, reference: Reference, unavailable: dict[str, str]
 ) -> dict[str, Program]:
-    """Scanline, and the baselines that were asked for and can be measured."""
-    programs: dict[str, Program] = {"ours": Scanline(model, batch, reference, plan.precision)}
-    if plan.includes("authors") and "authors" not in unavailable:
+    """Return Scanline, and the baselines that were asked for and can be measured."""
+    programs: dict[str, Program] = {"ours": Scanline(model, batch, reference, options.precision)}
+    if options.includes("authors") and "authors" not in unavailable:
         programs["authors"] = FastTransformers(model.config, batch, model.device.type)
-    if plan.includes("softmax") and "softmax" not in unavailable:
+    if options.includes("softmax") and "softmax" not in unavailable:
         programs["softmax"] = SoftmaxCache(model, batch)
     return programs
 
@@ -163,7 +165,7 @@ def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, steps: int
     return row
 
 
-def _over_position(model: Transformer, plan: Plan, reference: Reference) -> dict[str, Any]:
+def _over_position(model: Transformer, options: BenchOptions, reference: Reference) -> dict[str, Any]:
     images = memory_over_position.IMAGES[model.device.type]
-    scanline = memory_over_position.sample_scanline(model, reference, images, precision=plan.precision)
+    scanline = memory_over_position.sample_scanline(model, reference, images, precision=options.precision)
     return {"ours": {"images": images, "looks": [asdict(sample) for sample in scanline]}}

@@ -36,19 +36,21 @@ def bench(
     from rich.console import Console
 
     from scanline.model.bench.result import print_report
-    from scanline.model.bench.run import Plan, load
+    from scanline.model.bench.run import BenchOptions, load
     from scanline.model.bench.run import bench as run
     from scanline.model.device import resolve_backend
     from scanline.server.cli.progress import progress_bar
 
     on, backends = resolve_backend(device, backend)
-    plan = Plan(_whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends)
+    options = BenchOptions(
+        _whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends
+    )
     network = load(model, random, on)
     name = f"{random}, random weights" if random else model or zoo.DEFAULT
     with progress_bar() as bar:
-        task = bar.add_task("measuring", total=plan.stages, note="")
-        stages = iter(range(plan.stages))
-        result = run(network, name, plan, lambda stage: bar.update(task, completed=next(stages), note=stage))
+        task = bar.add_task("measuring", total=options.stages, note="")
+        stages = iter(range(options.stages))
+        result = run(network, name, options, lambda stage: bar.update(task, completed=next(stages), note=stage))
     if as_json:
         print(json.dumps(result))
     else:

@@ -83,8 +83,8 @@ def test_every_part_runs_and_finds_what_predictions_are_about(tmp_path: Path) ->
     assert run(out, "--minutes", "60") == 0
     parts = content(out)["parts"]
     assert {name: part["status"] for name, part in parts.items()} == {part.name: "done" for part in PARTS}
-    found = {general(finding["name"]) for part in parts.values() for finding in part["findings"]}
-    assert {general(prediction.finding) for prediction in PREDICTIONS} - found == set()
+    names = {general(finding["name"]) for part in parts.values() for finding in part["findings"]}
+    assert {general(prediction.finding) for prediction in PREDICTIONS} - names == set()
     differing = [
         finding for part in parts.values() for finding in part["findings"] if finding["name"].endswith("/differing")
     ]

@@ -1,4 +1,4 @@
-"""What a GPU run reports: differences of bits are seen, predictions are compared with what was measured."""
+"""Findings of a GPU run: differences of bits are seen, predictions are compared with what was measured."""
 
 import io
 from dataclasses import replace
@@ -9,11 +9,11 @@ from rich.console import Console
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from benchmarks.gpu.kernel_profile import by_name, by_place
+from benchmarks.gpu.correctness import Snapshot
+from benchmarks.gpu.correctness import compare as compare_bits
+from benchmarks.gpu.kernels import by_name, by_place
 from benchmarks.gpu.predictions import PREDICTIONS, compare, table
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.same_bits import Snapshot
-from benchmarks.gpu.same_bits import compare as compare_bits
 from benchmarks.gpu.tests_here import files_of_tests
 
 
@@ -40,9 +40,9 @@ def test_launches_are_listed_by_name_and_by_their_place_in_a_step() -> None:
 def test_the_table_has_a_row_for_each_prediction() -> None:
     console = Console(width=160, record=True, quiet=False, file=io.StringIO())
     console.print(table(compare([Finding("one_image/mnist", 90.0, "ms")], "NVIDIA H200")))
-    said = console.export_text()
-    assert all(one.what in said for one in PREDICTIONS)
-    assert "0.82 x the lower end" in said
+    shown = console.export_text()
+    assert all(prediction.what in shown for prediction in PREDICTIONS)
+    assert "0.82 x the lower end" in shown
 
 
 def snapshot(images: int) -> Snapshot:
@@ -63,8 +63,8 @@ def test_images_of_both_are_compared_and_equal_ones_do_not_differ() -> None:
 def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
     mine = snapshot(4)
     changed = getattr(mine, name).clone()
-    one = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
-    one.copy_(torch.nextafter(one, torch.tensor(9.0, dtype=one.dtype)))
+    number = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
+    number.copy_(torch.nextafter(number, torch.tensor(9.0, dtype=number.dtype)))
     theirs = replace(mine, **{name: changed})
     assert mine.differences(theirs) == {"images": 0, "bits": 0, "s": 0, "z": 0, name: 1}
 
@@ -99,5 +99,5 @@ def test_a_measurement_is_compared_with_the_prediction_for_its_gpu(
 
 
 def test_predictions_are_ranges_of_different_findings() -> None:
-    assert all(one.least < one.most for one in PREDICTIONS)
-    assert len({one.finding for one in PREDICTIONS}) == len(PREDICTIONS)
+    assert all(prediction.least < prediction.most for prediction in PREDICTIONS)
+    assert len({prediction.finding for prediction in PREDICTIONS}) == len(PREDICTIONS)

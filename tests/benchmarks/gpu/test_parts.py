@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 from benchmarks.gpu import worker
 from benchmarks.gpu.parts import Part
 from benchmarks.gpu.results import Finding, ResultsFile
-from benchmarks.gpu.sizes import DRY, Sizes
+from benchmarks.gpu.setup import DRY, Sizes
 
 HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
 
@@ -69,20 +69,20 @@ def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next
     shown: list[str] = []
     results = ResultsFile(path, HEADER, False)
     worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, shown.append, least=3)
-    found = recorded(path)
-    assert {name: part["status"] for name, part in found.items()} == {
+    record = recorded(path)
+    assert {name: part["status"] for name, part in record.items()} == {
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
         "never": "skipped", "last": "done", "hangs": "failed",
     }  # fmt: skip
-    assert "RuntimeError: CUDA error: an illegal memory access more lines (" in found["raises"]["reason"]
-    assert found["dies"]["reason"] == "its process ended with exit status 7"
-    assert found["never"]["reason"].startswith("needs about 10000 s, and ")
-    assert found["hangs"]["reason"] == "did not end within 3 s"
-    assert found["works"]["reason"] is None
+    assert "RuntimeError: CUDA error: an illegal memory access more lines (" in record["raises"]["reason"]
+    assert record["dies"]["reason"] == "its process ended with exit status 7"
+    assert record["never"]["reason"].startswith("needs about 10000 s, and ")
+    assert record["hangs"]["reason"] == "did not end within 3 s"
+    assert record["works"]["reason"] is None
     for name in ("raises", "dies", "hangs"):
-        assert [finding["name"] for finding in found[name]["findings"]] == [f"{name}/before"]
+        assert [finding["name"] for finding in record[name]["findings"]] == [f"{name}/before"]
     assert any("illegal memory access" in line for line in shown)
-    processes = [found[name]["findings"][0]["value"] for name in ("works", "after", "last")]
+    processes = [record[name]["findings"][0]["value"] for name in ("works", "after", "last")]
     assert len(set(processes)) == 3  # a new one after each failure
     assert (results.status("never"), results.status("of another run")) == ("skipped", "skipped")
 

@@ -9,8 +9,10 @@ from benchmarks.paper import equal_work
 from benchmarks.paper.attentions import unavailable
 from benchmarks.paper.results import Results
 
+OTHERS = (pytest.param(name, marks=pytest.mark.slow) for name in equal_work.ATTENTIONS if name != "linear")
 
-@pytest.mark.parametrize("name", equal_work.ATTENTIONS)
+
+@pytest.mark.parametrize("name", ["linear", *OTHERS])
 def test_a_training_learns_and_is_repeatable(name: str, images: np.ndarray) -> None:
     if reason := unavailable(name):
         pytest.skip(reason)

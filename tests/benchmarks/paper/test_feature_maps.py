@@ -40,18 +40,6 @@ def test_every_map_is_trained_on_both_tasks(
     assert {path.name for path in results.plots.iterdir()} == {"feature-maps-copy.png", "feature-maps-mnist.png"}
 
 
-def test_without_mnist_the_copy_task_is_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_task, "QUICK", TINY)
-    results = Results(tmp_path, feature_maps.NAME, quick=True, data=tmp_path)
-    assert feature_maps.section(results) == "Not run yet.\n"
-    feature_maps.run(results, quick=True)
-    assert set(results.points) == {f"copy/{name}" for name in MAPS}
-    text = feature_maps.section(results)
-    assert "MNIST: not run" in text
-    assert all(f"| {name} | " in text for name in MAPS)
-    assert feature_maps.summary(results) == ""
-
-
 def test_elu_has_the_features_of_the_paper_and_the_polynomial_all_pairs() -> None:
     width = CONFIG.key_width
     assert features("elu + 1", width) == width

@@ -89,6 +89,7 @@ def tones(count: int, seed: int) -> list[Recording]:
     return recordings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "Bi-LSTM"])
 def test_training_learns_to_name_tones(name: str) -> None:
     data = Data({"train": tones(60, 0), "dev": tones(10, 1), "test": tones(10, 2)}, ["", "low", "middle", "high"], 0)

@@ -1,0 +1,179 @@
+"""Correctness of the backends: self-tests, bits of images alone and among thousands, and what 16-bit states cost.
+
+Every number of images is painted from the first byte to the last, each image in a slot picked at random, so that one
+image is in different rows, programs, graphs and branches each time. Alone it meets the kernels' narrow programs, among
+thousands the wide ones. Bits (float64), s and z are compared bit for bit, not bytes alone.
+
+The cost of 16-bit states: images that the model itself has painted with float32 states are run again as known images
+with 16-bit states. The mean difference of their bits is how far the second distribution is from the first (the
+Kullback-Leibler divergence a byte), and needs no data set. Increments below half a unit of s's last place are lost, so
+CIFAR-10's 1,024 steps are the test.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.gpu.results import Finding
+from benchmarks.gpu.setup import SHIPPED, STATES, Sizes, attempt, bits_of, make_generator, model
+from scanline.model.backends.self_test import WrongResultsError, run_self_test
+from scanline.model.bench.correctness import make_reference
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
+
+
+def self_test(sizes: Sizes) -> Iterator[Finding]:
+    """Yield seconds to ready of the chosen backend; then each way of launching and type of states, or why it fails."""
+    for name in sizes.models(*SHIPPED):
+        began = time.perf_counter()
+        generator = Generator(model(name, sizes), sizes.most, backend="cuda" if sizes.dry else None)
+        note = "; ".join((f"chosen: {generator.backend_name}, {generator.backend.name}", *generator.fallbacks))
+        generator.close()
+        yield Finding(f"self_test/{name}/to_ready", time.perf_counter() - began, "s", note)
+        for dtype in STATES:
+            for launches in ("chained", "unchained"):
+                what = f"self_test/{name}/{bits_of(dtype)}/{launches}"
+                yield from attempt(what, partial(passed, what, name, dtype, launches == "chained", sizes))
+        yield from attempt(f"self_test/{name}/views_differ", partial(views, name, sizes))
+
+
+def passed(what: str, name: str, dtype: torch.dtype, chained: bool, sizes: Sizes) -> Iterator[Finding]:
+    """Yield 1 where a backend passes its self-test with thousands of slots; else 0, and what it computes wrongly."""
+    generator = make_generator(model(name, sizes), sizes.most, dtype, chained=chained)
+    try:
+        run_self_test(generator.backend, generator.pool, copy.deepcopy(generator.model).cpu())
+        yield Finding(what, 1.0, "passed")
+    except WrongResultsError as error:
+        yield Finding(what, 0.0, "passed", str(error))
+    generator.close()
+
+
+def views(name: str, sizes: Sizes) -> Iterator[Finding]:
+    """Yield the largest difference between steps and the parallel view of torch, over whole images."""
+    reference = make_reference(model(name, sizes), sizes.compared[:2])
+    note = f"backend {reference.backend}"
+    yield Finding(f"self_test/{name}/views_differ", reference.views_differ, "bits/dim", note)
+
+
+KEPT = 64  # images of which states are kept, to compare them with those of larger numbers of images
+CHECKED = (1, 16)  # steps after which states are compared, and the last
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Images 0, 1, ... after some steps."""
+
+    images: torch.Tensor  # [n, N] uint8
+    bits: torch.Tensor  # [n] float64
+    s: torch.Tensor  # [L, n, H, C, M]
+    z: torch.Tensor  # [L, n, H, C]
+
+    @classmethod
+    def of(cls, generator: Generator, slots: torch.Tensor) -> "Snapshot":
+        pool = generator.pool
+        state = pool.state
+        return cls(pool.images[slots], pool.bits[slots], state.s[:, slots], state.z[:, slots])
+
+    def differences(self, other: "Snapshot") -> dict[str, int]:
+        """Return how many images of both differ in each of the arrays; NaN equals no NaN of other bits."""
+        count = min(len(self.images), len(other.images))
+        differing = {}
+        for name, axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
+            mine, theirs = (_as_bytes(getattr(side, name).transpose(0, axis)[:count]) for side in (self, other))
+            differing[name] = int((mine != theirs).any(dim=1).sum())
+        return differing
+
+
+def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
+    return rows.contiguous().flatten(1).view(torch.uint8) if rows.dim() > 1 else rows[:, None].view(torch.uint8)
+
+
+def same_bits(sizes: Sizes) -> Iterator[Finding]:
+    """Compare every number of images with all smaller ones, with the weights of the shipped models."""
+    for name in sizes.models(*SHIPPED):
+        expected: dict[int, Snapshot] = {}
+        for count in sizes.compared:
+            yield from compare(f"same_bits/{name}/{count}", painted(model(name, sizes), count), expected)
+
+
+def compare(what: str, snapshots: dict[int, Snapshot], expected: dict[int, Snapshot]) -> Iterator[Finding]:
+    """Yield a finding for each snapshot, and keep in `expected` the images that no earlier one has."""
+    for steps, snapshot in snapshots.items():
+        before = expected.get(steps)
+        if before is not None:
+            differing = snapshot.differences(before)
+            compared = min(len(snapshot.images), len(before.images))
+            note = f"of {compared} images compared; differing: " + ", ".join(f"{k} {v}" for k, v in differing.items())
+            yield Finding(f"{what}/after_{steps}_steps/differing", max(differing.values()), "images", note)
+        if before is None or len(before.images) < len(snapshot.images):
+            expected[steps] = snapshot
+
+
+@torch.inference_mode()
+def painted(
+    model: Transformer, count: int, load: Callable[[], object] = lambda: None, **options: Any
+) -> dict[int, Snapshot]:
+    """Return snapshots of the first images after some steps and at the end, painted among `count`.
+
+    `load` is called after the first step, for which graphs are recorded and kernels compiled.
+    """
+    generator = make_generator(model, count, ready=False, **options)
+    config = generator.config
+    order = np.random.default_rng(count).permutation(count)
+    specs = [ImageSpec(seed=1, index=index) for index in range(count)]
+    generator.place_many(order.tolist(), specs)
+    slots = torch.from_numpy(order[:KEPT]).to(model.device)
+    snapshots: dict[int, Snapshot] = {}
+    done = 0
+    for steps in (*(steps for steps in CHECKED if steps < config.steps), config.steps):
+        generator.advance(steps - done)
+        if not done:
+            load()
+        done = steps
+        snapshots[steps] = Snapshot.of(generator, slots)
+    if not (generator.positions() == config.bytes).all():
+        raise RuntimeError("not all images were painted to their end")
+    generator.close()
+    return snapshots
+
+
+SIXTEEN_BITS = (torch.float16, torch.bfloat16)
+
+
+def float16_states(sizes: Sizes) -> Iterator[Finding]:
+    """Yield bits/dim more than with float32 states, and the share of bytes that stay the same for the same seeds."""
+    for name in sizes.models(*SHIPPED):
+        exact, bits = paint(model(name, sizes), sizes.judged, torch.float32)
+        yield Finding(f"states/{name}/float32", float(bits.mean()), "bits/dim", f"of {sizes.judged} images it painted")
+        for dtype in SIXTEEN_BITS[: 1 if sizes.dry else None]:
+            what = f"states/{name}/{bits_of(dtype)}"
+            more = paint(model(name, sizes), sizes.judged, dtype, exact)[1] - bits
+            note = f"of an image: {more.min():.2g} to {more.max():.2g}"
+            yield Finding(f"{what}/more", float(more.mean()), "bits/dim", note)
+            images, _ = paint(model(name, sizes), sizes.judged, dtype)
+            yield Finding(f"{what}/same_bytes", float((images == exact).mean()), "", "of the same seeds")
+
+
+def paint(
+    network: Transformer, count: int, dtype: torch.dtype, known: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return images [n, N] and their bits/dim [n]; of `known` images, where they are given, by the same steps."""
+    generator = make_generator(network, count, dtype)
+    length = generator.config.bytes
+    mask = None if known is None else np.ones(length, np.bool_)
+    images = [None] * count if known is None else list(known)
+    specs = [ImageSpec(seed=1, index=index, known=image, mask=mask) for index, image in enumerate(images)]
+    generator.place_many(range(count), specs)
+    while generator.positions().min() < length:
+        generator.advance(generator.config.steps)
+    painted = np.stack([generator.image(slot) for slot in range(count)])
+    bits = np.array([generator.bits_per_dim(slot) for slot in range(count)])
+    generator.close()
+    return painted, bits
