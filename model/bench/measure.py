@@ -280,8 +280,8 @@ def one_image(model: Transformer, seconds: float, reference: Reference, precisio
 def paint_one(generator: Generator, steps: int = 2 * STEPS) -> None:
     """Paint image 0 from its place to its fetched bytes, in calls of so many steps."""
     generator.place(0, ImageSpec(SEED, 0))
-    while generator.positions()[0] < generator.config.bytes:
-        generator.advance(steps)
+    for start in range(0, generator.config.steps, steps):
+        generator.advance(min(steps, generator.config.steps - start))
     generator.image(0)
 
 
