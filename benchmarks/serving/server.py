@@ -142,8 +142,12 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes] | None = None) -
 
 
 def children(pid: int) -> list[int]:
-    """Return the process ids of all descendants."""
-    own = [int(child) for child in _read(pid, f"task/{pid}/children").split()]
+    """Return the process ids of all descendants: each thread of a process has children of its own."""
+    own = [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").glob("*")
+        for child in _read(pid, f"task/{task.name}/children").split()
+    ]
     return own + [grandchild for child in own for grandchild in children(child)]
 
 

@@ -11,7 +11,9 @@ from scanline.model.training.presets import Preset
 from tests.support import small_models
 
 
-@pytest.mark.parametrize(("variant", "processes"), [("strokes", (1,)), ("pixels", (1, 2))])
+@pytest.mark.parametrize(
+    ("variant", "processes"), [("strokes", (1,)), pytest.param("pixels", (1, 2), marks=pytest.mark.slow)]
+)
 def test_it_prints_rates_and_their_ratio(
     variant: str, processes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
