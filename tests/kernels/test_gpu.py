@@ -1,4 +1,4 @@
-"""What a GPU lacks is asked of it, and its failures are one line."""
+"""Features that a GPU lacks, and its failures, as one line each."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What tests of saved models compare: the files of a directory, and weights bit for bit."""
+"""Comparisons of saved models: the files of a directory, and weights bit for bit."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What wrong arguments of the Python API get: a ValueError whose message is one sentence."""
+"""The answer to wrong arguments of the Python API: a ValueError whose message is one sentence."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What training stores: O(N max(C, M)) for a head, and no [N, C, M] tensor at any moment."""
+"""Memory that training holds: O(N max(C, M)) for a head, and no [N, C, M] tensor at any moment."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

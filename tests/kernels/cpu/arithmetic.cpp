@@ -1,4 +1,4 @@
-// What every instruction set must compute alike, compiled for one of them by the tests beside this file: ROUNDS times nine
+// Arithmetic that every instruction set must do alike, compiled for one of them by tests of this folder: ROUNDS times nine
 // fma's against the C library's, then of every elementwise function a hash of its bits and its largest error.
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""How many threads share a tile: the number that is fastest, found by trying, and found again when that changes."""
+"""The number of threads that share a tile: the fastest, found by trying, and found again when that changes."""
 
 import subprocess
 from pathlib import Path

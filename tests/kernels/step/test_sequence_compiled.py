@@ -1,4 +1,4 @@
-"""That a Hopper adds the same numbers in the same order in one launch for many positions as in one for each.
+"""One launch for many positions, compiled for a Hopper: it adds the same numbers in the same order as one for each.
 
     python -m tests.kernels.step.test_sequence_compiled
 

@@ -93,7 +93,7 @@ def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
 
 
 def prefixes() -> None:
-    """Launches attention over fronts of images, of whichever length: each kernel is compiled once for all of them."""
+    """Launches attention over prefixes of images, of whichever length: each kernel is compiled once for all of them."""
     for length in (1, 15, 16, 392, 784):
         causal_linear_attention(*(torch.rand(1, 8, length, 32) for _ in range(3)))
 

@@ -1,4 +1,4 @@
-"""That Triton's compiler makes of the kernels what is meant, with a GPU at hand or without."""
+"""Kernels as Triton's compiler makes them, without a GPU: no spills, and waits before copies."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The gather at the front of a byte's step: the right rows of the tables, and which images are active."""
+"""The gather at the start of a byte's step: the right rows of the tables, and which images are active."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What all sampling kernels share: the random words of kernels/philox.py, and which of the weights a uniform picks."""
+"""The part that sampling kernels share: the random words of kernels/philox.py, and the weight that a uniform picks."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What the CPU kernel paints follows the network's probabilities, known bytes are kept, and bits are their cost."""
+"""Images of the CPU kernel: bytes follow the network's probabilities, known bytes are kept, and bits are their cost."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which backend is used: the first that compiles, starts and passes the self-test; the others say why they are not."""
+"""The choice of a backend: the first that compiles, starts and passes the self-test; the others log why not."""
 
 import logging
 from collections.abc import Callable

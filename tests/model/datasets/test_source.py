@@ -1,4 +1,4 @@
-"""What --data accepts, found by looking: published files, a folder of pictures, a .npy array."""
+"""Data sets that --data accepts, recognised by their files: published files, a folder of pictures, a .npy array."""
 
 import re
 from pathlib import Path

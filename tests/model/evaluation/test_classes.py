@@ -1,4 +1,4 @@
-"""How well a model knows the classes of a set: true class, classification and samples are of the classes they say."""
+"""Figures of a model's classes: true class, classification and samples are of the classes that they name."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""The table of guidance: each row is of the samples of its weight, and test images stand beside them."""
+"""The table of guidance: each row is of the samples of its weight, and one is of test images."""
 
 import html
 import re

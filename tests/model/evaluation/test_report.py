@@ -103,7 +103,7 @@ def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -
 
 
 def test_completions_keep_the_upper_half_and_are_those_of_their_original(found: Comparison) -> None:
-    """The known front is prefilled once for all completions of an image, and never for those of another."""
+    """The known prefix is prefilled once for all completions of an image, and never for those of another."""
     assert found.completed.shape == (COMPLETED, COMPLETIONS, CONFIG.bytes)
     assert found.known.tolist() == [True] * 15 + [False] * 15
     assert (found.completed[:, :, :15] == found.originals[:, None, :15]).all()

@@ -1,4 +1,4 @@
-"""What a step of a byte reads, against the literal sum: the previous byte or a start token, and the place."""
+"""The input of a step of a byte, against the literal sum: the previous byte or a start token, and the place."""
 
 import math
 

@@ -20,11 +20,11 @@ def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) ->
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     images = torch.from_numpy(small_models.images(model.config, 2))
     state, stepped = State.zeros(model.config, 2), State.zeros(model.config, 2)
-    expected, front = model.parallel(images), model.parallel(images, state, cut)
-    assert_close("parameters", expected, torch.cat((front, model.parallel(images, state)), dim=1))
-    front = model.parallel(images, stepped, cut)
+    expected, first = model.parallel(images), model.parallel(images, state, cut)
+    assert_close("parameters", expected, torch.cat((first, model.parallel(images, state)), dim=1))
+    first = model.parallel(images, stepped, cut)
     steps = [model.step(images, stepped) for _ in range(cut, model.config.bytes, model.config.step_bytes)]
-    assert_close("parameters", expected, torch.cat((front, torch.stack(steps, dim=1)), dim=1))
+    assert_close("parameters", expected, torch.cat((first, torch.stack(steps, dim=1)), dim=1))
 
 
 @pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 6), (20, 5)])

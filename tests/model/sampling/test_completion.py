@@ -1,4 +1,4 @@
-"""Completions: known bytes come back byte for byte, and a prefilled front is the same as a forced one."""
+"""Completions: known bytes come back byte for byte, and a prefilled prefix is the same as a forced one."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.support.close import assert_close
 VARIANTS = ["plain", "histogram", "authors", "strokes", "pixels"]
 MASKS = {
     "nothing": lambda n: np.zeros(n, bool),
-    "front": lambda n: np.arange(n) < n // 2,
+    "prefix": lambda n: np.arange(n) < n // 2,
     "end": lambda n: np.arange(n) >= n // 2,
     "every third": lambda n: np.arange(n) % 3 == 0,
     "all but the last": lambda n: np.arange(n) < n - 1,
@@ -56,7 +56,7 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int) ->
 def test_one_prefix_serves_many_slots() -> None:
     config = small_models.config()
     canvases = [
-        ImageSpec(1, i, known=small_models.images(config, 1)[0], mask=MASKS["front"](config.bytes)) for i in range(3)
+        ImageSpec(1, i, known=small_models.images(config, 1)[0], mask=MASKS["prefix"](config.bytes)) for i in range(3)
     ]
     generator = Generator(small_models.model(config), 3)
     shared = generator.prefill(canvases[0])
@@ -71,5 +71,5 @@ def test_one_prefix_serves_many_slots() -> None:
 
 
 def test_prefix_is_the_known_bytes_before_the_first_unknown_one() -> None:
-    for mask, prefix in {"nothing": 0, "front": 10, "end": 0, "every third": 1, "all": 20}.items():
+    for mask, prefix in {"nothing": 0, "prefix": 10, "end": 0, "every third": 1, "all": 20}.items():
         assert ImageSpec(0, 0, known=np.zeros(20, np.uint8), mask=MASKS[mask](20)).prefix == prefix, mask

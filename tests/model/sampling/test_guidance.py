@@ -30,7 +30,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def edit(model: Transformer) -> GenerateRequest:
-    """Completions of two images whose fronts and some later bytes are known."""
+    """Completions of two images whose first bytes and some later ones are known."""
     known, mask = small_models.images(model.config, 2), np.arange(model.config.bytes) % 7 < 3
     return GenerateRequest(
         5, 4, 78, known=tuple(map(bytes, known)), masks=(mask.tobytes(),) * 2, label=1, guidance=3.0, client="another"
@@ -39,7 +39,7 @@ def edit(model: Transformer) -> GenerateRequest:
 
 @pytest.fixture(scope="module")
 def alone(model: Transformer, backend: str, edit: GenerateRequest) -> dict[tuple[int, int], Finished]:
-    """Each image of both requests, painted with nothing beside it."""
+    """Each image of both requests, painted alone."""
     found = {}
     for request in (GUIDED, edit):
         for index in request.indices:

@@ -1,4 +1,4 @@
-"""What the scheduler does for each slot costs about the same however many slots there are."""
+"""The scheduler's work for each slot costs about the same however many slots there are."""
 
 import time
 

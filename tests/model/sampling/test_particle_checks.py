@@ -1,4 +1,4 @@
-"""Where an image's particles are resampled, and in how many bytes they agree."""
+"""The positions at which an image's particles are resampled, and the bytes in which they agree."""
 
 import numpy as np
 import pytest

@@ -163,4 +163,4 @@ def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_t
     request = GenerateRequest(0, 8, 3, known=known, masks=masks)
     events = run_until_idle(of_two_slots, request)
     assert finished(events) == {0: 8}
-    assert of_two_slots.images_read == 3, "one of them has no known bytes at its front"
+    assert of_two_slots.images_read == 3, "one of them has no prefix of known bytes"

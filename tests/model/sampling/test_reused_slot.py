@@ -23,7 +23,7 @@ def painted(generator: Generator, slot: int, canvas: ImageSpec) -> tuple[list[in
 
 SPECS = {  # of images of so many bytes
     "free": lambda n: ImageSpec(1, 2),
-    "with a known front": lambda n: ImageSpec(1, 2, known=np.arange(n, dtype=np.uint8), mask=np.arange(n) < 8),
+    "with a known prefix": lambda n: ImageSpec(1, 2, known=np.arange(n, dtype=np.uint8), mask=np.arange(n) < 8),
     "with known bytes": lambda n: ImageSpec(1, 2, known=np.arange(n, dtype=np.uint8), mask=np.arange(n) % 4 == 2),
 }
 

@@ -30,16 +30,16 @@ class Painter:
 
 
 def watched(painter: Painter) -> list[ImageSpec]:
-    """Images of every kind: free, tempered, with a known front, with known bytes in the midst, of a large seed.
+    """Images of every kind: free, tempered, with a known prefix, with known bytes in the midst, of a large seed.
 
-    In pixels of three bytes, the front ends within a pixel and the known bytes are green, or of each pixel another.
+    In pixels of three bytes, the prefix ends within a pixel and the known bytes are green, or of each pixel another.
     """
     known, place = small_models.images(painter.model.config, 1)[0], np.arange(painter.length)
-    front, midst, mixed = place < min(16, painter.length // 2), place % 3 == 1, place % 2 == 1
+    prefix, midst, mixed = place < min(16, painter.length // 2), place % 3 == 1, place % 2 == 1
     return [
         ImageSpec(1, 0),
         ImageSpec(1, 1, temperature=0.5),
-        ImageSpec(2, 0, known=known, mask=front),
+        ImageSpec(2, 0, known=known, mask=prefix),
         ImageSpec(2, 1, temperature=1.7, known=known, mask=midst),
         ImageSpec(2, 2, known=known, mask=mixed),
         ImageSpec(2**63 - 1, 12_345),

@@ -41,10 +41,10 @@ from tests.support.tiny import GREY
 SLOTS = 3
 LENGTH = GREY.bytes
 KNOWN = tuple(image.tobytes() for image in small_models.images(GREY, 2))
-FRONT = bytes(i < 12 for i in range(LENGTH))
+PREFIX = bytes(i < 12 for i in range(LENGTH))
 MIDST = bytes(i % 4 == 1 for i in range(LENGTH))
 ALL = bytes([1] * LENGTH)
-COMPLETIONS = st.sampled_from([((), ()), (KNOWN[:1], (FRONT,)), (KNOWN, (FRONT, MIDST)), (KNOWN, (ALL, FRONT))])
+COMPLETIONS = st.sampled_from([((), ()), (KNOWN[:1], (PREFIX,)), (KNOWN, (PREFIX, MIDST)), (KNOWN, (ALL, PREFIX))])
 MODEL: Transformer = small_models.model(GREY)
 BREAKABLE = ("start_reading", "read", "place_many", "start", "resample", "choose", "fetch")
 CLIENTS = st.sampled_from("abc")

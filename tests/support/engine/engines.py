@@ -44,7 +44,7 @@ class RecordingClient(EngineClient):
         return self
 
     async def wait_for(self, kind: type[Event]) -> None:
-        """Returns when an event of that kind has been received."""
+        """Return when an event of that kind has been received."""
         async with asyncio.timeout(PATIENCE):
             while not any(isinstance(event, kind) for event in self.events):
                 self.received.clear()

@@ -1,4 +1,4 @@
-"""Where tests of Triton kernels run: on a GPU where there is one, else on the CPU in Triton's interpreter.
+"""The device of tests of Triton kernels: on a GPU where there is one, else on the CPU in Triton's interpreter.
 
 A test file imports this before any kernel: without Triton the file is skipped.
 """

@@ -92,9 +92,9 @@ def sizes(case: Case) -> list[Size]:
     width, keys = shape.heads * shape.value_width, shape.heads * shape.key_width
     layer = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
     layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4
-    front, skip = _window(shape) if shape.reads else (_embedding(shape), [])
+    before, skip = _window(shape) if shape.reads else (_embedding(shape), [])
     classes = [(shape.classes + 1, width)] if shape.classes else []
-    return [*front, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip, *classes]
+    return [*before, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip, *classes]
 
 
 def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
@@ -114,8 +114,8 @@ def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
     inputs = (pixels + near * 2 * shape.waves) * channels
     block = [(width,), (width,), *_linear(shape.block_width, width), *_linear(width, shape.block_width)]
     table = [(256, 2 * shape.waves)] if shape.waves else []
-    front = [*table, *_linear(width, inputs), (shape.height, width), (shape.width, width), *block * shape.blocks]
-    return front, _linear(channels, pixels * channels) if shape.skip else []
+    before = [*table, *_linear(width, inputs), (shape.height, width), (shape.width, width), *block * shape.blocks]
+    return before, _linear(channels, pixels * channels) if shape.skip else []
 
 
 def _linear(outer: int, inner: int) -> list[Size]:

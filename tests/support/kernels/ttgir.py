@@ -1,4 +1,4 @@
-"""What a compiled kernel's intermediate code for a GPU (ttgir) says about its copies and its sums."""
+"""Readers of a compiled kernel's intermediate code for a GPU (ttgir): its copies and its sums."""
 
 import re
 

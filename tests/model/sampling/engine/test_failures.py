@@ -1,4 +1,4 @@
-"""What fails inside the engine fails its own requests, with one event, and the engine goes on."""
+"""Failures inside the engine fail their own requests, with one event, and the engine goes on."""
 
 from collections.abc import Callable, Sequence
 

@@ -29,7 +29,7 @@ MODEL: Transformer = small_models.model(small_models.config(**small_models.VARIA
 LENGTH = MODEL.config.bytes
 KNOWN = small_models.images(MODEL.config, 2)
 PLACE = np.arange(LENGTH)
-MASKS = {  # known bytes -> how many of them are prefilled: whole pixels at the front
+MASKS = {  # known bytes -> how many of them are prefilled: whole pixels at the start
     "two rows": (PLACE < 30, 30),
     "into a pixel": (PLACE < 14, 12),
     "less than a pixel": (PLACE < 2, 0),

@@ -229,10 +229,10 @@ def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(g
         for done in ended:
             assert done.reading is not None
             bits[done.read.request, done.read.index] = done.reading.bits_of(done.row).tolist()
-    whole, front = generator.score(IMAGES), generator.score(IMAGES)[:, :20]
+    whole, prefix = generator.score(IMAGES), generator.score(IMAGES)[:, :20]
     assert bits == {
         **{(0, index): whole[index].tolist() for index in range(3)},
-        **{(1, index): front[index].tolist() for index in range(2)},
+        **{(1, index): prefix[index].tolist() for index in range(2)},
         (2, 0): whole[0].tolist(),
     }
     assert [batch for batch in batches if batch] == [

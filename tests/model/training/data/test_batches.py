@@ -1,4 +1,4 @@
-"""Which images and labels an update sees: a pure function of seed and update, every image once in an epoch."""
+"""The images and labels of an update: a pure function of seed and update, every image once in an epoch."""
 
 import numpy as np
 import pytest

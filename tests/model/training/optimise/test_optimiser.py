@@ -1,4 +1,4 @@
-"""Which weights each optimiser moves and which decay, the learning rate over a run, the moving average."""
+"""The weights that each optimiser moves and those that decay, the learning rate over a run, the moving average."""
 
 import pytest
 import torch

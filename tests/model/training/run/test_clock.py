@@ -1,4 +1,4 @@
-"""How long a run is: the clock of its earlier parts counts, the rate falls to zero with it."""
+"""The length of a run: the clock of its earlier parts counts, the rate falls to zero with it."""
 
 import pytest
 
