@@ -14,7 +14,7 @@ import numpy as np
 from scanline.model.inputs import InvalidInput
 
 DEFAULT_REPEATS = 8
-MAX_REPEATS = 256
+MIN_REPEATS, MAX_REPEATS = 2, 256  # one has no standard error
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ def check_known(known_bytes: int, param: str) -> None:
 def check_repeats(repeats: int) -> int:
     """Return the number of completions of an estimate; InvalidInput where they give no standard error or are too
     many."""
-    if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not 2 <= repeats <= MAX_REPEATS:
-        raise InvalidInput(f"repeats must be a whole number from 2 to {MAX_REPEATS}, not {repeats!r}.", "repeats")
+    if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not MIN_REPEATS <= repeats <= MAX_REPEATS:
+        raise InvalidInput(
+            f"repeats must be a whole number from {MIN_REPEATS} to {MAX_REPEATS}, not {repeats!r}.", "repeats"
+        )
     return int(repeats)

@@ -61,10 +61,12 @@ def open_backend(
     """
     chosen = precision(precision_name)
     candidates = _candidates(model.device.type, backend, precision_name)
+    # The model on the CPU is the reference of the self-test, and what the CPU's backends run.
     on_cpu = model if model.device.type == "cpu" else copy.deepcopy(model).cpu()  # now: a GPU may fail for good
     fallbacks: list[str] = []
     for name, device in candidates:
         network = on_cpu if device == "cpu" else model
+        # A backend is not used for a reason that is known beforehand, or for its failure.
         reason = _missing(name, network.device)
         if reason is None:
             try:
@@ -82,7 +84,8 @@ def open_backend(
         fallbacks.append(f"{name}: {reason}")
         if len(candidates) > 1:
             _log_once(logging.WARNING, f"the backend {name} is not used: {reason}")
-        gc.collect()  # the memory of what failed is needed by the next one
+        # The next backend needs the memory of the one that failed.
+        gc.collect()
         with suppress(RuntimeError):  # some failures end all use of the GPU by this process
             torch.cuda.empty_cache()
     if len(candidates) == 1:

@@ -29,6 +29,7 @@ from scanline.server.process.reload import ReloadError
 
 log = logging.getLogger("scanline.server")
 
+RETRY_SOON = {"retry-after": "2"}
 NO_RETRY = {"x-should-retry": "false"}  # without it the official clients retry every response of 500 and above
 FIELD_NAME = re.compile(r"[\w\[\]-]{1,64}")  # other names are not repeated in messages
 MAX_QUOTED = 64  # characters of a client's value that a message repeats
@@ -135,19 +136,19 @@ def from_exception(error: Exception) -> ApiError:
         case ModelFailedError():
             return ApiError(503, str(error), param="model", code="model_failed", headers=NO_RETRY)
         case ReloadError():
-            retry = {"retry-after": "2"} if error.code == "reload_in_progress" else None
+            retry = RETRY_SOON if error.code == "reload_in_progress" else None
             return ApiError(409, str(error), code=error.code, headers=retry)
         case QueueFullError():
             retry = NO_RETRY if error.retry_after is None else {"retry-after": str(error.retry_after)}
             return ApiError(429, str(error), code=error.code, headers=retry)
         case EngineUnavailableError():
             message = "The model is not ready to paint; try again in a moment."
-            return ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
+            return ApiError(503, message, code="not_ready", headers=RETRY_SOON)
         case ClientGoneError() | ClientDisconnect() | HTTPException(__cause__=ClientDisconnect()):
             return ApiError(499, "The client closed the connection.", code="client_gone")
         case DrainTimeoutError():
             message = "The server shut down before this request was done; retry in a moment."
-            return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
+            return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
         case EngineFailedError(code="model_changed"):
             return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
         case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots

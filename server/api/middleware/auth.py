@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.client import CLIENT, client_of
-from scanline.server.api.errors import ApiError, refuse
+from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
 from scanline.server.api.routes.page import is_page
 
@@ -47,7 +47,7 @@ class ApiKeyMiddleware:
         """Return what to answer, after the delay of a wrong key."""
         if has_key and not await self.delays.wait(client_of(scope).id):
             message = "Too many wrong API keys are being sent; try again in a moment."
-            headers = {"retry-after": "2", "connection": "close"}
+            headers = {**RETRY_SOON, "connection": "close"}
             return ApiError(429, message, code="too_many_wrong_keys", headers=headers)
         message = "Unknown API key." if has_key else "Missing API key; send it as Authorization: Bearer KEY."
         return ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})

@@ -7,7 +7,7 @@ that reads one slowly, and needs no key for it, would delay every restart.
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.server.api.errors import ApiError, from_exception, refuse
+from scanline.server.api.errors import RETRY_SOON, ApiError, from_exception, refuse
 from scanline.server.api.middleware.limits import discard_body
 from scanline.server.api.payload.sse import sse_event
 from scanline.server.process.lifecycle import DrainTimeoutError, Lifecycle
@@ -19,7 +19,7 @@ CONNECTION_CLOSE = (b"connection", b"close")
 def shutting_down() -> ApiError:
     """Return the answer to a request that comes while the server drains."""
     message = "The server is shutting down; retry in a moment."
-    return ApiError(503, message, code="shutting_down", headers={"retry-after": "2"})
+    return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
 
 
 class DrainingMiddleware:

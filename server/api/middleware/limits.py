@@ -8,7 +8,7 @@ from contextlib import suppress
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scanline.server.api.client import client_of
-from scanline.server.api.errors import ApiError, refuse
+from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.middleware.observe import HttpCounters
 
 NO_UPLOAD_PATHS = frozenset({"/v1/images/generations"})  # their bodies carry no pictures
@@ -91,13 +91,12 @@ class WebsocketLimitMiddleware:
                 del self.open_by_client[client]
 
     def _refusal(self, client: str) -> ApiError | None:
-        headers = {"retry-after": "2"}
         if self.counters.open_websockets >= self.max_open:
             message = f"All {self.max_open} websockets of this server are in use; try again in a moment."
-            return ApiError(503, message, code="too_many_websockets", headers=headers)
+            return ApiError(503, message, code="too_many_websockets", headers=RETRY_SOON)
         if self.open_by_client[client] >= self.max_of_client:
             message = f"This client has {self.max_of_client} websockets open, its share of this server's; close one."
-            return ApiError(429, message, code="too_many_websockets_of_client", headers=headers)
+            return ApiError(429, message, code="too_many_websockets_of_client", headers=RETRY_SOON)
         return None
 
 

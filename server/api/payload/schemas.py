@@ -26,7 +26,7 @@ from scanline.model.inputs import (
     MAX_TEMPERATURE,
     InvalidInput,
 )
-from scanline.model.marginal_likelihood import MAX_REPEATS
+from scanline.model.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
 
 IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
@@ -45,7 +45,7 @@ IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields with
 NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
-MIN_REPEATS, DEFAULT_REPEATS = 2, 4  # of an estimate: without a second one it has no standard error
+DEFAULT_REPEATS = 4
 
 
 def _whole_number(least: int, most: int) -> WrapValidator:
@@ -80,7 +80,7 @@ Guidance = Annotated[
         ge=1,
         le=MAX_GUIDANCE,
         allow_inf_nan=False,
-        description="1: none; above, bytes are drawn away from those of images without the class; two slots an image",
+        description="1: none; above, classifier-free guidance by the logits u + guidance (c - u); two slots per image",
     ),
 ]
 Particles = Annotated[

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 
 from scanline.server.api.client import client_of
-from scanline.server.api.errors import ApiError
+from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import Readiness
@@ -36,7 +36,7 @@ def router(models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool) -> APIR
         if "loading" in states.values() or "ready" not in states.values():
             listed = ", ".join(f"{name} ({state})" for name, state in states.items())
             message = f"The server is not ready: {listed}." if names_models else "The server is not ready."
-            raise ApiError(503, message, code="not_ready", headers={"retry-after": "2"})
+            raise ApiError(503, message, code="not_ready", headers=RETRY_SOON)
         return Readiness(models=states if names_models else None)
 
     return routes

@@ -8,7 +8,7 @@ from typing import Any
 
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import StateSnapshot
-from scanline.server.api.errors import ApiError
+from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationRequest
 from scanline.server.process.registry import ServedModel
 
@@ -28,7 +28,7 @@ def requested_state(fields: PaintFields, model: ServedModel) -> tuple[int, int] 
         raise InvalidInput(f"state: {model.id} has {has}.", "state")
     if model.engine.snapshots >= MAX_WATCHED_JOBS:
         message = "Too many jobs are sent state snapshots already; try again in a moment."
-        raise ApiError(429, message, code="too_many_state_snapshots", headers={"retry-after": "2"})
+        raise ApiError(429, message, code="too_many_state_snapshots", headers=RETRY_SOON)
     return layer, head
 
 

@@ -13,7 +13,7 @@ import httptools
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.message_ends import MessageEnds
@@ -58,7 +58,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         wrapped.is_receiving = True
         message = "Too many connections are open, of this client or of all; try again in a moment."
-        self.error = ApiError(503, message, code="too_many_connections", headers={"retry-after": "2"})
+        self.error = ApiError(503, message, code="too_many_connections", headers=RETRY_SOON)
         self.send_400_response("")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -243,7 +243,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.in_message or self.cycle is None or self.cycle.response_complete:
             return False
         message = "Too many bytes of requests are arriving, of this client or of all; try again in a moment."
-        headers = {"retry-after": "2", "connection": "close"}
+        headers = {**RETRY_SOON, "connection": "close"}
         self.arrival_error = ApiError(503, message, code="too_much_arriving", headers=headers)
         self.cycle.message_event.set()
         return True
