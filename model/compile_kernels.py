@@ -1,4 +1,4 @@
-"""Compiles every Triton kernel of models for a GPU that need not be there, into Triton's cache on disk.
+"""Compile every Triton kernel of models for a GPU that need not be there, into Triton's cache on disk.
 
     TRITON_CACHE_DIR=/tmp/triton python -m scanline.model.compile_kernels --capability 90 --jobs 4
 

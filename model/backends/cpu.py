@@ -69,7 +69,7 @@ class CpuBackend(Backend):
         self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
     ) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
-        the same byte are read side by side."""
+        the same byte are read together."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64)
         labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
         starts = state.position.numpy()
@@ -78,6 +78,7 @@ class CpuBackend(Backend):
         for stop in np.unique(stops[starts < stops]):
             rows = np.flatnonzero((stops == stop) & (starts < stop))
             start = int(starts[rows[0]])
+            # In nearly all cases all images end together: nothing is copied.
             if len(rows) == len(images):
                 bits[:, start:] = self._read(images, state, int(stop), None, labels)
                 break

@@ -22,7 +22,7 @@ from scanline.model.state import State
 class KernelReader:
     """Read known bytes with the kernels and in the buffers of a step; what else it needs is allocated here.
 
-    `images` of them are read side by side, and as many positions of each as the buffers have rows for.
+    `images` of them are read at once, and as many positions of each as the buffers have rows for.
     """
 
     def __init__(self, kernels: KernelSequence, buffers: Buffers, images: int) -> None:

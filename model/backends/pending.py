@@ -1,4 +1,4 @@
-"""What a caller holds of work that a device does on its own."""
+"""Pending results of work that a device does on its own."""
 
 from collections.abc import Callable
 from time import perf_counter

@@ -127,6 +127,7 @@ class _Images:
         bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
         index = torch.arange(count)
         other = 0
+        # The reference runs over the painted bytes, not its own, so that one other byte is one difference.
         for step in range(self.steps):
             places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]
             parameters = self.reference.step(outcome.images, state, self.label(index))
@@ -139,6 +140,7 @@ class _Images:
             drawn = self.reference.distribution.sample(parameters, draws, self.temperature(index), values, known)
             other += int((drawn != values).sum())
 
+        # Painting: known bytes are kept, nearly all others are those that the reference draws, states and costs agree.
         given = self.given[index][:, self.known]
         if not torch.equal(outcome.images[:, self.known], given):
             raise WrongResultsError("known bytes were painted over")
@@ -149,6 +151,7 @@ class _Images:
         expected["known bits"] = bits[:, self.known[self.config.first : self.stop]].sum(dim=1)
         _assert_close(expected, outcome.part(count), bound, "painting")
 
+        # Reading the same bytes ends in the same states, at the same costs.
         device = slots.images.device
         read = State.zeros(self.config, count, device, backend.state_dtype)
         stops = np.full(count, self.stop)

@@ -1,4 +1,4 @@
-"""The slots of a generator: what every image in flight is, in arrays of one row a slot. Owns no arithmetic.
+"""The slots of a generator: arrays with one row for each image in flight. Owns no arithmetic.
 
 Images join and leave in batches, so that the host does little for each: all that starts in a tick is one block of
 memory that a device gets in one copy, and all that is fetched comes back in one.

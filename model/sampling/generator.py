@@ -121,6 +121,7 @@ class Generator:
         stop = int(reading.stops.max())
         if steps is not None and self.backend.reads_in_chunks:
             stop = min(stop, reading.position + steps * self.config.step_bytes)
+        # The backend moves each image to its own stop; one that is there already costs nothing.
         stops = np.minimum(reading.stops, stop)
         bits = self.backend.read(reading.images, reading.state, stops, reading.labels)
         reading.bits[:, :stop] += bits.cpu().numpy()

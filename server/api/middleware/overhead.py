@@ -53,6 +53,7 @@ class OverheadMiddleware:
         overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
         is_for_work = scope["path"].startswith(WORK_PREFIX)
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
+        # A client over its rate waits here, before any of its body is read.
         if seconds := await overhead.wait(PROBE_SECONDS if is_probe else float("inf")):
             bind_contextvars(delayed=round(seconds, 3))
 
@@ -76,6 +77,7 @@ class OverheadMiddleware:
         try:
             await self.app(scope, measured_receive, measured_send)
         finally:
+            # Complete answers with images are free: the engine's time is shared elsewhere.
             if scope["type"] == "websocket":
                 overhead.charge(0.0 if overhead.has_worked else WEBSOCKET_UNITS)
             elif not (status == 200 and is_complete and is_for_work):

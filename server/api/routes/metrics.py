@@ -102,14 +102,19 @@ def process_metrics(
 
     keys: None where none is needed. budgets: None where another program has the connections.
     """
+
+    class Collected(Collector):
+        def collect(self) -> Iterator[Metric]:
+            yield from _of_models(models)
+            yield from _of_http(http)
+            yield from _of_event_loop(lag)
+            if keys is not None:
+                yield from _of_keys(keys, models, http)
+            if budgets is not None:
+                yield from _of_budgets(budgets)
+
     registry = CollectorRegistry()
-    registry.register(_ModelCollector(models))
-    registry.register(_HttpCollector(http))
-    registry.register(_LagCollector(lag))
-    if keys is not None:
-        registry.register(_KeyCollector(keys, models, http))
-    if budgets is not None:
-        registry.register(_BudgetCollector(budgets))
+    registry.register(Collected())
     ProcessCollector(registry=registry)
     return registry
 
@@ -127,109 +132,82 @@ def router(gather: Callable[[], Awaitable[Collector]]) -> APIRouter:
     return routes
 
 
-class _ModelCollector(Collector):
-    """Every model's metrics, under the label `model_name`."""
-
-    def __init__(self, models: ModelRegistry) -> None:
-        self.models = models
-
-    def collect(self) -> Iterator[Metric]:
-        models = list(self.models.all.values())
-        loaded = [model for model in models if model.engine.ready is not None]
-        yield _model_info(loaded)
-        yield from _gauges(GAUGES, models)
-        yield from _gauges(LOADED_GAUGES, loaded)
-        for name, (about, value) in COUNTERS.items():
-            counter = CounterMetricFamily(PREFIX + name, about, labels=["model_name"])
-            for model in models:
-                counter.add_metric([model.id], value(model.engine))
-            yield counter
-        for name, (about, histogram) in HISTOGRAMS.items():
-            yield _histograms(name, about, {(model.id,): histogram(model.engine) for model in models})
-        yield from _request_counters(models)
+def _of_models(registry: ModelRegistry) -> Iterator[Metric]:
+    """Yield every model's metrics, under the label `model_name`."""
+    models = list(registry.all.values())
+    loaded = [model for model in models if model.engine.ready is not None]
+    yield _model_info(loaded)
+    yield from _gauges(GAUGES, models)
+    yield from _gauges(LOADED_GAUGES, loaded)
+    for name, (about, value) in COUNTERS.items():
+        counter = CounterMetricFamily(PREFIX + name, about, labels=["model_name"])
+        for model in models:
+            counter.add_metric([model.id], value(model.engine))
+        yield counter
+    for name, (about, histogram) in HISTOGRAMS.items():
+        yield _histograms(name, about, {(model.id,): histogram(model.engine) for model in models})
+    yield from _request_counters(models)
 
 
-class _HttpCollector(Collector):
-    """The server's build, its HTTP responses and its websockets."""
-
-    def __init__(self, counters: HttpCounters) -> None:
-        self.counters = counters
-
-    def collect(self) -> Iterator[Metric]:
-        build = {"version": version(), "python": platform.python_version(), "torch": metadata.version("torch")}
-        info = GaugeMetricFamily(
-            PREFIX + "build_info", "Versions of this server; the value is always 1.", labels=list(build)
-        )
-        info.add_metric(list(build.values()), 1)
-        yield info
-        labels = ["method", "path", "status"]
-        responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=labels)
-        for (method, path, status), count in sorted(self.counters.responses.items()):
-            responses.add_metric([method, path, str(status)], count)
-        yield responses
-        about = "Requests and websocket jobs that ended with an error, by its code."
-        failures = CounterMetricFamily(PREFIX + "errors", about, labels=["code"])
-        for code, count in sorted(self.counters.errors.items()):
-            failures.add_metric([code], count)
-        yield failures
-        value = self.counters.open_websockets
-        yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
+def _of_http(counters: HttpCounters) -> Iterator[Metric]:
+    """Yield the server's build, its HTTP responses and its websockets."""
+    build = {"version": version(), "python": platform.python_version(), "torch": metadata.version("torch")}
+    info = GaugeMetricFamily(
+        PREFIX + "build_info", "Versions of this server; the value is always 1.", labels=list(build)
+    )
+    info.add_metric(list(build.values()), 1)
+    yield info
+    labels = ["method", "path", "status"]
+    responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=labels)
+    for (method, path, status), count in sorted(counters.responses.items()):
+        responses.add_metric([method, path, str(status)], count)
+    yield responses
+    about = "Requests and websocket jobs that ended with an error, by its code."
+    failures = CounterMetricFamily(PREFIX + "errors", about, labels=["code"])
+    for code, count in sorted(counters.errors.items()):
+        failures.add_metric([code], count)
+    yield failures
+    value = counters.open_websockets
+    yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
 
 
-class _LagCollector(Collector):
-    """The lag of the event loop."""
-
-    def __init__(self, lag: LoopLag) -> None:
-        self.lag = lag
-
-    def collect(self) -> Iterator[Metric]:
-        about = "Seconds by which a timer of the event loop fired late, measured 20 times a second."
-        yield _histograms("event_loop_lag_seconds", about, {(): self.lag.seconds}, ())
-        about = "The longest lag of the event loop in the last minute."
-        yield GaugeMetricFamily(PREFIX + "event_loop_lag_max_seconds", about, value=self.lag.recent_max)
+def _of_event_loop(lag: LoopLag) -> Iterator[Metric]:
+    about = "Seconds by which a timer of the event loop fired late, measured 20 times a second."
+    yield _histograms("event_loop_lag_seconds", about, {(): lag.seconds}, ())
+    about = "The longest lag of the event loop in the last minute."
+    yield GaugeMetricFamily(PREFIX + "event_loop_lag_max_seconds", about, value=lag.recent_max)
 
 
-class _BudgetCollector(Collector):
-    """What all connections together hold, and its limits."""
-
-    def __init__(self, budgets: Budgets) -> None:
-        self.budgets = {
-            "connections": ("Open connections, websockets included.", budgets.connections),
-            "connection_arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
-            "connection_unread_bytes": (
-                "Bytes of answers written to connections that clients have not read.",
-                budgets.unread,
-            ),
-        }
-
-    def collect(self) -> Iterator[Metric]:
-        for name, (about, budget) in self.budgets.items():
-            yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)
-            yield GaugeMetricFamily(
-                f"{PREFIX}{name}_limit", f"{about[:-1]}: the most there may be.", value=budget.limit
-            )
+def _of_budgets(budgets: Budgets) -> Iterator[Metric]:
+    """Yield what all connections together hold, and its limits."""
+    limits = {
+        "connections": ("Open connections, websockets included.", budgets.connections),
+        "connection_arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
+        "connection_unread_bytes": (
+            "Bytes of answers written to connections that clients have not read.",
+            budgets.unread,
+        ),
+    }
+    for name, (about, budget) in limits.items():
+        yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)
+        yield GaugeMetricFamily(f"{PREFIX}{name}_limit", f"{about[:-1]}: the most there may be.", value=budget.limit)
 
 
-class _KeyCollector(Collector):
-    """Requests and images of each API key, under the key's name; from the start, as 0, for all present keys."""
-
-    def __init__(self, keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> None:
-        self.keys, self.models, self.http = keys, models, http
-
-    def collect(self) -> Iterator[Metric]:
-        names = self.keys.names
-        about = "HTTP requests and websockets, by the name of their API key."
-        requests = CounterMetricFamily(PREFIX + "http_requests_by_key", about, labels=["key_name"])
-        for name in sorted({*names, *self.http.by_key}):
-            requests.add_metric([name], self.http.by_key[name])
-        yield requests
-        about = "Images of accepted requests that were finished, by the name of their API key."
-        images = CounterMetricFamily(PREFIX + "images_by_key", about, labels=["model_name", "key_name"])
-        for model in self.models.all.values():
-            finished = model.engine.counters.images_by_key
-            for name in sorted({*names, *finished}):
-                images.add_metric([model.id, name], finished[name])
-        yield images
+def _of_keys(keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> Iterator[Metric]:
+    """Yield requests and images of each API key, under the key's name; from the start, as 0, for all present keys."""
+    names = keys.names
+    about = "HTTP requests and websockets, by the name of their API key."
+    requests = CounterMetricFamily(PREFIX + "http_requests_by_key", about, labels=["key_name"])
+    for name in sorted({*names, *http.by_key}):
+        requests.add_metric([name], http.by_key[name])
+    yield requests
+    about = "Images of accepted requests that were finished, by the name of their API key."
+    images = CounterMetricFamily(PREFIX + "images_by_key", about, labels=["model_name", "key_name"])
+    for model in models.all.values():
+        finished = model.engine.counters.images_by_key
+        for name in sorted({*names, *finished}):
+            images.add_metric([model.id, name], finished[name])
+    yield images
 
 
 def _model_info(models: Iterable[ServedModel]) -> Metric:

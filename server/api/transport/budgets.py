@@ -1,4 +1,4 @@
-"""Budgets of all connections together and of one client's: connections, bytes in arrival, unread bytes, overhead.
+"""Budgets of a process and of each client: open connections, bytes in arrival, unread bytes, overhead.
 
 Knows no socket and no protocol. A client is an IPv4 address or an IPv6 network of 64 bits; connections from trusted
 proxies, and over a unix socket, count for the process only, because many clients share them.

@@ -1,4 +1,4 @@
-"""All connections of a process: what they share, and which ones are aborted when too many bytes wait to be read."""
+"""All connections of a process: their shared limits, and which are aborted when too many bytes are unread."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Reports that a client has closed its connection, also while nothing is read from it.
+"""Detection of clients that have closed their connection, also while nothing is read from it.
 
 An event loop sees the end of a connection only by reading. While reading is paused, a departure would stay unseen.
 """

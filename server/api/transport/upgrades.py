@@ -1,4 +1,4 @@
-"""Requests that offer another protocol: websocket handshakes that are no such thing, and offers that are ignored."""
+"""Requests that offer another protocol: invalid websocket handshakes, and offers that are ignored."""
 
 from collections.abc import Iterable
 
