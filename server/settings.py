@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     @field_validator("models", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _commas(cls, value: Any) -> Any:
-        """A variable's values are separated by commas."""
+        """Split a variable's values at commas."""
         return value.split(",") if isinstance(value, str) else value
 
     @field_validator("models")

@@ -70,7 +70,7 @@ def _autoscaling(settings: ClusterSettings) -> AutoscalingConfig:
 
 def _ingress(settings: ClusterSettings) -> serve.Deployment:
     def api() -> FastAPI:
-        """The API of a stand-alone server; its engine handles are replica pools."""
+        """Return the API of a stand-alone server, with replica pools as its engine handles."""
         logs.configure(settings.log_format, settings.log_level)
         app = build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
         limits = {"max_bytes": settings.max_body_bytes, "max_bytes_of_all": settings.max_arriving_bytes}
@@ -95,7 +95,7 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
 
 
 def _replica_pool(ingresses: int, options: EngineOptions, limits: QueueLimits) -> ReplicaPool:
-    """The replicas of a model, for the ingress that this runs in."""
+    """Return the replicas of a model, for the ingress that this runs in."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
     return ReplicaPool(handle, ingresses, options, limits)

@@ -95,5 +95,5 @@ class _Arrivals:
 
 
 def _size(message: Message) -> int:
-    """Bytes that a message takes, about; text is counted by characters, of which each is at least one byte."""
+    """Return about the bytes that a message takes; text is counted by characters, each at least one byte."""
     return EMPTY_MESSAGE_BYTES + len(message.get("bytes") or message.get("text") or "")

@@ -22,7 +22,7 @@ from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.process import logs
 from scanline.server.process.registry import engine_options
 
-INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress is gone, and its images in flight with it
+INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress no longer counts, nor its images in flight
 LOAD_POLL_SECONDS = 0.05
 SECONDS_PER_JOB = 0.001  # between two lists of events of a job, for each job in progress: a list's cost is per list
 EXPORTED = (  # of the metrics of GET /metrics
@@ -52,7 +52,7 @@ class Replica:
     async def run(self, command: Request) -> AsyncIterator[list[Event]]:
         """Yield the engine's events for a shard; closing the iterator cancels it.
 
-        EngineUnavailableError where the engine is gone for good, OtherModelError where the shard belongs to another
+        EngineUnavailableError where the engine failed for good, OtherModelError where the shard belongs to another
         model: another replica can still paint the shard.
         """
         self._check_model(command)
@@ -78,7 +78,7 @@ class Replica:
     def check_health(self) -> None:
         """Raise RuntimeError where the engine does not come back: Serve then replaces this replica."""
         if self.engine.failed.is_set():
-            raise RuntimeError("the engine is gone for good")
+            raise RuntimeError("the engine failed and is not restarted")
         limit = self.engine.options.timeout + self.engine.options.load_timeout
         if self.engine.heartbeat_age > limit:
             raise RuntimeError(f"the engine has been silent for more than {limit:g} seconds")
@@ -107,7 +107,7 @@ class Replica:
 
 
 def _threads(settings: ClusterSettings) -> int:
-    """The engine's threads; "auto" is the number of processors that Serve reserves for the replica."""
+    """Return the engine's threads; "auto" is the number of processors that Serve reserves for the replica."""
     return max(1, int(settings.cpus)) if settings.threads == "auto" else settings.threads
 
 

@@ -158,7 +158,7 @@ class EngineHandle(ABC):
 
     @contextmanager
     def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
-        """Room for a request's images, taken before its upload is decoded; `run` gives it back image by image.
+        """Reserve room for a request's images, before its upload is decoded; `run` gives it back image by image.
 
         What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
         latter also in the context, where `Reservation.extend` finds none.

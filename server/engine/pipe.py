@@ -58,13 +58,13 @@ class Pipe:
         self.outbox.put(messages)
 
     def _write(self) -> None:
-        """The writer thread: a full pipe blocks this thread, not the loop."""
+        """Run the writer thread: a full pipe blocks this thread, not the loop."""
         with suppress(OSError):  # the other process has ended; the reader reports it
             while (messages := self.outbox.get()) is not None:
                 self.connection.send(messages)
 
     def _read(self) -> None:
-        """The reader thread: hands each list of messages to the loop until the other process ends."""
+        """Run the reader thread: pass each list of messages to the loop until the other process ends."""
         with suppress(RuntimeError):  # the loop is closed
             try:
                 while True:

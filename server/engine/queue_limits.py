@@ -137,7 +137,7 @@ class AdmissionControl:
             raise QueueFullError(message, "deadline_unreachable", self._retry_after(total.images))
 
     def _retry_after(self, images: int) -> int:
-        """Seconds until so many images are painted, those in slots among them."""
+        """Return the seconds until so many images are painted, those in slots among them."""
         rate = self.rate.images_per_second()
         if rate is None:
             return UNKNOWN_RETRY_SECONDS

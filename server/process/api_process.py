@@ -95,7 +95,7 @@ class ApiProcess:
 
 
 def main(settings: Settings, listening: Listening, statuses: Statuses, connection: Connection) -> None:
-    """Serve until the main process sends SIGTERM, or is gone."""
+    """Serve until the main process sends SIGTERM, or ends."""
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
     child_process.set_up(connection, settings.log_format, settings.log_level)
     give_back_freed_memory()

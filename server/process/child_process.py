@@ -1,4 +1,4 @@
-"""What every child process of a server does first: log, take a name, and watch its parent.
+"""Set-up of a server's child processes: their logs, their names, and their end with the parent.
 
 A child never outlives the server, whatever it is doing when the server dies: loading, painting, hanging. So no process
 is left, and no GPU memory.

@@ -79,7 +79,7 @@ async def run(
 
     handle_signals(lifecycle, reload)
 
-    # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine is gone.
+    # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine has failed.
     serving = asyncio.create_task(server.serve(sockets=listening.sockets))
     signalled = asyncio.create_task(lifecycle.draining.wait())
     engines_failed = asyncio.create_task(models.all_failed())

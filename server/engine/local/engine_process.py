@@ -19,7 +19,7 @@ from scanline.server.engine.worker.process import EngineOptions, process_of
 
 CHECK_SECONDS = 1.0  # between two checks of the engine's heartbeat
 EXIT_SECONDS = 5.0  # that an engine may take to exit by itself
-KILL_SECONDS = 10.0  # that a killed engine may take to be gone
+KILL_SECONDS = 10.0  # that a killed engine may take to end
 SILENT_SECONDS = 10.0  # without a message after which an engine does not count as ready
 
 
@@ -48,7 +48,7 @@ class EngineProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can paint now, as far as its last message tells."""
+        """Whether it can paint now, as of its last message."""
         return self.accepts_requests and self.silence <= SILENT_SECONDS
 
     @property
@@ -73,7 +73,7 @@ class EngineProcess:
                 self.process.kill()
 
     async def wait_for_death(self) -> str:
-        """Return how it died, once it and its threads are gone; one that hangs is killed.
+        """Return how it died, once it and its threads have ended; one that hangs is killed.
 
         UnkillableEngineError where a kill does not end it; OSError where it could not be started.
         """
@@ -104,7 +104,7 @@ class EngineProcess:
             self.kill()
 
     async def _hang(self) -> float | None:
-        """The limit that its silence exceeded at two checks in a row (one alone may be a stall of this process).
+        """Return the limit that its silence exceeded at two checks in a row: one alone may be a stall of this process.
 
         None where it died or was killed before.
         """

@@ -70,7 +70,7 @@ class PipeEnd(ABC):
         self.pipe = Pipe(connection, self._receive_all, name)
 
     async def call(self, method: str, argument: Any = None) -> Any:
-        """Return what the method of the other process returns; wait without end where that process is gone."""
+        """Return what the method of the other process returns; wait without end where that process has ended."""
         number = next(self.numbers)
         answered = self.calls[number] = asyncio.get_running_loop().create_future()
         try:
@@ -143,7 +143,7 @@ class MainEnd(PipeEnd):
         return sum(job.slots_left for name, job, _ in self.jobs.values() if name == model)
 
     async def closed(self) -> None:
-        """Return once the process is gone; its requests and what it called are cancelled then."""
+        """Return once the process has ended; its requests and calls are cancelled then."""
         await self.pipe.closed.wait()
         for request in list(self.jobs):
             self._cancel(request)

@@ -148,13 +148,13 @@ class ReplicaPool(RemoteEngine):
         self.queue.count(sharded.client, images)
 
     def _shard_size(self, images: int) -> int:
-        """Images in a shard of a job of so many: enough shards for all replicas, none too small or too large."""
+        """Return the images in a shard of a job of so many: enough shards for all replicas, none too small or large."""
         replicas = max(1, len(self.statuses))
         share = min(-(-images // replicas), self.slots // replicas // SHARDS_PER_REPLICA)
         return min(MAX_SHARD, max(MIN_SHARD, share))
 
     def _shard_ended(self, sharded: ShardedJob, missing: set[int], shard: asyncio.Task[None]) -> None:
-        """A callback and not the task's own last lines: a task cancelled before its first step runs none of them."""
+        """Count what came back. A callback, since a task that is cancelled before its first step runs no line of it."""
         self._count(sharded, -slots_of(sharded.job.request, missing))
         sharded.shards.discard(shard)
         if not shard.cancelled() and (error := shard.exception()):
@@ -195,7 +195,7 @@ class ReplicaPool(RemoteEngine):
         digest = self.digest if sharded.digest is None else sharded.digest
         command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
         # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
-        # it; the router then could not tell one shard from another.
+        # it; the router then could not distinguish shards.
         call = Context().run(self.run_on_replica.remote, command)
         stream = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:

@@ -1,6 +1,6 @@
 """The engine's process: loads the model, then ticks while there is work and waits while there is none.
 
-It exits when it runs out of memory and when the server is gone. It is a fork of a process that has imported torch
+It exits when it runs out of memory and when the server ends. It is a fork of a process that has imported torch
 (forkserver.py); the server's own process does not import it, since it would be most of its memory.
 """
 
@@ -128,7 +128,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
 
 
 def run(engine: "Engine", connection: Connection) -> None:
-    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent is gone.
+    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent has ended.
 
     Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
     the ticks. No client waits for a Scheduled: it is sent with the next other event, so that the parent is not woken
