@@ -13,7 +13,7 @@ from scanline.model.evaluation.figures import INK, SAMPLES, TESTS, data_url, gri
 WHITE_FROM = 0.6  # share of a row from which a cell is so dark that its number is white
 
 
-def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassMeasurements) -> str:
+def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: ClassMeasurements) -> str:
     """Return the section, HTML; `evaluation` is what evaluation.json holds, with "classes"."""
     numbers = evaluation["classes"]
     true = numbers["true_class"]
@@ -27,11 +27,13 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
             f"<p>Where the class is drawn, every class equally likely, the first {drawn['images']:,} test images cost"
             f" {drawn['bits_per_dim']:.4f} ± {drawn['standard_error'] or 0:.4f} bits/dim.</p>"
         )
-    names = ", ".join(map(escape, found.names))
-    if found.samples is not None:
-        shown, samples = found.samples.shown, numbers["samples"]
+    names = ", ".join(map(escape, measured.names))
+    if measured.samples is not None:
+        shown, samples = measured.samples.shown, numbers["samples"]
         sheet = picture(grid_picture(shown.reshape(-1, config.bytes), shown.shape[1], config))
-        plot = confusion_plot(found.samples.confusion, found.names, "class asked for", "class that it sees", SAMPLES)
+        plot = confusion_plot(
+            measured.samples.confusion, measured.names, "class asked for", "class that it sees", SAMPLES
+        )
         parts += [
             _figure("sheet", sheet, "Samples of each class", f"The first samples of each class, row by row: {names}."),
             f"<p>This report's classifier gives {samples['as_asked']:.1%} of {samples['each']:,} samples of each class"
@@ -39,23 +41,23 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
             f" {evaluation['quality']['classifier']['test_accuracy']:.1%} correctly.</p>",
             _figure("plot", f'src="{data_url(plot)}"', "Confusion matrix of samples", "Samples: % of each row."),
         ]
-    if found.confusion is not None:
+    if measured.confusion is not None:
         right = numbers["classification"]
-        plot = confusion_plot(found.confusion, found.names, "class of the test image", "the model's class", TESTS)
+        plot = confusion_plot(measured.confusion, measured.names, "class of the test image", "the model's class", TESTS)
         parts += [
             "<p>The model itself is a classifier: a test image has the class with which it costs the fewest bits. That"
             f" is right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of {right['images']:,} test images,"
-            f" at {len(found.names)} readings an image.</p>",
+            f" at {len(measured.names)} readings an image.</p>",
             _figure(
                 "plot", f'src="{data_url(plot)}"', "Confusion matrix of test images", "Test images: % of each row."
             ),
         ]
     if "guidance" in evaluation:
-        parts.append(_guidance(config, evaluation["guidance"], found))
+        parts.append(_guidance(config, evaluation["guidance"], measured))
     return "\n".join(parts)
 
 
-def _guidance(config: ModelConfig, numbers: dict[str, Any], found: ClassMeasurements) -> str:
+def _guidance(config: ModelConfig, numbers: dict[str, Any], measured: ClassMeasurements) -> str:
     """Return the table of samples by guidance, and the first samples of each class with each weight above 1."""
     rows = [(f"guidance {row['guidance']:g}", row) for row in numbers["rows"]]
     rows.append(("test images", numbers["test_images"]))
@@ -77,7 +79,7 @@ def _guidance(config: ModelConfig, numbers: dict[str, Any], found: ClassMeasurem
         *table,
         "</tbody>\n</table>",
     ]
-    for samples in found.guided:
+    for samples in measured.guided:
         sheet = picture(grid_picture(samples.shown.reshape(-1, config.bytes), samples.shown.shape[1], config))
         name = f"Samples of each class, guidance {samples.guidance:g}"
         parts.append(_figure("sheet", sheet, name, f"{name}."))

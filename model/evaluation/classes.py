@@ -1,10 +1,11 @@
-"""How well a model knows the classes of a data set: test bits/dim with the true class, classification of test images by
-the bits under every class, and the classes that the report's classifier sees in samples of each class, guided or not.
+"""Measurements of a model with classes: test bits/dim with the true class, classification of test images by the bits
+under every class, and the classes that the report's classifier sees in samples of each class, guided or not.
 
 Classes are in the order of the data set, and not in the model's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -56,7 +57,7 @@ class ClassSamples:
 
 @dataclass(frozen=True)
 class ClassMeasurements:
-    """What was measured; None was not asked for."""
+    """The measurements; None for those that were not requested."""
 
     names: tuple[str, ...]  # of K classes
     true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
@@ -98,7 +99,8 @@ def measure_classes(
     assert labels is not None
     first = min(classified, len(test))
     progress = stage("classifying with the model", first, "images")
-    bits = _under_each_class(model, test[:first], labels, precision, backend, progress)
+    with closing(Generator(model, 1, precision=precision, backend=backend)) as generator:
+        bits = _under_each_class(generator, test[:first], labels, progress)
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         progress = stage("scoring test images with their class", len(test) - first, "images")
@@ -107,33 +109,34 @@ def measure_classes(
     samples: list[ClassSamples] = []
     if each and classifier is not None:
         for weight in (1.0, *guidance):
-            samples.append(_sample(model, classifier, labels, each, seed, weight, precision, backend, stage))
+            requests = [GenerateRequest(0, each, seed, label=label, guidance=weight) for label in labels.tolist()]
+            samples.append(_sample(model, classifier, requests, stage, precision=precision, backend=backend))
     confusion = _confusion(classes[:first], bits.argmin(axis=1), len(labels)) if first else None
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
-    unguided, guided = samples[0] if samples else None, tuple(samples[1:])
-    return ClassMeasurements(CLASSES[dataset], true, confusion, unguided, guided, any_class)
+    unguided = samples[0] if samples else None
+    return ClassMeasurements(CLASSES[dataset], true, confusion, unguided, tuple(samples[1:]), any_class)
 
 
-def class_figures(found: ClassMeasurements) -> dict[str, Any]:
+def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
     """Return the measurements as evaluation.json holds them under "classes"."""
-    result: dict[str, Any] = {"names": list(found.names), "true_class": bits_figures(found.true_class)}
-    if found.any_class is not None:
-        result["any_class"] = bits_figures(found.any_class)
-    if found.confusion is not None:
-        images, right = int(found.confusion.sum()), int(found.confusion.trace())
+    result: dict[str, Any] = {"names": list(measured.names), "true_class": bits_figures(measured.true_class)}
+    if measured.any_class is not None:
+        result["any_class"] = bits_figures(measured.any_class)
+    if measured.confusion is not None:
+        images, right = int(measured.confusion.sum()), int(measured.confusion.trace())
         result["classification"] = {
             "accuracy": right / images,
             "standard_error": sqrt(right * (images - right) / images) / images,
             "images": images,
-            "readings": images * len(found.names),
+            "readings": images * len(measured.names),
             "readings_at_once": classification.READ_AT_ONCE,
-            "confusion": found.confusion.tolist(),
+            "confusion": measured.confusion.tolist(),
         }
-    if found.samples is not None:
-        counts = found.samples.confusion
+    if measured.samples is not None:
+        counts = measured.samples.confusion
         result["samples"] = {
-            "each": found.samples.each,
-            "seed": found.samples.seed,
+            "each": measured.samples.each,
+            "seed": measured.samples.seed,
             "as_asked": float(counts.trace() / counts.sum()),
             "as_asked_of_each": (counts.diagonal() / counts.sum(axis=1)).tolist(),
             "confusion": counts.tolist(),
@@ -142,57 +145,34 @@ def class_figures(found: ClassMeasurements) -> dict[str, Any]:
 
 
 def _under_each_class(
-    model: Transformer,
-    images: np.ndarray,
-    labels: np.ndarray,
-    precision: str,
-    backend: str | None,
-    progress: Any,
+    generator: Generator, images: np.ndarray, labels: np.ndarray, progress: Callable[[int], None]
 ) -> np.ndarray:
     """Return the bits [n, K] float64 of images [n, N] uint8 with each of `labels` [K]."""
     at_once = max(1, classification.READ_AT_ONCE // len(labels))
     bits = np.empty((len(images), len(labels)))
-    generator = Generator(model, 1, precision=precision, backend=backend)
-    try:
-        for start in range(0, len(images), at_once):
-            part = images[start : start + at_once]
-            bits[start : start + at_once] = classification.classify(generator, part).bits[:, labels - 1]
-            progress(start + len(part))
-    finally:
-        generator.close()
+    for start in range(0, len(images), at_once):
+        part = images[start : start + at_once]
+        bits[start : start + at_once] = classification.classify(generator, part).bits[:, labels - 1]
+        progress(start + len(part))
     return bits
 
 
 def _sample(
-    model: Transformer,
-    classifier: Classifier,
-    labels: np.ndarray,
-    each: int,
-    seed: int,
-    guidance: float,
-    precision: str,
-    backend: str | None,
-    stage: Stage,
+    model: Transformer, classifier: Classifier, requests: Sequence[GenerateRequest], stage: Stage, **how: Any
 ) -> ClassSamples:
-    """Paint samples of each class and classify them; all but the first are forgotten."""
-    size = each * model.config.bytes
+    """Paint and classify the samples of a request for each class; only the first of each are kept."""
+    seed, guidance, size = requests[0].seed, requests[0].guidance, requests[0].images * model.config.bytes
     guided = "" if guidance == 1 else f", guidance {guidance:g}"
-    progress = stage(f"painting samples of each class{guided}", len(labels) * size, "bytes")
+    progress = stage(f"painting samples of each class{guided}", len(requests) * size, "bytes")
     shown, predictions = [], []
-    for row, label in enumerate(labels.tolist()):
-        request = GenerateRequest(0, each, seed, label=label, guidance=guidance)
-        painted = paint_request(
-            model,
-            request,
-            precision=precision,
-            backend=backend,
-            progress=lambda done, before=row * size: progress(before + done),  # type: ignore[misc]
-        )
+    for row, request in enumerate(requests):
+        before = row * size
+        painted = paint_request(model, request, progress=lambda done, before=before: progress(before + done), **how)  # type: ignore[misc]
         shown.append(painted.images[:SHOWN])
         predictions.append(classify(classifier, painted.images))
     return ClassSamples(np.stack(shown), joined(predictions), seed, guidance)
 
 
-def _confusion(true: np.ndarray, found: np.ndarray, count: int) -> np.ndarray:
-    """Return how many of n images of each class (row) were given each class (column), [count, count] int64."""
-    return np.bincount(true.astype(np.int64) * count + found, minlength=count * count).reshape(count, count)
+def _confusion(true: np.ndarray, given: np.ndarray, count: int) -> np.ndarray:
+    """Return the confusion matrix of n images, true classes by predicted ones, [count, count] int64."""
+    return np.bincount(true.astype(np.int64) * count + given, minlength=count * count).reshape(count, count)

@@ -30,13 +30,13 @@ def cached_classifier(
     """
     shape = (config.height, config.width, config.channels)
     path = cache_path(cache or cache_directory(), data.dataset, data.training, data.training_labels)
-    found = load_cached(path, shape)
-    if found is None:
+    classifier = load_cached(path, shape)
+    if classifier is None:
         _check_writable(path)
         progress = stage("training the classifier", update_count(data.dataset, len(data.training)), "updates")
-        found = train_classifier(data.dataset, shape, data.training, data.training_labels, SEED, device, progress)
-        store(found, path)
-    return found.to(device)
+        classifier = train_classifier(data.dataset, shape, data.training, data.training_labels, SEED, device, progress)
+        store(classifier, path)
+    return classifier.to(device)
 
 
 def cache_directory() -> Path:

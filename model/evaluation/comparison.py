@@ -1,4 +1,4 @@
-"""What a report compares: samples of the model, completions, and test images, each measured in the same ways."""
+"""The comparison of a report: samples of the model, completions, and test images, each measured in the same ways."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

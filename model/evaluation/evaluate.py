@@ -1,5 +1,5 @@
-"""One evaluation of a model directory: bits/dim of the test set, how well the model knows the set's classes and, where
-samples are asked for, the report, with what guidance does to samples of the classes."""
+"""The evaluation of a model directory: bits/dim of the test set, measurements of its classes and, where samples are
+requested, the report, with a table of guidance."""
 
 import logging
 import os
@@ -22,6 +22,7 @@ from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.inputs import check_guidance
+from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 
@@ -46,61 +47,55 @@ def evaluate(
     save: bool = False,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> dict[str, Any]:
-    """Return what evaluation.json holds of one evaluation, and write `report` where `samples` is not 0.
+    """Return what evaluation.json holds of one evaluation, and write `report` unless `samples` is 0.
 
     data: directory with the published files of the data set that the model's image size belongs to. images: only the
-    first images of its test set. classified, class_samples: where the model knows the classes of the data set, how many
-    of these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint for the
-    report, by default EACH. guidance: weights with which as many samples of each class are painted again, each a row of
-    a table beside those without guidance. cache: directory of trained classifiers. save: also write evaluation.json in
-    the model directory. stage: called at the start of each stage, returns what is called with its progress. ValueError
-    or OSError, before any work, for arguments that cannot be served.
+    first images of its test set. classified, class_samples: if the model knows the classes of the data set, how many of
+    these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint for the report,
+    by default EACH. guidance: weights with which as many samples of each class are painted again, each a row of a
+    table. cache: directory of trained classifiers. save: also write evaluation.json in the model directory. stage:
+    called at the start of each stage, returns a function that is called with its progress. ValueError or OSError,
+    before any work, for invalid arguments.
     """
-    on, backends = resolve_backend(str(device), backend)
-    generator = Generator(load_model(directory, on), 1, precision=precision, backend=backends)
-    generator.close()  # it raises where this machine cannot run the precision
-    model, config, chosen = generator.model, generator.config, generator.backend_name
+    model, chosen = _load(directory, str(device), precision, backend)
+    config = model.config
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]
+    knows_classes = labels_of_set(config, dataset) is not None
+
+    # Arguments are checked before the first measurement, which takes minutes.
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
-    labelled = classes = None
-    knows_classes = labels_of_set(config, dataset) is not None
     if guidance:
         _check_guidance(guidance, config, dataset, knows_classes, samples > 0 and class_samples != 0)
-    if config.classes:
-        if not knows_classes:
-            log.warning("the model's classes are not those of %s, so that none are measured", dataset)
-        else:
-            classes = datasets.labels(dataset, data, "test", whole_test)[:images]
+    if config.classes and not knows_classes:
+        log.warning("no class is measured: the model's classes are not those of %s", dataset)
     if samples:
         check_counts(samples, len(test))
         check_report(report)
+
+    # So is the cache of the classifier, which may not be writable.
+    labelled = classifier = measured = None
+    if knows_classes or samples:
+        test_labels = datasets.labels(dataset, data, "test", whole_test)[:images]
+    if samples:
         training = datasets.load(dataset, data, "train")
         training_labels = datasets.labels(dataset, data, "train", training)
-        test_labels = datasets.labels(dataset, data, "test", whole_test)[:images]
         labelled = LabelledData(dataset, training, training_labels, test, test_labels)
-        # The classifier comes first: its cache may turn out not to be writable, and scoring takes minutes.
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
 
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), chosen)
-    result: dict[str, Any] = {
-        "dataset": dataset,
-        "split": "test",
-        "precision": precision,
-        **bits_figures(bits),
-    }
-    measured = None
-    if classes is not None:
+    result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision, **bits_figures(bits)}
+    if knows_classes:
         measured = measure_classes(
             model,
             dataset,
             test,
-            classes,
+            test_labels,
             classified=CLASSIFIED[dataset] if classified is None else classified,
             each=EACH if class_samples is None else class_samples,
-            classifier=None if labelled is None else classifier,
+            classifier=classifier,
             guidance=[weight for weight in dict.fromkeys(guidance) if weight != 1],
             seed=seed,
             precision=precision,
@@ -108,7 +103,7 @@ def evaluate(
             stage=stage,
         )
         result["classes"] = class_figures(measured)
-    if labelled is not None:
+    if labelled is not None and classifier is not None:
         compared = compare(
             model, classifier, labelled, bits, samples, seed=seed, precision=precision, backend=chosen, stage=stage
         )
@@ -121,11 +116,19 @@ def evaluate(
     return result
 
 
+def _load(directory: Path, device: str, precision: str, backend: str) -> tuple[Transformer, str]:
+    """Return a model and the name of the backend that runs it; ValueError if this machine cannot run the precision."""
+    on, backends = resolve_backend(device, backend)
+    generator = Generator(load_model(directory, on), 1, precision=precision, backend=backends)
+    generator.close()
+    return generator.model, generator.backend_name
+
+
 def _check_guidance(
     guidance: Sequence[float], config: ModelConfig, dataset: str, knows_classes: bool, samples: bool
 ) -> None:
-    """ValueError unless the model can be guided with these weights, knows the classes of the data set, and samples of
-    each class are painted."""
+    """Raise ValueError unless the model can be guided with these weights, knows the classes of the data set, and
+    samples of each class are painted."""
     for weight in guidance:
         check_guidance(weight, True, config)
     if not knows_classes:

@@ -23,31 +23,31 @@ INK = "#74797f"
 SAMPLES, TESTS = "#e8743b", "#4a86c8"
 
 
-def sheets(found: Comparison, config: ModelConfig) -> dict[str, Image.Image]:
+def sheets(compared: Comparison, config: ModelConfig) -> dict[str, Image.Image]:
     """Return the report's sheets by their names in the template."""
-    samples = found.painted.images
-    unsure = found.sample_predictions.confidence.argsort(kind="stable")[: 2 * COLUMNS]
-    closest = found.sample_neighbours.distances[:, 0].argsort(kind="stable")[:PAIRS]
-    occluded = np.where(found.known, found.originals, np.uint8(UNPAINTED))
+    samples = compared.painted.images
+    unsure = compared.sample_predictions.confidence.argsort(kind="stable")[: 2 * COLUMNS]
+    closest = compared.sample_neighbours.distances[:, 0].argsort(kind="stable")[:PAIRS]
+    occluded = np.where(compared.known, compared.originals, np.uint8(UNPAINTED))
     return {
         "samples": _picture(_grid(samples[:SHOWN], COLUMNS, config)),
-        "tests": _picture(_grid(found.data.test[found.chosen[:SHOWN]], COLUMNS, config)),
+        "tests": _picture(_grid(compared.data.test[compared.chosen[:SHOWN]], COLUMNS, config)),
         "unrecognised": _picture(_grid(samples[unsure], COLUMNS, config)),
-        "closest": _neighbours(found, closest, config),
-        "unchosen": _neighbours(found, np.arange(PAIRS), config),
+        "closest": _neighbours(compared, closest, config),
+        "unchosen": _neighbours(compared, np.arange(PAIRS), config),
         "completions": _picture(
             _grid(occluded, 1, config),
-            _grid(found.completed.reshape(-1, config.bytes), found.completed.shape[1], config),
-            _grid(found.originals, 1, config),
+            _grid(compared.completed.reshape(-1, config.bytes), compared.completed.shape[1], config),
+            _grid(compared.originals, 1, config),
         ),
     }
 
 
-def _neighbours(found: Comparison, rows: np.ndarray, config: ModelConfig) -> Image.Image:
+def _neighbours(compared: Comparison, rows: np.ndarray, config: ModelConfig) -> Image.Image:
     """Show samples, each before its nearest training images."""
-    indices = found.sample_neighbours.indices[rows]
-    training = _grid(found.data.training[indices.reshape(-1)], indices.shape[1], config)
-    return _picture(_grid(found.painted.images[rows], 1, config), training)
+    indices = compared.sample_neighbours.indices[rows]
+    training = _grid(compared.data.training[indices.reshape(-1)], indices.shape[1], config)
+    return _picture(_grid(compared.painted.images[rows], 1, config), training)
 
 
 def _grid(images: np.ndarray, columns: int, config: ModelConfig) -> np.ndarray:
@@ -82,12 +82,12 @@ def grid_picture(images: np.ndarray, columns: int, config: ModelConfig) -> Image
     return _picture(_grid(images, columns, config))
 
 
-def plots(found: Comparison) -> dict[str, bytes]:
+def plots(compared: Comparison) -> dict[str, bytes]:
     """Return the report's plots, as PNG files, by their names in the template."""
-    distances = found.sample_neighbours.distances[:, 0], found.test_neighbours.distances[:, 0]
+    distances = compared.sample_neighbours.distances[:, 0], compared.test_neighbours.distances[:, 0]
     return {
-        "bits": _histogram(found.painted.bits_per_dim, found.test_bits, "bits/dim under the model"),
-        "classes": _class_shares(found),
+        "bits": _histogram(compared.painted.bits_per_dim, compared.test_bits, "bits/dim under the model"),
+        "classes": _class_shares(compared),
         "distances": _histogram(*distances, "distance to the nearest training image, grey levels (RMS)"),
     }
 
@@ -106,14 +106,14 @@ def _histogram(samples: np.ndarray, tests: np.ndarray, label: str) -> bytes:
     return _png(figure, axes)
 
 
-def _class_shares(found: Comparison) -> bytes:
+def _class_shares(compared: Comparison) -> bytes:
     figure, axes = _axes()
-    names = CLASSES[found.data.dataset]
+    names = CLASSES[compared.data.dataset]
     centres = np.arange(len(names))
-    samples, tests = found.sample_predictions.class_shares, found.test_predictions.class_shares
+    samples, tests = compared.sample_predictions.class_shares, compared.test_predictions.class_shares
     axes.bar(centres - 0.2, 100 * np.array(samples), 0.4, color=SAMPLES, label="samples")
     axes.bar(centres + 0.2, 100 * np.array(tests), 0.4, color=TESTS, label="test images")
-    axes.set_xticks(centres, names, rotation=0 if found.data.dataset == "mnist" else 35)
+    axes.set_xticks(centres, names, rotation=0 if compared.data.dataset == "mnist" else 35)
     axes.set(ylabel="% of images", xlabel="class that the classifier sees")
     return _png(figure, axes)
 

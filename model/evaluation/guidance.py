@@ -1,8 +1,8 @@
-"""What guidance does to samples of each class: are they recognised more often, and do they vary less?
+"""Effect of guidance on samples of each class: recognisability and variety.
 
-Samples painted with each weight, those without guidance among them, are measured beside test images. Guidance that only
-made the samples of a class alike would also make them easier to recognise, so that the shares say little without the
-distance within classes. Samples that show another class than the one asked for raise it; it is therefore also measured
+Samples painted with each weight, 1 among them, are compared with test images. Guidance that only made the samples of a
+class alike would also make them easier to recognise, so that the shares say little without the distance within classes.
+ Samples that show another class than the one asked for raise it; it is therefore also measured
 without them.
 """
 
@@ -16,7 +16,7 @@ from scanline.model.evaluation.comparison import Comparison
 from scanline.model.evaluation.metrics import frechet_distance
 
 
-def guidance_figures(found: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
+def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
     """Return the table as evaluation.json holds it under "guidance": a row for each weight, 1 first, and one for test
     images.
 
@@ -24,8 +24,8 @@ def guidance_figures(found: ClassMeasurements, compared: Comparison) -> dict[str
     within classes are those of equally many images of each class: of the first samples, and of the first images of the
     other half.
     """
-    assert found.samples is not None
-    each, count = found.samples.each, len(found.names)
+    assert measured.samples is not None
+    each, count = measured.samples.each, len(measured.names)
     labels, tests = compared.data.test_labels, compared.test_predictions
     reference = tests.features[compared.others]
     half = np.setdiff1d(np.arange(len(labels)), compared.others)
@@ -33,12 +33,12 @@ def guidance_figures(found: ClassMeasurements, compared: Comparison) -> dict[str
     first = np.concatenate([k * each + np.arange(len(chosen[k])) for k in range(count)])
     return {
         "each": each,
-        "seed": found.samples.seed,
+        "seed": measured.samples.seed,
         "compared": len(first),
         "against": len(reference),
         "rows": [
-            {"guidance": one.guidance, **_row(one.predictions, one.asked, first, reference)}
-            for one in (found.samples, *found.guided)
+            {"guidance": samples.guidance, **_row(samples.predictions, samples.asked, first, reference)}
+            for samples in (measured.samples, *measured.guided)
         ],
         "test_images": _row(tests, labels, np.concatenate(chosen), reference),
     }

@@ -1,6 +1,7 @@
 """Likelihoods of given images: how many bits a model needs for each of their bytes."""
 
 from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 import torch
@@ -36,14 +37,11 @@ def bits_per_dim(
 
     `progress` gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class k; None: all 0.
     """
-    generator = Generator(model, 1, precision=precision, backend=backend)
-    found = []
-    try:
+    scores = []
+    with closing(Generator(model, 1, precision=precision, backend=backend)) as generator:
         for start in range(0, len(images), BATCH):
             part = images[start : start + BATCH]
             given = () if labels is None else labels[start : start + BATCH].tolist()
-            found.append(generator.score(part, given).mean(axis=1))
+            scores.append(generator.score(part, given).mean(axis=1))
             progress(start + len(part))
-    finally:
-        generator.close()
-    return np.concatenate(found)
+    return np.concatenate(scores)

@@ -13,22 +13,22 @@ from scanline.model.evaluation.comparison import Comparison
 CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
 
 
-def quality(found: Comparison) -> dict[str, Any]:
+def quality(compared: Comparison) -> dict[str, Any]:
     """Return a JSON object; shares are of 1, distances between images in grey levels of a byte (0 to 255)."""
-    bits = found.painted.bits_per_dim
-    accuracy = (found.test_predictions.classes == found.data.test_labels).mean()
+    bits = compared.painted.bits_per_dim
+    accuracy = (compared.test_predictions.classes == compared.data.test_labels).mean()
     return {
         "samples": len(bits),
-        "seed": found.seed,
+        "seed": compared.seed,
         "sample_bits_per_dim": {"mean": float(bits.mean()), "standard_error": standard_error(bits)},
-        "frechet_distance": _frechet(found),
-        "recognisable": _recognisable(found),
+        "frechet_distance": _frechet(compared),
+        "recognisable": _recognisable(compared),
         "classes": {
-            "names": list(CLASSES[found.data.dataset]),
-            "samples": found.sample_predictions.class_shares,
-            "test_images": found.test_predictions.class_shares,
+            "names": list(CLASSES[compared.data.dataset]),
+            "samples": compared.sample_predictions.class_shares,
+            "test_images": compared.test_predictions.class_shares,
         },
-        "nearest_training_image": _nearest(found),
+        "nearest_training_image": _nearest(compared),
         "classifier": {"recipe": RECIPE, "features": FEATURES, "test_accuracy": float(accuracy)},
     }
 
@@ -95,9 +95,9 @@ def _class_rows(classes: dict[str, Any]) -> str:
     if drawn := classes.get("any_class"):
         spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error'] or 0:.4f}"
         rows.append(f"| test bits/dim where the class is drawn | {spread} on {drawn['images']:,} test images |")
-    if found := classes.get("classification"):
-        share = f"{found['accuracy']:.1%} +- {found['standard_error']:.1%}"
-        rows.append(f"| classification by the bits under every class | {share} of {found['images']:,} test images |")
+    if given := classes.get("classification"):
+        share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%}"
+        rows.append(f"| classification by the bits under every class | {share} of {given['images']:,} test images |")
     if samples := classes.get("samples"):
         of_each = samples["as_asked_of_each"]
         rows.append(
@@ -125,36 +125,36 @@ def _guidance_rows(guidance: dict[str, Any]) -> str:
     return "".join(f"\n{row}" for row in rows)
 
 
-def _frechet(found: Comparison) -> dict[str, Any]:
+def _frechet(compared: Comparison) -> dict[str, Any]:
     """Compare as many samples as chosen test images, each with the other half of the test images."""
-    count = len(found.chosen)
-    others = found.test_predictions.features[found.others]
+    count = len(compared.chosen)
+    others = compared.test_predictions.features[compared.others]
     return {
         "features": "of this report's classifier, not of an Inception network",
         "images": count,
         "against": len(others),
-        "samples": frechet_distance(found.sample_predictions.features[:count], others),
-        "test_images": frechet_distance(found.test_predictions.features[found.chosen], others),
+        "samples": frechet_distance(compared.sample_predictions.features[:count], others),
+        "test_images": frechet_distance(compared.test_predictions.features[compared.chosen], others),
     }
 
 
-def _recognisable(found: Comparison) -> dict[str, float]:
-    recognised = found.test_predictions.recognised
-    right = found.test_predictions.classes == found.data.test_labels
+def _recognisable(compared: Comparison) -> dict[str, float]:
+    recognised = compared.test_predictions.recognised
+    right = compared.test_predictions.classes == compared.data.test_labels
     return {
         "confidence": RECOGNISABLE,
-        "samples": float(found.sample_predictions.recognised.mean()),
+        "samples": float(compared.sample_predictions.recognised.mean()),
         "test_images": float(recognised.mean()),
         "test_images_right": float(right[recognised].mean()) if recognised.any() else 0.0,
     }
 
 
-def _nearest(found: Comparison) -> dict[str, Any]:
+def _nearest(compared: Comparison) -> dict[str, Any]:
     """Compare distances to training images: memorised samples lie closer to them than test images do."""
-    samples, tests = found.sample_neighbours.distances[:, 0], found.test_neighbours.distances[:, 0]
+    samples, tests = compared.sample_neighbours.distances[:, 0], compared.test_neighbours.distances[:, 0]
     close = float(np.quantile(tests, CLOSE))
     return {
-        "training_images": len(found.data.training),
+        "training_images": len(compared.data.training),
         "samples_median": float(np.median(samples)),
         "test_images_median": float(np.median(tests)),
         "samples_least": float(samples.min()),

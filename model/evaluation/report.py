@@ -41,23 +41,23 @@ def save_report(
     name: str,
     config: ModelConfig,
     evaluation: dict[str, Any],
-    found: Comparison,
+    compared: Comparison,
     path: Path,
     classes: ClassMeasurements | None = None,
 ) -> None:
     """Write the report of a model, atomically; `evaluation` is what evaluation.json holds, with "quality", and with
     "classes" where there are measurements of these."""
-    page = _page(name, config, evaluation, found, classes)
+    page = _page(name, config, evaluation, compared, classes)
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
 
 
 def _page(
-    name: str, config: ModelConfig, evaluation: dict[str, Any], found: Comparison, classes: ClassMeasurements | None
+    name: str, config: ModelConfig, evaluation: dict[str, Any], compared: Comparison, classes: ClassMeasurements | None
 ) -> str:
     """Fill in the template, which formats the numbers itself."""
     quality = evaluation["quality"]
-    images = {key: f'src="{data_url(png)}"' for key, png in plots(found).items()}
-    images |= {key: picture(sheet) for key, sheet in sheets(found, config).items()}
+    images = {key: f'src="{data_url(png)}"' for key, png in plots(compared).items()}
+    images |= {key: picture(sheet) for key, sheet in sheets(compared, config).items()}
     return PAGE.format(
         name=escape(name),
         config=config,
@@ -65,8 +65,8 @@ def _page(
         predicted=PREDICTED[config.predicts],
         card=escape(card_rows(evaluation)),
         date=datetime.now(UTC).date().isoformat(),
-        dataset={"mnist": "MNIST", "cifar10": "CIFAR-10"}[found.data.dataset],
-        test_images=len(found.data.test),
+        dataset={"mnist": "MNIST", "cifar10": "CIFAR-10"}[compared.data.dataset],
+        test_images=len(compared.data.test),
         evaluation=evaluation,
         quality=quality,
         bits=quality["sample_bits_per_dim"],

@@ -13,41 +13,26 @@ from scanline.model.precision import PRECISION_HELP
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help="Name of a shipped model, or a model directory.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Random seed. Drawn and printed if not given.")]
-Temperature = Annotated[
-    float,
-    typer.Option(help=f"Sampling temperature, above 0 and at most {MAX_TEMPERATURE:g}; 1 is the model itself."),
-]
-Class = Annotated[
-    str | None,
-    typer.Option("--class", help="What the images show: a class of the model, by its name or another word for it."),
-]
+Temperature = Annotated[float, typer.Option(help=f"Sampling temperature, above 0 and at most {MAX_TEMPERATURE:g}.")]
+Class = Annotated[str | None, typer.Option("--class", help="Class of the images, by its name or a synonym.")]
 PaintedClass = Annotated[
     str | None,
-    typer.Option(
-        "--class",
-        help="What the images show: a class of the model, by its name or another word for it, or any: a class for each"
-        " image, drawn.",
-    ),
+    typer.Option("--class", help="Class of the images, by its name or a synonym; any draws one for each image."),
 ]
 Guidance = Annotated[
     float,
-    typer.Option(
-        help=f"How far images of a class are drawn away from those without one, 1 to {MAX_GUIDANCE:g}; 1 is the model"
-        " itself, and more takes two states an image."
-    ),
+    typer.Option(help=f"Classifier-free guidance weight, 1 to {MAX_GUIDANCE:g}; above 1, each image needs two states."),
 ]
 Particles = Annotated[
     int | None,
     typer.Option(
-        help=f"Particles of each completion, 1 to {MAX_PARTICLES}: more fit the known pixels after the hidden ones"
-        " better. Where there are none, or with --guidance, one is run.",
+        help=f"Particles of each completion, 1 to {MAX_PARTICLES}; more fit the known pixels after the hidden ones"
+        " better. Not used without such pixels, or with --guidance.",
         show_default=str(DEFAULT_PARTICLES),
     ),
 ]
 KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]
-Mask = Annotated[
-    Path | None, typer.Option(help="A picture: white or opaque where to keep, black or transparent elsewhere.")
-]
+Mask = Annotated[Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help=BACKEND_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]

@@ -31,7 +31,7 @@ def paint_with_bar(
 
 
 def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
-    """ValueError where both options say what is known."""
+    """Raise ValueError if both options are given."""
     if keep_rows is not None and mask is not None:
         raise ValueError("--keep-rows and --mask exclude each other; give one of them")
 
@@ -52,7 +52,7 @@ def read_picture(
 
 
 def read_pictures(pictures: list[Path], config: ModelConfig) -> np.ndarray:
-    """The bytes [n, N] uint8 of whole pictures."""
+    """Return the bytes [n, N] uint8 of whole pictures."""
     return np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
 
 

@@ -1,4 +1,4 @@
-"""What `scanline train` prints: the pictures found, the network, progress; and what SIGINT and SIGTERM do to it."""
+"""The output of `scanline train`: the pictures, the network, progress; and its handling of SIGINT and SIGTERM."""
 
 import json
 import signal
@@ -61,7 +61,7 @@ def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig") 
 
 @contextmanager
 def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Iterator[Callable[["Row"], None]]:
-    """Yield what reports a row: on a bar where stderr is a terminal, else as a line from time to time."""
+    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from time to time."""
     total = config.updates if config.minutes is None else 60 * config.minutes
     rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
     printed, tested = 0.0, ""

@@ -1,4 +1,4 @@
-"""scanline bench: how fast Scanline is on this machine, beside the machine's ceilings and two other programs."""
+"""scanline bench: the speed of this machine, compared with its ceilings and two other programs."""
 
 import json
 from typing import Annotated
@@ -19,7 +19,7 @@ def bench(
         str | None, typer.Option(help="Measure random weights in the shape of this training preset instead.")
     ] = None,
     batches: Annotated[str, typer.Option(help="Numbers of images in flight, separated by commas.")] = "1,4,16,64,256",
-    seconds: Annotated[float, typer.Option(help="Measuring time for each number of each program.")] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure each program at each number.")] = 3.0,
     skip: Annotated[
         str,
         typer.Option(help="Parts to skip, separated by commas: latency, bulk, reading, position, authors, softmax."),
@@ -29,7 +29,7 @@ def bench(
     backend: Backend = AUTO,
     as_json: Json = False,
 ) -> None:
-    """Check that a model computes what it should, then measure latency, throughput, known bytes and memory.
+    """Check a model's results, then measure latency, throughput, known bytes and memory.
 
     Two baselines do the same work: the authors' library, if it is installed, and softmax attention with a cache.
     """
@@ -58,7 +58,7 @@ def bench(
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
-    """The numbers of a comma-separated list, without repetitions."""
+    """Return the numbers of a comma-separated list, without repetitions."""
     try:
         return tuple(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError:

@@ -1,4 +1,4 @@
-"""scanline classify: which class of a model pictures show."""
+"""scanline classify: the most probable class of pictures."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def classify(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Print the most probable class of each picture, and its probability with every class equally likely before."""
+    """Print the most probable class of each picture, and its probability under a uniform prior."""
     from scanline.model.classification import check_classes
     from scanline.model.classification import classify as classify_images
     from scanline.model.device import resolve_backend
@@ -29,20 +29,20 @@ def classify(
     check_classes(network.config)
     images = read_pictures(pictures, network.config)
     generator = Generator(network, 1, backend=backend)
-    found = classify_images(generator, images)
+    result = classify_images(generator, images)
     generator.close()
-    posterior, bits_per_dim = found.posterior, found.bits / network.config.bytes
+    posterior, bits_per_dim = result.posterior, result.bits / network.config.bytes
     if as_json:
         rows = [
             {
                 "picture": str(path),
-                "class": found.best[row],
-                "probabilities": dict(zip(found.class_names, posterior[row].tolist(), strict=True)),
-                "bits_per_dim": dict(zip(found.class_names, bits_per_dim[row].tolist(), strict=True)),
+                "class": result.best[row],
+                "probabilities": dict(zip(result.class_names, posterior[row].tolist(), strict=True)),
+                "bits_per_dim": dict(zip(result.class_names, bits_per_dim[row].tolist(), strict=True)),
             }
             for row, path in enumerate(pictures)
         ]
         print(json.dumps({"data": rows}))
         return
-    for path, name, probability in zip(pictures, found.best, posterior.max(axis=1), strict=True):
+    for path, name, probability in zip(pictures, result.best, posterior.max(axis=1), strict=True):
         print(f"{name}  {probability:.4f}  {path}")

@@ -11,40 +11,27 @@ from scanline.model.class_names import label_of_class
 from scanline.model.device import AUTO
 from scanline.model.inputs import check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import (
-    Backend,
-    Class,
-    Device,
-    Guidance,
-    Json,
-    KeepRows,
-    Mask,
-    Model,
-    Particles,
-    Precision,
-    Seed,
-    Temperature,
-)
+from scanline.server.cli import options
 
 
 def complete(
     picture: Annotated[Path, typer.Argument(help="A picture of the model's image size.")],
-    keep_rows: KeepRows = None,
-    mask: Mask = None,
+    keep_rows: options.KeepRows = None,
+    mask: options.Mask = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
     out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
         "completions.png"
     ),
-    seed: Seed = None,
-    temperature: Temperature = 1.0,
-    class_name: Class = None,
-    guidance: Guidance = 1.0,
-    particles: Particles = None,
-    model: Model = zoo.DEFAULT,
-    device: Device = "auto",
-    precision: Precision = DEFAULT,
-    backend: Backend = AUTO,
-    as_json: Json = False,
+    seed: options.Seed = None,
+    temperature: options.Temperature = 1.0,
+    class_name: options.Class = None,
+    guidance: options.Guidance = 1.0,
+    particles: options.Particles = None,
+    model: options.Model = zoo.DEFAULT,
+    device: options.Device = "auto",
+    precision: options.Precision = DEFAULT,
+    backend: options.Backend = AUTO,
+    as_json: options.Json = False,
 ) -> None:
     """Complete an occluded picture. A sheet shows the occluded picture, the completions and the original."""
     from scanline.model.contact_sheet import UNPAINTED
@@ -62,27 +49,36 @@ def complete(
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
     config = network.config
-    asked = label_of_class(config, class_name)
-    check_guidance(guidance, bool(asked), config)
+    label = label_of_class(config, class_name)
+    check_guidance(guidance, bool(label), config)
     original, known = read_picture(picture, keep_rows, mask, config)
     request = GenerateRequest(
-        *(0, n, seed, temperature, (original.tobytes(),), (known.tobytes(),)),
-        label=asked,
+        0,
+        n,
+        seed,
+        temperature,
+        known=(original.tobytes(),),
+        masks=(known.tobytes(),),
+        label=label,
         particles=particles,
         guidance=guidance,
     )
     (painted,) = paint_with_bar(network, [request], precision=precision, backend=backends)
+
+    # Sheets also show the picture, occluded and whole.
     images = painted.images
     if out.suffix.lower() in SHEETS:
         occluded = np.where(known, original, np.uint8(UNPAINTED))
         images = np.concatenate((occluded[None], images, original[None]))
     save_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
+
+    # What the known pixels cost, and how many of the particles still count, is part of the summary.
     evidence, effective = painted.evidence_bits, painted.effective_particles
     assert evidence is not None
     assert effective is not None
     run = request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
     words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
-    more: dict[str, object] = {"class": config.class_names[asked - 1], "guidance": guidance} if asked else {}
+    more: dict[str, object] = {"class": config.class_names[label - 1], "guidance": guidance} if label else {}
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)

@@ -22,33 +22,24 @@ def evaluate(
         int,
         typer.Option(
             min=0,
-            help="Number of samples to paint for the report; 0 writes none, and measures test images alone. 2,000"
-            " samples take a fifth of the time that 10,000 test images do; the report's classifier is trained once, in"
-            " one to three minutes.",
+            help="Samples for the report; 0 writes none. Its classifier is trained once, in one to three minutes.",
         ),
     ] = 2000,
     classified: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Of a model that knows the classes of its data: number of test images to classify with it, each read"
-            " once for each class.",
+            help="Test images to classify with a model that knows their classes, each read once for each class.",
             show_default="10,000 digits, 1,000 of CIFAR-10",
         ),
     ] = None,
     class_samples: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Of such a model: number of samples of each class for the report.", show_default="1,000"
-        ),
+        typer.Option(min=0, help="Samples of each class for the report on such a model.", show_default="1,000"),
     ] = None,
     guidance: Annotated[
         list[float] | None,
-        typer.Option(
-            help="Of such a model: paint as many samples of each class with this guidance too, and compare them with"
-            " those without. May be given several times.",
-            show_default=False,
-        ),
+        typer.Option(help="Guidance to compare such samples with and without. Repeatable.", show_default=False),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="The .html file to write.", show_default="report.html in the model directory")
@@ -78,7 +69,7 @@ def evaluate(
         config = load_config(directory)
         datasets.fetch(datasets.of_shape(config.height, config.width, config.channels), data)
     with progress_bar() as bar:
-        found = run(
+        evaluation = run(
             directory,
             data,
             report=report,
@@ -96,27 +87,33 @@ def evaluate(
             stage=partial(add_stage, bar),
         )
     if as_json:
-        print(json.dumps(found))
-        return
-    error = "" if found["standard_error"] is None else f" +- {found['standard_error']:.4f}"
-    print(f"{found['bits_per_dim']:.4f}{error} bits/dim on {found['images']} test images of {found['dataset']}")
-    if "classes" in found:
-        _print_classes(found["classes"])
-    if "guidance" in found:
-        _print_guidance(found["guidance"])
-    if "quality" in found:
-        _print_quality(found["quality"], report)
+        print(json.dumps(evaluation))
+    else:
+        _print(evaluation, report)
+
+
+def _print(evaluation: dict[str, Any], report: Path) -> None:
+    print(f"{_bits(evaluation)} on {evaluation['images']} test images of {evaluation['dataset']}")
+    if classes := evaluation.get("classes"):
+        _print_classes(classes)
+    if guidance := evaluation.get("guidance"):
+        _print_guidance(guidance)
+    if quality := evaluation.get("quality"):
+        _print_quality(quality, report)
+
+
+def _bits(figures: dict[str, Any]) -> str:
+    error = "" if figures["standard_error"] is None else f" +- {figures['standard_error']:.4f}"
+    return f"{figures['bits_per_dim']:.4f}{error} bits/dim"
 
 
 def _print_classes(classes: dict[str, Any]) -> None:
-    true = classes["true_class"]
-    error = "" if true["standard_error"] is None else f" +- {true['standard_error']:.4f}"
-    print(f"{true['bits_per_dim']:.4f}{error} bits/dim with the true class")
+    print(f"{_bits(classes['true_class'])} with the true class")
     if drawn := classes.get("any_class"):
         print(f"{drawn['bits_per_dim']:.4f} bits/dim with a class drawn, of {drawn['images']} test images")
-    if found := classes.get("classification"):
-        share = f"{found['accuracy']:.2%} +- {found['standard_error']:.2%}"
-        print(f"classified correctly by the bits under every class: {share} of {found['images']} test images")
+    if given := classes.get("classification"):
+        share = f"{given['accuracy']:.2%} +- {given['standard_error']:.2%}"
+        print(f"classified correctly by the bits under every class: {share} of {given['images']} test images")
     if samples := classes.get("samples"):
         print(f"samples of the class asked for: {samples['as_asked']:.1%} of {samples['each']} of each class")
 

@@ -14,17 +14,7 @@ from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
 from scanline.model.inputs import check_guidance, check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import (
-    Backend,
-    Device,
-    Guidance,
-    Json,
-    Model,
-    PaintedClass,
-    Precision,
-    Seed,
-    Temperature,
-)
+from scanline.server.cli import options
 from scanline.server.cli.progress import add_stage, progress_bar
 
 IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
@@ -38,17 +28,17 @@ def sample(
     out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
         "samples.png"
     ),
-    seed: Seed = None,
-    temperature: Temperature = 1.0,
-    class_name: PaintedClass = None,
+    seed: options.Seed = None,
+    temperature: options.Temperature = 1.0,
+    class_name: options.PaintedClass = None,
     each_class: Annotated[
         bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
     ] = False,
-    guidance: Guidance = 1.0,
-    model: Model = zoo.DEFAULT,
-    device: Device = "auto",
-    precision: Precision = DEFAULT,
-    backend: Backend = AUTO,
+    guidance: options.Guidance = 1.0,
+    model: options.Model = zoo.DEFAULT,
+    device: options.Device = "auto",
+    precision: options.Precision = DEFAULT,
+    backend: options.Backend = AUTO,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -56,7 +46,7 @@ def sample(
             " The same command resumes an interrupted run."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Paint images and write them to a sheet, an array or a folder."""
     from scanline.model.device import resolve_backend
@@ -70,7 +60,7 @@ def sample(
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
     if cluster is not None:
-        if device != "auto" or precision != DEFAULT or backend != AUTO:
+        if (device, precision, backend) != ("auto", DEFAULT, AUTO):
             raise ValueError(
                 "--device, --precision and --backend are settings of the service; leave them out with --cluster"
             )
@@ -82,6 +72,8 @@ def sample(
     on, backends = resolve_backend(device, backend)
     network = load_model(zoo.find(model), on)
     config = network.config
+
+    # One request for each class, or one for all images.
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
     each = [(label, 0) for label in range(1, len(config.classes) + 1)]
@@ -93,16 +85,16 @@ def sample(
         for number, (label, drawn) in enumerate(labels)
     ]
     painted = paint_with_bar(network, requests, precision=precision, backend=backends)
-    images = np.stack([one.images for one in painted]).reshape(-1, n, *config.image_shape)
+
+    images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     if each_class:
         save_classes(images, config.class_names, out)
     else:
         save_images(images[0], out)
-    bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
     painted_labels = [request.label_of(index) for request in requests for index in range(n)]
     names = [config.class_names[label - 1] for label in painted_labels if label]
     more: dict[str, object] = {"classes": names, "guidance": guidance} if names else {}
-    print_summary(bits_per_dim, "images", out, seed, as_json, more)
+    print_summary(np.concatenate([batch.bits_per_dim for batch in painted]), "images", out, seed, as_json, more)
 
 
 def _sample_on_cluster(

@@ -26,7 +26,7 @@ def score(
     repeats: Annotated[
         int | None,
         typer.Option(
-            help=f"Completions of each picture from which its estimate is made, 2 to {MAX_REPEATS}.",
+            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.",
             show_default=str(DEFAULT_REPEATS),
         ),
     ] = None,
@@ -35,8 +35,8 @@ def score(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Print the bits per dimension of each picture; with --keep-rows or --mask, an estimate of those of its known
-    pixels, whatever the hidden ones show, with its standard error."""
+    """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for its known pixels
+    alone, with its standard error."""
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.sampling.messages import GenerateRequest
@@ -51,17 +51,17 @@ def score(
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     on, backend = resolve_backend(device)
     network = load_model(zoo.find(model), on)
-    of = label_of_class(network.config, class_name)
+    label = label_of_class(network.config, class_name)
     if is_estimate:
         requests = []
         for number, path in enumerate(pictures):
             known, kept = read_picture(path, keep_rows, mask, network.config)
             check_known(int(kept.sum()), "keep_rows" if mask is None else str(mask))
             completed = (known.tobytes(),), (kept.tobytes(),)
-            requests.append(GenerateRequest(number, repeats, seed, 1.0, *completed, label=of, particles=particles))
+            requests.append(GenerateRequest(number, repeats, seed, 1.0, *completed, label=label, particles=particles))
         rows = _estimates(network, requests, backend)
     else:
-        rows = _scores(network, pictures, of, backend)
+        rows = _scores(network, pictures, label, backend)
     rows = [{"picture": str(path)} | row for path, row in zip(pictures, rows, strict=True)]
     if as_json:
         print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {})))
@@ -90,11 +90,11 @@ def _estimates(network: "Transformer", requests: list["GenerateRequest"], backen
     rows = []
     for request, painted in zip(requests, paint_with_bar(network, requests, backend=backend), strict=True):
         assert painted.evidence_bits is not None
-        found = estimate(painted.evidence_bits, request.known_bytes_of(0))
+        estimated = estimate(painted.evidence_bits, request.known_bytes_of(0))
         rows.append({
-            "bits_per_dim": found.bits_per_dim,
-            "standard_error": found.standard_error_per_dim,
-            "known_bytes": found.known_bytes,
+            "bits_per_dim": estimated.bits_per_dim,
+            "standard_error": estimated.standard_error_per_dim,
+            "known_bytes": estimated.known_bytes,
             "particles": request.particles_of(0),
         })  # fmt: skip
     return rows
