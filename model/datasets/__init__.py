@@ -27,10 +27,10 @@ def load(name: str, directory: Path, split: str) -> np.ndarray:
 
 def labels(name: str, directory: Path, split: str, images: np.ndarray) -> np.ndarray:
     """Return the class [n] uint8 of each of `images` [n, N], which `load` returned for the same split."""
-    found = LABELS[name](directory, split)
-    if len(found) != len(images):
-        raise DataError(f"{directory} holds {len(found)} labels for the {len(images)} {split} images of {name}")
-    return found
+    values = LABELS[name](directory, split)
+    if len(values) != len(images):
+        raise DataError(f"{directory} holds {len(values)} labels for the {len(images)} {split} images of {name}")
+    return values
 
 
 def first_byte_histogram(images: np.ndarray) -> tuple[float, ...]:

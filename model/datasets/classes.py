@@ -38,10 +38,10 @@ class Labels:
 
     def digest(self, images: str) -> str:
         """Return the digest of images of the digest `images` together with their labels: SHA-256, hexadecimal."""
-        found = sha256(f"{images}{self.classes}".encode())
+        digest = sha256(f"{images}{self.classes}".encode())
         for labels in (self.train, self.test):
-            found.update(labels.astype("<i8").tobytes())
-        return found.hexdigest()
+            digest.update(labels.astype("<i8").tobytes())
+        return digest.hexdigest()
 
 
 def checked(classes: Words, train: np.ndarray, test: np.ndarray, path: Path) -> Labels:
@@ -57,19 +57,19 @@ def _missing(classes: Words, labels: np.ndarray) -> tuple[str, ...]:
     return tuple(words[0] for words, count in zip(classes, counts, strict=True) if not count)
 
 
-def of_folders(found: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarray]:
+def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarray]:
     """Return the pictures of a folder, their classes, which are its subfolders, and the label [n] int64 of each.
 
     A picture that is in two classes is refused in both. DataError where a picture is in no subfolder, a subfolder has
     no picture, two subfolders have one name but for capitals, or there are fewer than 2 or more than 1,000.
     """
-    if loose := [file for file in found.files if len(file.parts) < 2]:
+    if loose := [file for file in pictures.files if len(file.parts) < 2]:
         raise DataError(
             f"{printable(loose[0])} is not in a subfolder of {folder}, so it has no class: the subfolders are the"
             " classes"
         )
     subfolders = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    with_pictures = {file.parts[0] for file in found.files}
+    with_pictures = {file.parts[0] for file in pictures.files}
     if empty := [name for name in subfolders if name not in with_pictures]:
         raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
     if not 2 <= len(subfolders) <= MOST_CLASSES:
@@ -77,26 +77,31 @@ def of_folders(found: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarr
             f"{folder} must have from 2 to {MOST_CLASSES:,} subfolders, which are the classes, not {len(subfolders)}"
         )
     label_of = {name: number for number, name in enumerate(subfolders, start=1)}
-    labels = np.array([label_of[file.parts[0]] for file in found.files], np.int64)
-    contradicted = _in_two_classes(found, labels)
+    labels = np.array([label_of[file.parts[0]] for file in pictures.files], np.int64)
+    contradicted = _in_two_classes(pictures, labels)
     kept = np.array([row not in contradicted for row in range(len(labels))])
     if contradicted:
-        refused = (*found.refused, *(Refused(printable(found.files[row]), why) for row, why in contradicted.items()))
-        files = tuple(file for file, keep in zip(found.files, kept, strict=True) if keep)
-        found = replace(found, images=found.images[kept], files=files, refused=refused)
-    return found, _words(subfolders, folder), labels[kept]
+        refused = (
+            *pictures.refused,
+            *(Refused(printable(pictures.files[row]), why) for row, why in contradicted.items()),
+        )
+        files = tuple(file for file, keep in zip(pictures.files, kept, strict=True) if keep)
+        pictures = replace(pictures, images=pictures.images[kept], files=files, refused=refused)
+    return pictures, _words(subfolders, folder), labels[kept]
 
 
-def _in_two_classes(found: Pictures, labels: np.ndarray) -> dict[int, str]:
+def _in_two_classes(pictures: Pictures, labels: np.ndarray) -> dict[int, str]:
     """Return why the pictures that are in several classes are refused, by their rows."""
     rows_of: dict[bytes, list[int]] = {}
-    for row, image in enumerate(found.images):
+    for row, image in enumerate(pictures.images):
         rows_of.setdefault(sha256(image.tobytes()).digest(), []).append(row)
     refused: dict[int, str] = {}
     for rows in rows_of.values():
         for row in rows:
             if others := [other for other in rows if labels[other] != labels[row]]:
-                refused[row] = f"it is the same picture as {printable(found.files[others[0]])}, which has another class"
+                refused[row] = (
+                    f"it is the same picture as {printable(pictures.files[others[0]])}, which has another class"
+                )
     return dict(sorted(refused.items()))
 
 

@@ -68,6 +68,7 @@ def load(
     files = list(_files(folder, refused))
     if not files and not refused:
         raise DataError(f"{folder} holds no files")
+    # The first picture that can be read decides the size; memory for all is reserved then, once.
     images = np.empty((0, 0), np.uint8)
     first: np.ndarray = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
     for done, path in enumerate(files, start=1):
@@ -94,6 +95,7 @@ def load(
         progress(done, len(files))
     if not accepted:
         raise DataError(f"{folder} holds no picture that can be read: {refused[0]}")
+    # Pictures without a colour, as stored RGB too, become grey.
     images = images[: len(accepted)]
     height, width = first.shape[0], first.shape[1]
     channels = 1 if grey else 3
@@ -103,7 +105,7 @@ def load(
 
 
 def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
-    """The files below a folder, in the order of their names; none that is hidden, or in a hidden folder.
+    """Yield the files below a folder, in the order of their names; none that is hidden, or in a hidden folder.
 
     Folders that cannot be listed are added to `refused`.
     """
@@ -134,8 +136,8 @@ def _decode(path: Path, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
         warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
         with Image.open(path, formats=[kind for kind in Image.OPEN if kind not in NO_DECODER]) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
-                found = f"{opened.width} x {opened.height} pixels"
-                raise _RefusedError(f"it has {found}; pictures of at most {LARGEST_PICTURE:,} pixels are read")
+                size_read = f"{opened.width} x {opened.height}"
+                raise _RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
             if size is not None:
                 opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
             picture = _in_8_bits(ImageOps.exif_transpose(opened), grey)
@@ -165,20 +167,20 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "it is not a picture"
     if isinstance(error, Image.DecompressionBombError):
-        return f"it announces more pixels than the {LARGEST_PICTURE:,} that are read"
+        return f"its header declares more than the maximum of {LARGEST_PICTURE:,} pixels"
     if isinstance(error, OSError) and error.strerror:
         return f"it cannot be read: {error.strerror}"
-    said = " ".join(str(error).split()) or type(error).__name__
-    return f"it is a broken picture: {said[:LONGEST_REASON]}"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return f"it is a broken picture: {text[:LONGEST_REASON]}"
 
 
 def _check_size(path: Path, picture: np.ndarray) -> None:
     if picture.size > LARGEST_IMAGE:
-        found = f"{picture.shape[1]}x{picture.shape[0]} pixels"
-        raise DataError(f"{path} has {found}, too many for a model; give --size, for example --size 64")
+        height, width = picture.shape[:2]
+        raise DataError(f"{path} has {width}x{height} pixels, too many for a model; give --size, for example --size 64")
 
 
 def _is_grey(images: np.ndarray) -> bool:
-    """Whether no pixel of RGB images [n, N] has a colour, beyond what lossy formats add to grey ones."""
+    """Return whether no pixel of RGB images [n, N] has a colour, beyond what lossy formats add to grey ones."""
     pixels = (image.reshape(-1, 3) for image in images)
     return all((image.max(axis=1) - image.min(axis=1)).max() <= COLOURLESS for image in pixels)

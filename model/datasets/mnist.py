@@ -44,7 +44,7 @@ def labels(directory: Path, split: str) -> np.ndarray:
         raise DataError(f"{path} is not an IDX file of labels: {begins}")
     if len(data) != 8 + count:
         raise DataError(f"{path} holds {len(data) - 8} labels, not the {count} that it announces")
-    found = np.frombuffer(data, np.uint8, offset=8)
-    if count and found.max() > 9:
-        raise DataError(f"{path} is not MNIST: it holds the label {found.max()}")
-    return found
+    digits = np.frombuffer(data, np.uint8, offset=8)
+    if count and digits.max() > 9:
+        raise DataError(f"{path} is not MNIST: it holds the label {digits.max()}")
+    return digits

@@ -1,5 +1,4 @@
-"""What `scanline train --data` accepts: published files, a folder of pictures or a .npy array; recognised by
-what is there."""
+"""The data of `scanline train --data`: published files, a folder of pictures or a .npy array, recognised by content."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
-from scanline.model.datasets import array, cifar10, folder, mnist
+from scanline.model.datasets import cifar10, folder, mnist
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Refused
@@ -34,7 +33,7 @@ class ImageSet:
 
     @property
     def size(self) -> str:
-        """For people: 28x28 grey."""
+        """The size in words: 28x28 grey."""
         return f"{self.width}x{self.height} {'grey' if self.channels == 1 else 'RGB'}"
 
 
@@ -55,19 +54,17 @@ def open_data(
     if (published or path.is_file()) and (size or grey):
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if published:
-        train, test = (datasets.load(published, path, split) for split in ("train", "test"))
-        digest = sha256(train.tobytes()).hexdigest()
-        labels = _published_labels(published, path, train, test) if classes else None
-        return _labelled(ImageSet(train, test, *datasets.SHAPES[published], published, digest), labels)
+        return _published(published, path, classes)
     words: Words = ()
     label = np.empty(0, np.int64)  # of each image
     if path.is_dir():
-        found = folder.load(path, size, grey, progress)
+        pictures = folder.load(path, size, grey, progress)
         if classes:
-            found, words, label = of_folders(found, path)
-        images, shape, refused = found.images, (found.height, found.width, found.channels), found.refused
+            pictures, words, label = of_folders(pictures, path)
+        images, refused = pictures.images, pictures.refused
+        shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
-        mapped = array.load(path)
+        mapped = _mapped_array(path)
         if classes:
             raise DataError(
                 f"{path} has no labels; classes are those of MNIST, of CIFAR-10 or of a folder whose subfolders are"
@@ -82,21 +79,40 @@ def open_data(
     split = split_by_content(images, str(path))
     sides = (Subset(images, split.train), Subset(images, split.test))
     whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates)
-    return _labelled(whole, checked(words, label[split.train], label[split.test], path) if classes else None)
+    return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
 
 
-def _published_labels(name: str, path: Path, train: np.ndarray, test: np.ndarray) -> Labels:
-    """Return the labels of a published set's images."""
-    of_train, of_test = (
-        datasets.labels(name, path, split, images).astype(np.int64) + 1
-        for split, images in (("train", train), ("test", test))
-    )
-    return checked(datasets.WORDS[name], of_train, of_test, path)
+def _mapped_array(path: Path) -> np.ndarray:
+    """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3] (RGB), mapped into memory, not read."""
+    try:
+        images = np.lib.format.open_memmap(path, mode="r")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, OverflowError, MemoryError):
+        # numpy's reasons are about its format: a wrong magic, objects that it would unpickle, a size beyond the file
+        raise DataError(f"{path} is truncated or not a .npy file of bytes") from None
+    shape = list(images.shape)
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or (images.ndim == 4 and shape[3] != 3):
+        raise DataError(f"{path} must hold uint8 [n, H, W] or [n, H, W, 3], not {images.dtype} {shape}")
+    if not images.size:
+        raise DataError(f"{path} holds no images: its shape is {shape}")
+    return images
 
 
-def _labelled(images: ImageSet, labels: Labels | None) -> ImageSet:
+def _published(name: str, path: Path, classes: bool) -> ImageSet:
+    """Return a published set with its own split and, for `classes`, its labels."""
+    splits = {split: datasets.load(name, path, split) for split in ("train", "test")}
+    digest = sha256(splits["train"].tobytes()).hexdigest()
+    images = ImageSet(splits["train"], splits["test"], *datasets.SHAPES[name], name, digest)
+    if not classes:
+        return images
+    train, test = (datasets.labels(name, path, *each).astype(np.int64) + 1 for each in splits.items())
+    return _labelled(images, checked(datasets.WORDS[name], train, test, path))
+
+
+def _labelled(images: ImageSet, labels: Labels) -> ImageSet:
     """Return the images with their labels, which their digest then covers."""
-    return images if labels is None else replace(images, labels=labels, digest=labels.digest(images.digest))
+    return replace(images, labels=labels, digest=labels.digest(images.digest))
 
 
 def published_in(directory: Path) -> str | None:
@@ -114,9 +130,9 @@ def parse_size(text: str) -> tuple[int, int]:
     """Return (W, H) of `32` or `48x32`; DataError for anything else."""
     width, times, height = text.lower().partition("x")
     try:
-        found = int(width), int(height if times else width)
+        size = int(width), int(height if times else width)
     except ValueError:
-        found = (0, 0)
-    if min(found) < 1 or found[0] * found[1] > LARGEST_IMAGE:
+        size = (0, 0)
+    if min(size) < 1 or size[0] * size[1] > LARGEST_IMAGE:
         raise DataError(f"--size must be a number like 32 or WIDTHxHEIGHT like 48x32, not {text!r}")
-    return found
+    return size

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
 
+COUNTS = ("updates", "batch", "branches", "branch_updates", "checkpoint_every", "evaluate_images", "sample_images")
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
 
     updates: int
-    minutes: float | None = None  # the run ends after these too, and its rate falls to zero with the clock (clock.py)
+    minutes: float | None = None  # the run also ends after these; its rate falls to zero with time (clock.py)
     batch: int = 8
     optimiser: Literal["adamw", "muon", "radam"] = "muon"
     learning_rate: float = 5e-3  # of the matrices of blocks and layers; that of the rest is a share of it
@@ -21,11 +23,11 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
-    redrawn: float = 0.0  # share of the images that are drawn again until the rate is low, of MNIST only (redrawing.py)
+    redrawn: float = 0.0  # share of the images re-rendered until the rate is low, of MNIST only (redrawing.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
     branches: int = 1  # processes that each train weights of their own (branches.py)
-    branch_updates: int = 1000  # of each branch, from one mean of the branches to the next
+    branch_updates: int = 1000  # of each branch between two averages
     seed: int = 0
     checkpoint_every: int = 1000  # updates
     evaluate_images: int = 200  # of the test set, at each checkpoint
@@ -35,15 +37,7 @@ class TrainingConfig:
         for name, words in get_type_hints(TrainingConfig).items():
             if get_origin(words) is Literal and getattr(self, name) not in get_args(words):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}")
-        for name in (
-            "updates",
-            "batch",
-            "branches",
-            "branch_updates",
-            "checkpoint_every",
-            "evaluate_images",
-            "sample_images",
-        ):
+        for name in COUNTS:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.minutes is not None and not 0 < self.minutes < float("inf"):

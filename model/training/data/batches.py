@@ -1,5 +1,5 @@
-"""Which images an update sees, mirrored or drawn again or as they are, and with which labels: pure functions of (seed,
-update, rate), as resuming needs."""
+"""The images of an update, mirrored, re-rendered or as they are, and their labels: pure functions of (seed, update,
+rate), so that a run can resume."""
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ MIRRORED, UNLABELLED, DRAWN, REDRAWN = 1, 2, 3, 4  # what a stream of random num
 def batch_at(
     images: Images, update: int, config: TrainingConfig, model: ModelConfig, rate: float | None = None
 ) -> torch.Tensor:
-    """Return the images [batch, N] uint8 of an update, mirrored or drawn again where the recipe says so.
+    """Return the images [batch, N] uint8 of an update, mirrored or re-rendered as the recipe says.
 
-    rate: of learning, by default the recipe's highest; digits are drawn again while it is above a share of that.
+    rate: of learning, by default the recipe's highest; digits are re-rendered while it is above a share of that.
     """
     batch = images[_chosen(len(images), update, config)]
     if config.flip:
@@ -32,8 +32,8 @@ def batch_at(
 
 
 def labels_at(labels: np.ndarray, update: int, config: TrainingConfig) -> torch.Tensor:
-    """Return the labels [batch] int64 of the images of an update, given those [n] of all images; a share of them, drawn
-    for each update anew, is 0: no class."""
+    """Return the labels [batch] int64 of the images of an update, given those [n] of all images; a share of them,
+    drawn anew for each update, is 0: no class."""
     batch = labels[_chosen(len(labels), update, config)]
     left_out = np.random.default_rng([config.seed, UNLABELLED, update]).random(config.batch) < config.unlabelled
     return torch.from_numpy(np.where(left_out, 0, batch))

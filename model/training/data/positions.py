@@ -1,5 +1,5 @@
-"""Which positions of its images an update computes: in drawings, all those where something is painted nearby, and a
-random sample of the others.
+"""The positions that an update computes: in drawings, all those where something is painted nearby, and a random sample
+of the others.
 
 Most of a drawing is background, whose bytes are known in advance and teach little, but cost as much as any. A
 background position that is drawn stands for others: its loss counts by the inverse of its rate (Horvitz and Thompson,
@@ -59,8 +59,8 @@ class Sampler:
             return None
         random = np.random.default_rng([self.config.seed, DRAWN, update])
         near = near_paint(batch.numpy(), self.model)
-        found = [draw(row, self.count, self.config.background, random) for row in near]
-        position, weight = (np.stack(parts) for parts in zip(*found, strict=True))
+        sampled = [draw(row, self.count, self.config.background, random) for row in near]
+        position, weight = (np.stack(parts) for parts in zip(*sampled, strict=True))
         return Drawn(torch.from_numpy(position), torch.from_numpy(weight.astype(np.float32)))
 
 

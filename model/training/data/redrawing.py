@@ -1,4 +1,4 @@
-"""Digits of MNIST drawn again: the same shapes with other greys, so that a long run does not learn greys by heart.
+"""Re-rendered digits of MNIST: the same shapes with other greys, so that a long run does not memorise greys.
 
 Nearly all bits of a digit are in the greys of its edges. They come from one reduction (Yadav and Bottou, "Cold Case:
 The Lost MNIST Digits", 2019): a bilevel scan, whose larger side has m pixels, becomes 20 x 20. Here a digit is enlarged
@@ -18,17 +18,17 @@ SIDES = 47.2, 10.0, 22, 80  # mean, standard deviation, least and largest of the
 KEPT = 0.99  # of the width of a pixel of the scan, where the border of two reduced pixels divides it
 ROUGHNESS = 0.065  # standard deviation of what is added to shares of ink, which are 0 to 1, before the threshold
 GRAIN = 1.5  # pixels of the scan on which the roughness changes
-LEAST_RATE = 0.2  # of a run's highest learning rate: below it, digits are learned as they are
-LEAST_LARGEST = 0.5  # share of ink: a fainter digit is not made black
+LEAST_RATE = 0.2  # of a run's highest learning rate: below it, digits are used as they are
+LEAST_LARGEST = 0.5  # share of ink: a fainter digit does not become black
 
 
 def redrawn(image: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return a digit [28, 28] uint8 drawn again; an empty picture, or one with ink beyond a box, as it is."""
+    """Return a digit [28, 28] uint8 re-rendered; an empty picture, or one with ink beyond a box, as it is."""
     rows, columns = (np.flatnonzero(image.any(axis=axis)) for axis in (1, 0))
     if not len(rows) or max(np.ptp(rows), np.ptp(columns)) >= BOX:
         return image
     # The digit is in the middle of its box, or half a pixel above and left of it; the box stays where it is.
-    top, left = ((found[0] + found[-1] + 2 - BOX) // 2 for found in (rows, columns))
+    top, left = ((inked[0] + inked[-1] + 2 - BOX) // 2 for inked in (rows, columns))
     top, left = (min(max(corner, 0), len(image) - BOX) for corner in (top, left))
     box = slice(top, top + BOX), slice(left, left + BOX)
 

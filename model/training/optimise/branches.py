@@ -1,9 +1,9 @@
 """Branches of a run (local SGD; Stich, "Local SGD Converges Fast and Communicates Little", 2019): each process trains
-weights of its own, on batches of its own, and every so many updates all go on from the mean.
+weights of its own on batches of its own, and every so many updates all branches continue from their mean.
 
 The mean is that of their averaged weights and of their optimisers' states. The first branch has the clock: it sends the
-others the rate of each update, or asks for their states, which it saves with its own. So a checkpoint changes no
-branch, and a run that is resumed from one goes on as if it had never stopped.
+others the rate of each update, or GATHER, to save their states with its own. So a checkpoint changes no branch, and a
+run that resumes from one continues bit for bit.
 """
 
 import copy
@@ -16,7 +16,7 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.update import Updater
 
-GATHER = -1.0  # sent instead of a rate: the others hand over their states
+GATHER = -1.0  # sent instead of a rate: the others send their states
 
 
 class Branches:
@@ -32,15 +32,15 @@ class Branches:
         """Return the number of this branch's batch among the batches of all updates and branches."""
         return update * self.group.size + self.group.rank if self.several else update
 
-    def rate(self, of_first: float = 0.0) -> float:
-        """Return the first process's rate of the next update. The others wait for it, and hand over their states when
-        they are asked for them instead. WorkerError where another process has ended."""
-        while (sent := self.group.broadcast(of_first)) == GATHER:
+    def rate(self, first_rate: float = 0.0) -> float:
+        """Return the first process's rate of the next update. The others wait for it, and send their states at GATHER.
+        WorkerError where another process has ended."""
+        while (sent := self.group.broadcast(first_rate)) == GATHER:
             self.group.gather(self.updater.state_dict())
         return sent
 
     def average(self, done: int) -> None:
-        """Go on from the mean of all branches, in place, where one is due after so many updates."""
+        """Continue from the mean of all branches, in place, if one is due after so many updates."""
         if not self.several or done % self.config.branch_updates:
             return
         state = self.updater.state_dict()
@@ -54,7 +54,7 @@ class Branches:
             return own
         self.group.broadcast(GATHER)
         states = self.group.gather(own)
-        self._move_model(states)
+        self._set_mean(states)
         return own | {"others": states[1:]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -64,16 +64,16 @@ class Branches:
             return
         states = [state, *state["others"]]
         self.updater.load_state_dict(states[self.group.rank])
-        self._move_model(states)
+        self._set_mean(states)
 
-    def _move_model(self, states: list[dict[str, Any]]) -> None:
+    def _set_mean(self, states: list[dict[str, Any]]) -> None:
         averages = [state["average"] for state in states]
-        mean = {name: torch.stack([each[name] for each in averages]).mean(0) for name in averages[0]}
+        mean = {name: torch.stack([average[name] for average in averages]).mean(0) for name in averages[0]}
         self.model.load_state_dict(mean)
 
 
 def _floats(tree: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of numbers with fractions in nested dicts and lists: in the same order in every branch."""
+    """Yield the floating-point tensors of nested dicts and lists, in the same order in every branch."""
     if isinstance(tree, torch.Tensor):
         if tree.is_floating_point():
             yield tree

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -38,8 +39,8 @@ def loss_of(
     if drawn is None:
         return -model.distribution.log_prob(parameters.float(), values).mean() / LN2
     steps = values.gather(1, drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
-    weighed = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
-    return -weighed.sum() / (values.numel() * LN2)
+    weighted = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
+    return -weighted.sum() / (values.numel() * LN2)
 
 
 class CompiledLoss:
@@ -69,29 +70,22 @@ class CompiledLoss:
             return loss_of(model, batch, dtype, labels, drawn)
         return loss
 
-    def _choose(
-        self,
-        model: Transformer,
-        batch: torch.Tensor,
-        dtype: torch.dtype,
-        labels: torch.Tensor | None,
-        drawn: Drawn | None,
-    ) -> None:
+    def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *given: Any) -> None:
         """Use the compiled loss from now on if it has the value of the loss as it is written, and gradients as near to
         those in float32: in bfloat16 both are rounded, each in its own way."""
         # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
         # traced.
-        _, exact = _with_gradients(loss_of, model, batch, torch.float32, labels, drawn)
-        expected, as_written = _with_gradients(loss_of, model, batch, dtype, labels, drawn)
+        _, exact = _with_gradients(loss_of, model, batch, torch.float32, *given)
+        expected, as_written = _with_gradients(loss_of, model, batch, dtype, *given)
         try:
             compiled = compile_loss(batch.device)
-            found, gradients = _with_gradients(compiled, model, batch, dtype, labels, drawn)
+            value, gradients = _with_gradients(compiled, model, batch, dtype, *given)
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
             self._refuse(str(error).strip().splitlines()[0])
             return
         off, rounding = (((rounded - exact).norm() / exact.norm()).item() for rounded in (gradients, as_written))
-        if not abs(found - expected) <= SAME_LOSS:
-            self._refuse(f"compiled it is {found}, as it is written {expected}")
+        if not abs(value - expected) <= SAME_LOSS:
+            self._refuse(f"compiled it is {value}, as it is written {expected}")
         elif not off <= rounding + SAME_GRADIENTS:
             self._refuse(f"compiled, its gradients are off by {off:.3g} of their norm")
         else:
@@ -99,7 +93,7 @@ class CompiledLoss:
             log.info("the loss is compiled")
 
     def _refuse(self, reason: str) -> None:
-        log.warning("the loss is not compiled, so that training is slower: %s", reason)
+        log.warning("training without torch.compile, which is slower: %s", reason)
         self.compiled = loss_of
 
 
@@ -118,15 +112,8 @@ def compile_loss(device: torch.device) -> Loss:
     return torch.compile(loss_of, dynamic=False, options={"cpp.simdlen": pick_vec_isa().bit_width()})
 
 
-def _with_gradients(
-    loss: Loss,
-    model: Transformer,
-    batch: torch.Tensor,
-    dtype: torch.dtype,
-    labels: torch.Tensor | None,
-    drawn: Drawn | None,
-) -> tuple[float, torch.Tensor]:
+def _with_gradients(loss: Loss, model: Transformer, *given: Any) -> tuple[float, torch.Tensor]:
     """Return the loss and the gradients of all weights as one vector."""
-    value = loss(model, batch, dtype, labels, drawn)
+    value = loss(model, *given)
     gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
     return value.item(), torch.cat([gradient.flatten().float() for gradient in gradients if gradient is not None])

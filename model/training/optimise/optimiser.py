@@ -1,4 +1,4 @@
-"""How an update moves the weights: which optimiser moves which of them, at what rate, and their moving average."""
+"""Optimisers of the weights, learning rates, gradient clipping, and the moving average."""
 
 import copy
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from scanline.model.training.optimise.muon import Muon
 
 # rates of the head and of all that is no matrix, as shares of the rate of the matrices
 HEAD_SCALE, OTHERS_SCALE = 0.1, 1.0
-HEAD_SCALE_BESIDE_MUON, OTHERS_SCALE_BESIDE_MUON = 0.2, 0.4
+HEAD_SCALE_WITH_MUON, OTHERS_SCALE_WITH_MUON = 0.2, 0.4
 STACKS = ("blocks", "layers")  # parts of the network whose linear maps are the matrices
 
 
@@ -61,8 +61,8 @@ def optimiser(
     muon = config.optimiser == "muon"
     decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
     kept: list[dict[str, Any]] = [
-        {"params": others, "weight_decay": 0.0, "scale": OTHERS_SCALE_BESIDE_MUON if muon else OTHERS_SCALE},
-        {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE_BESIDE_MUON if muon else HEAD_SCALE},
+        {"params": others, "weight_decay": 0.0, "scale": OTHERS_SCALE_WITH_MUON if muon else OTHERS_SCALE},
+        {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE_WITH_MUON if muon else HEAD_SCALE},
     ]
     rate, betas = config.learning_rate, (0.9, config.second_moment)
     if muon:
@@ -90,9 +90,10 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
 
 
 def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
-    """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in place.
+    """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in place, and return the
+    norm of both together before.
 
-    Returns the norm of both together before clipping. They are clipped apart because nearly all of the norm is the
+    They are clipped apart because nearly all of the norm is the
     head's, in jumps that would silence the layers.
     """
     head = _head(model)

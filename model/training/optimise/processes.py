@@ -2,7 +2,7 @@
 every batch, and all move the same weights by their average; or each has a branch of its own (branches.py).
 
 The caller's process has rank 0: it alone reads the clock, tests, reports and writes. The others follow it until it
-ends them; where one ends by itself, whatever is next exchanged fails in all others.
+kills them. If one of them ends before, the next exchange fails in all others.
 """
 
 import os
@@ -52,7 +52,7 @@ class Group:
     def average(self, tensors: list[torch.Tensor]) -> None:
         """Average tensors over processes, in place. WorkerError where another process has ended."""
         flat = torch.cat([tensor.flatten() for tensor in tensors])
-        with _ended():
+        with _worker_error():
             dist.all_reduce(flat)
         parts = (flat / self.size).split([tensor.numel() for tensor in tensors])
         for tensor, averaged in zip(tensors, parts, strict=True):
@@ -63,7 +63,7 @@ class Group:
         if self.size == 1:
             return value
         sent = torch.tensor([value], dtype=torch.float64)
-        with _ended():
+        with _worker_error():
             dist.broadcast(sent, src=0)
         return sent.item()
 
@@ -71,13 +71,13 @@ class Group:
         """Return the states of all processes to rank 0, an empty list to the others. WorkerError where one of them has
         ended."""
         states: list[Any] = [None] * self.size if self.rank == 0 else []
-        with _ended():
+        with _worker_error():
             dist.gather_object(state, states or None, dst=0)
         return states
 
 
 @contextmanager
-def _ended() -> Iterator[None]:
+def _worker_error() -> Iterator[None]:
     """Turn gloo's error, a closed connection, into a WorkerError."""
     try:
         yield
@@ -87,10 +87,10 @@ def _ended() -> Iterator[None]:
 
 @contextmanager
 def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterator[Group]:
-    """Start processes of ranks 1 to size - 1, which run follow(group, *arguments), and give the group of rank 0.
+    """Start processes of ranks 1 to size - 1, which run follow(group, *arguments), and yield the group of rank 0.
 
-    The threads of this process are divided among them. All workers are ended with the block. WorkerError, one sentence,
-    if one of them ends before.
+    The threads of this process are divided among them. Workers are killed at the end of the block; WorkerError if one
+    of them ends before.
     """
     if size == 1:
         yield Group()
@@ -118,11 +118,11 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
             _join(0, size, folder)
             yield Group(0, size)
         except (WorkerError, BrokenPipeError) as error:
-            raise WorkerError(_sentence([worker for worker, _ in started])) from error
+            raise WorkerError(_reason([worker for worker, _ in started])) from error
         finally:
-            for ended, _ in started:
-                ended.kill()  # it has nothing to write
-                ended.join()
+            for process, _ in started:
+                process.kill()  # it has nothing to write
+                process.join()
             torch.set_num_threads(threads)
             if dist.is_initialized():
                 dist.destroy_process_group()
@@ -165,8 +165,8 @@ def _join(rank: int, size: int, folder: str) -> None:
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=size, timeout=AVERAGE_TIMEOUT)
 
 
-def _sentence(workers: list[BaseProcess]) -> str:
-    """Return one sentence: which worker ended, and how."""
+def _reason(workers: list[BaseProcess]) -> str:
+    """Return which worker ended, and how."""
     for rank, worker in enumerate(workers, start=1):
         worker.join(SECONDS_TO_END if worker is workers[0] else 0)
         code = worker.exitcode

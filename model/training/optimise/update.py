@@ -32,12 +32,12 @@ class Updater:
         labels: torch.Tensor | None = None,
         drawn: Drawn | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Move the weights by one update of this number (from 0) at this rate, in place.
+        """Move the weights by one update of this number (from 0) at this rate, in place, and return the loss in bits
+        over all images and the norm of its gradient.
 
         batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions to compute; each
         process takes its share, at the same rate.
-        Returns the loss in bits over all of them and the norm of its gradient. WorkerError where another process has
-        ended.
+        WorkerError where another process has ended.
         """
         share = self.group.share
         of_images = None if labels is None else share(labels)

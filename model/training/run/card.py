@@ -47,7 +47,9 @@ def write_card(
     if run.classes:
         rows["classes"] = _classes(model, training)
     if positions < model.steps:
-        rows["positions"] = f"{positions} of {model.steps} of each image an update: of the background a sample, weighed"
+        rows["positions"] = (
+            f"{positions} of {model.steps} per image and update; the background is sampled and reweighted"
+        )
     if run.start:
         added = f", with layers added up to {run.layers}" if run.layers else ""
         rows["first weights"] = f"those of `{run.start}`{added}"
@@ -83,15 +85,15 @@ def _tested(evaluation: dict[str, Any]) -> str:
 
 def _with_class(evaluation: dict[str, Any]) -> dict[str, str]:
     """Return the row of test bits/dim with the true class, where the test images have one."""
-    found = evaluation.get("classes", {}).get("true_class")
-    return {"test bits/dim with the true class": _tested(found)} if found else {}
+    true = evaluation.get("classes", {}).get("true_class")
+    return {"test bits/dim with the true class": _tested(true)} if true else {}
 
 
 def _classes(model: ModelConfig, training: TrainingConfig) -> str:
     names = model.class_names
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     listed = ", ".join(f"`{name}`" for name in names[:NAMED])
-    return f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the images are learnt without their class"
+    return f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the labels dropped in training"
 
 
 def _data(run: Run, model: ModelConfig) -> str:
@@ -99,16 +101,16 @@ def _data(run: Run, model: ModelConfig) -> str:
     if run.published:
         return f"`{run.data}`: {run.published} as published, {run.train:,} training and {run.test:,} test images"
     resized = f"cropped and resized to {shape}" if run.size else shape
-    found = f"`{run.data}`: {run.train + run.test:,} pictures, {resized}"
+    pictures = f"`{run.data}`: {run.train + run.test:,} pictures, {resized}"
     split = f"split by the SHA-256 of their bytes into {run.train:,} to train on and {run.test:,} to test on"
-    return f"{found}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
+    return f"{pictures}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
 
 
 def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     passes = updates * training.batch * training.branches / run.train
     changed = ", mirrored" if training.flip else ""
     if training.redrawn:
-        changed += f", {training.redrawn:.0%} of the images drawn again until the rate is {LEAST_RATE:g} of its peak"
+        changed += f", {training.redrawn:.0%} of the images re-rendered until the rate is {LEAST_RATE:g} of its peak"
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
     if training.branches > 1:
         length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
@@ -123,12 +125,12 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
 
 
 def _time(seconds: float, device: str) -> str:
-    found = facts()
-    machine = found["machine"]
+    measured = facts()
+    machine = measured["machine"]
     where = (
         machine["gpu"] if device == "cuda" else f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
     )
-    return f"{seconds / 60:.1f} minutes on {where}; {found['date'][:10]}"
+    return f"{seconds / 60:.1f} minutes on {where}; {measured['date'][:10]}"
 
 
 def _input(model: ModelConfig) -> str:

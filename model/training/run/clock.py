@@ -1,4 +1,4 @@
-"""How long a run is: so many updates, or so many minutes; and with it the learning rate and when checkpoints are due.
+"""The clock of a run of so many updates or minutes: its learning rate, and when checkpoints and rows are due.
 
 A run of minutes counts the seconds of all its parts, checkpoints included, so that an interrupted one continues where
 its learning rate was. Only a run of updates is repeatable bit for bit.
@@ -40,11 +40,11 @@ class RunClock:
         return self.config.learning_rate * min(1.0, warm) * (1 - spent)
 
     def ended(self, done: int) -> bool:
-        """Whether the run is over after so many updates."""
+        """Return whether the run is over after so many updates."""
         return done >= self.config.updates or (self.limit is not None and self.seconds >= self.limit)
 
     def checkpoint_due(self, done: int) -> bool:
-        """Whether to write a checkpoint after so many updates."""
+        """Return whether to write a checkpoint after so many updates."""
         if self.limit is None:
             return done % self.config.checkpoint_every == 0
         return self.seconds - self.last_checkpoint >= self.between
@@ -55,7 +55,7 @@ class RunClock:
         self.between = max(self.between, (self.seconds - began) / LARGEST_SHARE)
 
     def row_due(self, done: int) -> bool:
-        """Whether the curve gets a row after so many updates. A call that returns True starts the next interval."""
+        """Return whether the curve gets a row after so many updates; if so, start the next interval."""
         due = done % ROW_UPDATES == 0 or (self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS)
         if due:
             self.last_row = self.seconds

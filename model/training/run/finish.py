@@ -1,7 +1,6 @@
 """The end of a run: test bits/dim of the model as it was saved, evaluation.json, a sheet of samples of each class, and
 the model card."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from scanline.model import contact_sheet
 from scanline.model.atomic import write_atomically
 from scanline.model.datasets.source import ImageSet
+from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures
 from scanline.model.formats.checkpoint import load_model
@@ -36,16 +36,17 @@ def finish(
     images: ImageSet,
     last: Row,
     device: torch.device | str,
-    stage: Callable[[str, int, str], Callable[[int], None]] = lambda what, total, unit: lambda done: None,
+    stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> dict[str, Any]:
-    """Measure the model in `directory`, whose run ended with the row `last`, and write its evaluation and its card.
+    """Measure the model in `directory`, whose run ended with the row `last`, write its card, and write and return its
+    evaluation.
 
-    Returns the evaluation. stage: called at the start of scoring, returns what is called with its progress.
+    stage: called at the start of scoring, returns what is called with its progress.
     """
     model = load_model(directory, torch.device(device))
     test = images.test[: max(TESTED_BYTES // model.config.bytes, LEAST_TESTED)]
     bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"))
-    found: dict[str, Any] = {
+    evaluation: dict[str, Any] = {
         "dataset": run.published or Path(run.data).name,
         "split": "test",
         "precision": DEFAULT,
@@ -54,17 +55,15 @@ def finish(
     if images.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
         with_class = bits_per_dim(model, test, progress=progress, labels=images.labels.test[: len(test)])
-        found["classes"] = {"true_class": bits_figures(with_class)}
+        evaluation["classes"] = {"true_class": bits_figures(with_class)}
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
-    write_evaluation(directory, found)
+    write_evaluation(directory, evaluation)
     positions = Sampler(images.train, config, model.config).count
-    write_card(directory, model.parameter_count, model.config, config, run, found, last, positions, str(device))
-    return found
+    write_card(directory, model.parameter_count, model.config, config, run, evaluation, last, positions, str(device))
+    return evaluation
 
 
-def _paint_classes(
-    model: Transformer, path: Path, seed: int, stage: Callable[[str, int, str], Callable[[int], None]]
-) -> None:
+def _paint_classes(model: Transformer, path: Path, seed: int, stage: Stage) -> None:
     """Write a sheet with a row of samples for each of the first classes."""
     names = model.config.class_names[:ROWS]
     progress = stage("painting samples of each class", len(names), "classes")

@@ -1,4 +1,4 @@
-"""What a run trains: the model and the recipe of a preset, of a model that it continues, of its own earlier part, or
+"""The plan of a run: the model and the recipe of a preset, of a model that it continues, of its own earlier part, or
 sized to the pictures."""
 
 import dataclasses
@@ -22,7 +22,7 @@ DEFAULT_MINUTES = 20.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A model, its recipe and its first weights; None are random."""
 
     model: ModelConfig
@@ -39,7 +39,7 @@ def plan(
     layers: int | None = None,
     predicts: str | None = None,
     resumed: Path | None = None,
-) -> Plan:
+) -> TrainingPlan:
     """Return what to train on the images.
 
     changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
@@ -52,7 +52,8 @@ def plan(
     classes = images.labels.classes if images.labels else ()
     weights = None
     if changes.get("redrawn") and images.published != "mnist":
-        raise ValueError("only digits of MNIST can be drawn again (redrawn), from its published files")
+        raise ValueError("--redrawn needs the published files of MNIST")
+    # A preset has a model and a recipe; --minutes then replaces its number of updates.
     if preset is not None:
         model, training = dataclasses.replace(PRESETS[preset].model, classes=classes), PRESETS[preset].training
         if minutes is not None and updates is None:
@@ -64,6 +65,7 @@ def plan(
         if updates is None and minutes is None:
             minutes = DEFAULT_MINUTES
         training = recipe(images, updates, minutes, continued=start is not None)
+        # The recipe decides how long a network is trained, and so its size; the model to continue from has its own.
         if start is not None:
             directory = zoo.find(start)
             _check_size(start, load_config(directory), images)
@@ -74,7 +76,7 @@ def plan(
     training = dataclasses.replace(training, **changes)
     if resumed is not None:
         load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
-    return Plan(model, training, weights)
+    return TrainingPlan(model, training, weights)
 
 
 def _check_size(what: str, model: ModelConfig, images: ImageSet) -> None:

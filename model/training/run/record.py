@@ -15,7 +15,7 @@ FILE = "run.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What a run was asked for, besides its model and recipe, and what was found."""
+    """The options of a run, besides its model and recipe, and the images of its data."""
 
     data: str  # the path, absolute
     size: tuple[int, int] | None  # (W, H) to which pictures are resized
@@ -70,9 +70,9 @@ def load_run(directory: Path) -> Run | None:
     if not path.exists():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        size = found["size"]
-        return Run(**{**found, "size": None if size is None else (int(size[0]), int(size[1]))})
+        fields: dict[str, Any] = json.loads(path.read_text())
+        size = fields["size"]
+        return Run(**{**fields, "size": None if size is None else (int(size[0]), int(size[1]))})
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         raise ResumeError(f"{path} is not the record of a run") from None
 

@@ -23,7 +23,7 @@ from scanline.model.training.optimise.update import Updater
 from scanline.model.training.presets import BACKGROUND, PHOTOGRAPHS, STROKES
 
 STEPS_PER_WEIGHT = 20
-BYTES_PER_WEIGHT = 4  # of the training images, at least: a larger network learns a small set by heart
+BYTES_PER_WEIGHT = 4  # of the training images, at least: a larger network overfits a small set
 TRAINING_SHARE = 0.85  # of the time of a run; the rest goes into checkpoints
 HEAD, LAYERS, BLOCKS = 32, 2, 2
 MEASURED_WIDTH, MEASURED_SECONDS = 128, 3.0
@@ -35,7 +35,7 @@ CONTINUED_SHARE = 0.4  # of the learning rate, from trained weights
 
 
 def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued: bool = False) -> TrainingConfig:
-    """Return how a run of so many updates or minutes trains on the images; continued: from trained weights."""
+    """Return the recipe of a run of so many updates or minutes on the images; continued: from trained weights."""
     steps = data.height * data.width
     limit = UNBOUNDED if updates is None else updates
     return TrainingConfig(
@@ -93,7 +93,7 @@ def _of_width(width: int, data: ImageSet, predicts: str) -> ModelConfig:
 
 
 def _background(data: ImageSet) -> int:
-    """Return the byte that the borders of pictures have most often: what lies outside a drawing."""
+    """Return the most frequent byte of the pictures' borders: the background of a drawing."""
     images = data.train[:1000].reshape(-1, data.height, data.width, data.channels)
     border = np.concatenate([part.reshape(-1) for part in (images[:, 0], images[:, -1], images[:, :, 0])])
     return int(np.bincount(border).argmax())

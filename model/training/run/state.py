@@ -45,14 +45,14 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
     path, state = _read(directory, device)
     saved_model = _defaults(ModelConfig) | state["model_config"]
     for name, value in model.to_dict().items():
-        found = saved_model.get(name)
-        if found != value:
-            raise ResumeError(f"{path} is of another model: {name} is {found!r} there, {value!r} here")
+        saved = saved_model.get(name)
+        if saved != value:
+            raise ResumeError(f"{path} is of another model: {name} is {saved!r} there, {value!r} here")
     saved_config = _defaults(TrainingConfig) | state["config"]
     for name, value in asdict(config).items():
-        found = saved_config.get(name)
-        if name not in FREE and found != value:
-            raise ResumeError(f"{path} is of another recipe: {name} is {found} there, {value} here")
+        saved = saved_config.get(name)
+        if name not in FREE and saved != value:
+            raise ResumeError(f"{path} is of another recipe: {name} is {saved} there, {value} here")
     if len(state["others"]) != config.branches - 1:
         raise ResumeError(f"{path} has {len(state['others']) + 1} of {config.branches} branches")
     return state

@@ -64,7 +64,7 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
     assert said["empty.png"] == "it is empty"
     assert said["pipe.png"] == said["dangling.png"] == "it is not a regular file"
     assert "89,478,485" in said["bomb.png"]
-    assert said["large.png"] == "it has 10000 x 10000 pixels; pictures of at most 89,478,485 pixels are read"
+    assert said["large.png"] == "it has 10000 x 10000 pixels, more than the maximum of 89,478,485"
     assert said["half.png"].startswith("it is a broken picture: ")
     assert said["float.tiff"] == "it has pixels of mode F, which do not fit 8 bits"
     assert not any("\n" in str(refused) for refused in found.refused)

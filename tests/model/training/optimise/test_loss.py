@@ -94,7 +94,7 @@ def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.Log
         for _ in range(2):
             assert torch.equal(loss(model, batch), loss_of(model, batch))
     (sentence,) = said(caplog)
-    assert sentence.startswith("the loss is not compiled, so that training is slower: ")
+    assert sentence.startswith("training without torch.compile, which is slower: ")
 
 
 WRONG: dict[str, Loss] = {
@@ -119,7 +119,7 @@ def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
     for _ in range(2):
         assert torch.equal(loss(model, batch), loss_of(model, batch))
     (sentence,) = said(caplog)
-    assert sentence.startswith("the loss is not compiled, so that training is slower: " + reason)
+    assert sentence.startswith("training without torch.compile, which is slower: " + reason)
 
 
 def _with_exact_gradients(model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *rest: None) -> torch.Tensor:
@@ -161,7 +161,7 @@ def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
     loss = CompiledLoss()
     for _ in range(3):
         assert torch.equal(loss(model, batch), loss_of(model, batch))
-    assert said(caplog)[-1] == "the loss is not compiled, so that training is slower: compiled it is nan"
+    assert said(caplog)[-1] == "training without torch.compile, which is slower: compiled it is nan"
 
 
 @pytest.mark.slow  # generating vector code takes a minute for each instruction set

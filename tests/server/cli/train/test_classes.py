@@ -47,7 +47,7 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(trained: tuple[
     true = found["classes"]["true_class"]
     assert true["images"] == found["images"]
     assert f"| test bits/dim with the true class | **{true['bits_per_dim']:.4f} +- " in card
-    assert "| classes | 2: `row`, `tall_column`; 25% of the images are learnt without their class |" in card
+    assert "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |" in card
     assert "![Samples of each class](classes.png)" in card
     with Image.open(out / "classes.png") as sheet:
         assert sheet.height == 2 * 12

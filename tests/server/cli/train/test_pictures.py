@@ -217,7 +217,7 @@ def test_pictures_are_mirrored_only_when_asked(pictures: Path, tmp_path: Path, m
 
 def test_only_digits_of_mnist_are_drawn_again(pictures: Path, tmp_path: Path) -> None:
     said = refused("train", "--data", pictures, "--out", tmp_path / "new", "--redrawn", 0.5)
-    assert said == "only digits of MNIST can be drawn again (redrawn), from its published files"
+    assert said == "--redrawn needs the published files of MNIST"
     assert not (tmp_path / "new").exists()
 
 
@@ -228,7 +228,7 @@ def test_the_card_says_that_a_sample_of_the_background_was_computed(pictures: Pa
     np.save(tmp_path / "dots.npy", dots)
     train(tmp_path / "dots.npy", tmp_path / "sampled", "--updates", 1)
     train(pictures, tmp_path / "whole", "--updates", 1)
-    sentence = "| positions | 64 of 256 of each image an update: of the background a sample, weighed |"
+    sentence = "| positions | 64 of 256 per image and update; the background is sampled and reweighted |"
     assert sentence in (tmp_path / "sampled" / "README.md").read_text()
     assert "| positions |" not in (tmp_path / "whole" / "README.md").read_text()
 

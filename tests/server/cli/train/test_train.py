@@ -63,7 +63,7 @@ def test_digits_are_drawn_again_when_asked(tmp_path: Path, data: Path) -> None:
     options = ("--updates", 2, "--redrawn", 0.75)
     done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
     assert (
-        " passes, 75% of the images drawn again until the rate is 0.2 of its peak)"
+        " passes, 75% of the images re-rendered until the rate is 0.2 of its peak)"
         in (tmp_path / "README.md").read_text()
     )
     assert saved_configs(tmp_path)[1].redrawn == 0.75
