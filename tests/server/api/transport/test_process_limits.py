@@ -129,10 +129,15 @@ def assert_received(response: httpx.Response) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (400, "json_too_complex")
 
 
+def wait_for_arriving(client: httpx.Client, size: int) -> None:
+    """Wait until the server has so many bytes of what is not complete, so that they came before what is sent next."""
+    wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") >= size)
+
+
 def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client: httpx.Client) -> None:
     with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
         first.sendall(BODY + b" " * 900_000)
-        time.sleep(0.5)  # so that it is the first
+        wait_for_arriving(client, 900_000)
         second.sendall(BODY + b" " * 300_000)
         assert_refused_for_now(parse_response(read_until_closed(second)), "too_much_arriving")
         large = post_request("/v1/images/generations", {"user": "x" * 600_000})
@@ -143,19 +148,19 @@ def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client
             assert_received(parse_response(read_until_closed(third)))
 
 
-def test_bodies_of_all_clients_have_a_limit(small_server: Server) -> None:
+def test_bodies_of_all_clients_have_a_limit(small_server: Server, client: httpx.Client) -> None:
     with open_many(small_server, ["127.0.0.2", "127.0.0.3", "127.0.0.4"]) as connections:
         for connection in connections[:2]:
             connection.sendall(BODY + b" " * 950_000)
-        time.sleep(0.5)
+        wait_for_arriving(client, 2 * 950_000)
         connections[2].sendall(BODY + b" " * 300_000)
         assert_refused_for_now(parse_response(read_until_closed(connections[2])), "too_much_arriving")
 
 
-def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server: Server) -> None:
+def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server: Server, client: httpx.Client) -> None:
     with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
         first.sendall(BODY + b" " * 900_000)
-        time.sleep(0.5)
+        wait_for_arriving(client, 900_000)
         posted = post_request("/v1/images/generations", {"user": "x" * 300_000}, connection="close")
         second.sendall(posted)
         time.sleep(0.5)
@@ -170,7 +175,7 @@ def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, clien
         for connection in (first, second):
             open_websocket(connection)
         first.sendall(message[:650_000])
-        time.sleep(0.5)
+        wait_for_arriving(client, 600_000)
         second.sendall(message[:400_000])
         data = read_until_closed(second)
     assert b'"too_much_arriving"' in data
