@@ -1,4 +1,4 @@
-"""What one client causes without a model's work is delayed beyond a rate, and nothing about it grows."""
+"""The limit of one client's requests without a model's work: beyond a rate they are delayed, and nothing grows."""
 
 import asyncio
 import time

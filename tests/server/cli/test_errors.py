@@ -1,4 +1,4 @@
-"""What a user gets wrong on the command line: one sentence, exit status 2, never a traceback."""
+"""Errors of the command line: one sentence, exit status 2, never a traceback."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How many replicas a number of images in flight needs."""
+"""The number of replicas for a number of images in flight."""
 
 from types import SimpleNamespace
 from typing import Any

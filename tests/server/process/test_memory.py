@@ -1,4 +1,4 @@
-"""What a process frees goes back to the system, whatever small things are still in use."""
+"""Freed memory goes back to the system, although small blocks between are still in use."""
 
 import ctypes
 import subprocess

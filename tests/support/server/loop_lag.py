@@ -1,4 +1,4 @@
-"""Whether a server's event loop is held by what it is sent, and what memory that takes: seen from outside."""
+"""Measures of a running server: the lag of its event loop, and its peak memory."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reads GET /metrics as Prometheus does."""
+"""Reader of GET /metrics, which parses it as Prometheus does."""
 
 from collections.abc import Callable
 

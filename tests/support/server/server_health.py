@@ -1,4 +1,4 @@
-"""Checks that a server is as it was before: a leaked slot, or leaked room in its queue, would show."""
+"""Assertion that a server is as it was before: a leaked slot, or leaked room in its queue, fails it."""
 
 import httpx
 import numpy as np

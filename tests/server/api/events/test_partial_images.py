@@ -1,4 +1,4 @@
-"""Which partial images are due after what has been painted, and what they show."""
+"""Partial images: which are due at a position, and what they show."""
 
 import numpy as np
 

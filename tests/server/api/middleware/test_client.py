@@ -1,4 +1,4 @@
-"""Whose address a request has: the connection's, or behind a trusted proxy the one that the proxy saw."""
+"""The client's address of a request: the connection's, or behind a trusted proxy the one that the proxy reports."""
 
 import json
 from ipaddress import ip_address

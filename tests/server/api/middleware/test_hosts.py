@@ -1,4 +1,4 @@
-"""Which Host names a server answers to: on loopback without keys its own, elsewhere those it was given."""
+"""Allowed Host names: on loopback without keys the server's own, elsewhere those of --allow-host."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which web pages may use a server: its own, and those of --allow-origin."""
+"""Allowed origins of web pages: the server's own, and those of --allow-origin."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever is sent, the response is 200 or an error of the one shape, and the server is unharmed.
+"""Hostile input: the response is 200 or an error of the one shape, and the server is unharmed.
 
 After each test it must paint as many images as it has room for, each of them with the bytes of its seed.
 """

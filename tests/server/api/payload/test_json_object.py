@@ -1,4 +1,4 @@
-"""What a request can be is parsed as any parser does; what none can be is refused unparsed."""
+"""The parser of JSON objects: equal to the standard library's; what no request can be is refused unparsed."""
 
 import asyncio
 import json

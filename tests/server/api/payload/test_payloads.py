@@ -1,4 +1,4 @@
-"""Whatever one message or upload is made of, the event loop is free and the memory is a few times its size."""
+"""Large messages and uploads: the event loop stays free, and memory a few times their size."""
 
 import base64
 import json

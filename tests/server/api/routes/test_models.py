@@ -1,4 +1,4 @@
-"""What a server says about itself: its models, its health, its documentation."""
+"""Routes about the server itself: its models, its health, its documentation."""
 
 import httpx
 

@@ -1,4 +1,4 @@
-"""What `scanline train` prints without a terminal: refused files up to a limit, and a line from time to time."""
+"""The output of `scanline train` without a terminal: refused files up to a limit, and a line from time to time."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a server says of an engine that hangs, and what it does with one that cannot be killed."""
+"""Engines that hang: they are not ready, and one that cannot be killed is abandoned."""
 
 import asyncio
 import multiprocessing

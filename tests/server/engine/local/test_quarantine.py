@@ -1,4 +1,4 @@
-"""Which request made an engine crash: the culprit is found and no other request is blamed. No engine runs here."""
+"""Quarantine: the request that makes an engine crash is identified, and no other fails. No engine runs here."""
 
 from math import ceil, log2
 

@@ -1,4 +1,4 @@
-"""What one of several API processes may hold, and what becomes of the metrics of all."""
+"""The share of one API process in all limits, and the merged metrics of all."""
 
 import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

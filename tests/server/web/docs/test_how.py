@@ -1,4 +1,4 @@
-"""How it works, in a real browser: heat maps of the state snapshots that the websocket sends."""
+"""The tab "How it works" in a real browser: heat maps of the state snapshots that the websocket sends."""
 
 import itertools
 import time
