@@ -40,6 +40,7 @@ def test_a_run_of_minutes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(step=0.1)
     monkeypatch.setattr(sizing, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(sizing, "MEASURED_SECONDS", 0.2)
+    monkeypatch.setattr(sizing, "MEASURED_WIDTH", 32)
     data = images(20_000, 16, 16, 1)
     short, long = (network(data, recipe(data, None, minutes)) for minutes in (0.01, 60.0))
     assert short.model_width == 32
