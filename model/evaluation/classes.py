@@ -161,7 +161,7 @@ def _sample(
     model: Transformer, classifier: Classifier, requests: Sequence[GenerateRequest], stage: Stage, **how: Any
 ) -> ClassSamples:
     """Paint and classify the samples of a request for each class; only the first of each are kept."""
-    seed, guidance, size = requests[0].seed, requests[0].guidance, requests[0].images * model.config.bytes
+    seed, guidance, size = requests[0].seed, requests[0].guidance, requests[0].n * model.config.bytes
     guided = "" if guidance == 1 else f", guidance {guidance:g}"
     progress = stage(f"painting samples of each class{guided}", len(requests) * size, "bytes")
     shown, predictions = [], []
