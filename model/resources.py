@@ -79,7 +79,7 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
             # A container may see a part of the tree, or its host's path where only its own group is mounted
             inside = path.relative_to(mounted) if path.is_relative_to(mounted) else Path()
             folder = mount / inside
-            yield from (one for one in (folder, *folder.parents) if one.is_relative_to(mount) and one.is_dir())
+            yield from (group for group in (folder, *folder.parents) if group.is_relative_to(mount) and group.is_dir())
 
 
 def _memberships(root: Path) -> Iterator[tuple[list[str], Path]]:

@@ -8,8 +8,8 @@ HERE = Path(__file__).parent
 
 def names() -> list[str]:
     """Return the names of the shipped models, the default first."""
-    found = sorted(path.parent.name for path in HERE.glob("*/config.json"))
-    return sorted(found, key=lambda name: name != DEFAULT)
+    names = sorted(path.parent.name for path in HERE.glob("*/config.json"))
+    return sorted(names, key=lambda name: name != DEFAULT)
 
 
 def find(name: str) -> Path:

@@ -1,1 +1,1 @@
-"""What requests and answers carry: schemas, uploads, pictures, events, and the threads that encode and decode them."""
+"""Payloads of requests and answers: schemas, uploads, pictures, events, and the threads that encode and decode them."""

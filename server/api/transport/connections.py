@@ -41,6 +41,7 @@ class Connections:
                 self._abort_largest(max(by_owner, key=by_owner.__getitem__))
 
     def _abort_largest(self, owner: object) -> None:
-        largest = max((one for one in self.open if one.owner == owner), key=lambda one: one.unread)
+        owned = (connection for connection in self.open if connection.owner == owner)
+        largest = max(owned, key=lambda connection: connection.unread)
         message = "Too many bytes wait to be read by their clients, and this connection holds the most of them."
         largest.refuse(ApiError(503, message, code="too_much_unread"))
