@@ -128,7 +128,7 @@ class ModelConfig:
 
     @property
     def steps(self) -> int:
-        """Step that paint an image, without a first byte drawn from a histogram."""
+        """Steps that paint an image, without a first byte drawn from a histogram."""
         return (self.bytes - self.first) // self.step_bytes
 
     @property

@@ -85,7 +85,7 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
 
 
 def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_server: Server) -> None:
-    visitor = visit(f"{long_server.url}/?seed=3&n=64")
+    visitor = visit(f"{long_server.url}/?seed=3&n=16")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
     visitor.see("#paint-stop").click()

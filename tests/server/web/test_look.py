@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from tests.support.page.visitor import Visit, Visitor
 from tests.support.server.running_server import Server
+from tests.support.sweeps import and_slow
 
 SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
@@ -19,8 +20,9 @@ def assert_fits_and_is_accessible(visitor: Visitor) -> None:
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "theme"), and_slow([("phone", "dark")], ("phone", "light"), ("desktop", "light"), ("desktop", "dark"))
+)
 def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: str, theme: str) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=6", *SIZES[size], color_scheme=theme, has_touch=size == "phone")
     visitor.expect_done(6)
@@ -39,7 +41,7 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, server: Server, size: st
     assert_fits_and_is_accessible(visitor)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", and_slow(["desktop"], "phone"))
 def test_classes_guidance_and_particles_are_accessible_and_fit(visit: Visit, classified: Server, size: str) -> None:
     url = f"{classified.url}/?model=guided&seed=3&n=6&class=horse&guidance=2"
     visitor = visit(url, *SIZES[size], has_touch=size == "phone")

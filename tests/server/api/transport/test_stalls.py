@@ -23,6 +23,7 @@ from tests.support.server.sockets import (
     post_request,
     read_until_closed,
 )
+from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
 DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
@@ -58,6 +59,7 @@ UNFINISHED = {  # what is sent, and then again and again
         b"",
     ),
 }
+ALWAYS_UNFINISHED = ["half a frame", "a fragment and pings"]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,9 @@ def test_what_is_no_websocket_handshake_is_refused_and_closed(
     assert "request" in line
 
 
-@pytest.mark.parametrize("label", UNFINISHED)
+@pytest.mark.parametrize(
+    "label", and_slow(ALWAYS_UNFINISHED, *(label for label in UNFINISHED if label not in ALWAYS_UNFINISHED))
+)
 def test_a_message_that_does_not_end_in_time_closes_its_websocket(
     strict_server: Server, client: httpx.Client, label: str
 ) -> None:
@@ -172,7 +176,7 @@ def get_a_long_job(connection: socket.socket) -> None:
 UNREAD = {"files": get_files, "an event stream": get_a_long_stream, "a websocket": get_a_long_job}
 
 
-@pytest.mark.parametrize("label", UNREAD)
+@pytest.mark.parametrize("label", and_slow(["files"], "an event stream", "a websocket"))
 def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = count(client, "send_timeout")
     with open_connection(strict_server, receive_buffer=4096) as connection:
@@ -182,7 +186,7 @@ def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, clie
         read_until_closed(connection)
 
 
-@pytest.mark.parametrize("label", UNREAD)
+@pytest.mark.parametrize("label", and_slow(["a websocket"], "files", "an event stream"))
 def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.Client, label: str) -> None:
     """For three times as long as one may read nothing."""
 
@@ -202,7 +206,7 @@ def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.
     wait_for(is_connected, "a client that reads in time")
 
 
-@pytest.mark.parametrize("sent", [b"\r\n", b"\r", b"\n\n"])
+@pytest.mark.parametrize("sent", and_slow([b"\r\n"], b"\r", b"\n\n"))
 def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server, sent: bytes) -> None:
     """Neither a new one nor one that has been answered."""
     for first in (b"", b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n"):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
@@ -11,6 +12,7 @@ from scanline.model import zoo
 from tests.support.server.running_server import serve
 
 
+@pytest.mark.slow
 def test_the_pictures_show_a_gallery_and_completions(browser: Browser, tmp_path: Path) -> None:
     with serve(zoo.find(zoo.DEFAULT)) as server:
         page = browser.new_page(viewport=WINDOW)
