@@ -281,7 +281,7 @@ def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_
     engine = Engine(generator)
     engine.tick_length.last = (1.0, 1)  # a step a tick
     for spoilt in (1, PARTICLES):
-        engine.accept(GenerateRequest(**{**vars(plain.request), "images": 2, "stream": True}))
+        engine.accept(GenerateRequest(**{**vars(plain.request), "n": 2, "stream": True}))
         while not engine.scheduler.groups:
             engine.tick()
         slots = next(iter(engine.scheduler.groups.values())).slots[-spoilt:]
