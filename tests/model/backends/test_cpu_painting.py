@@ -12,6 +12,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.engine.slot_arrays import clear
 from tests.support.kernels.pixel_logistics import conditionals
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
@@ -100,13 +101,13 @@ def test_an_image_is_the_same_alone_and_among_others_at_any_position(variant: st
     together = SlotPool.empty(config, count)
     together.temperature.copy_(torch.linspace(0.5, 1.2, count))
     for slot in range(count):  # each joins a step after the one before
-        together.state.clear(slot, config.first)
+        clear(together.state, slot, config.first)
         together.index[slot] = slot
         backend.advance(together, together.in_flight(), 1)
     backend.advance(together, together.in_flight(), config.bytes)
     for slot in (0, 7, 49):
         alone = SlotPool.empty(config, 1)
-        alone.state.clear(0, config.first)
+        clear(alone.state, 0, config.first)
         alone.index[0], alone.temperature[0] = slot, together.temperature[slot]
         backend.advance(alone, alone.in_flight(), config.bytes)
         assert torch.equal(alone.images[0], together.images[slot])

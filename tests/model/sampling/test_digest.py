@@ -53,7 +53,7 @@ def test_configuration_precision_backend_version_and_painting_each_change_it(
         patch.setattr(backend, "build", "another")
         found.append(model_digest(grey, backend, "exact"))
     with monkeypatch.context() as patch:
-        patch.setattr(digests, "version", lambda package: "0.0.0")
+        patch.setattr(digests, "version", lambda: "0.0.0")
         found.append(model_digest(grey, backend, "exact"))
     monkeypatch.setattr(digests, "PAINTING", 0)
     found.append(model_digest(grey, backend, "exact"))

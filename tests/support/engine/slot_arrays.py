@@ -4,10 +4,18 @@ import torch
 
 from scanline.kernels import philox
 from scanline.model.network.distribution import Distribution
+from scanline.model.state import State
 from tests.support.kernels.gpu import there
 
 POOL, BATCH = 20, 12
 Pool = dict[str, torch.Tensor]
+
+
+def clear(state: State, slot: int, first: int) -> None:
+    """Set `slot` to zero at position `first`, in place, whatever it held."""
+    state.s[:, slot] = 0
+    state.z[:, slot] = 0
+    state.position[slot] = first
 
 
 def pool(length: int, step_bytes: int = 1) -> Pool:

@@ -14,6 +14,7 @@ from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
+from tests.support.engine.slot_arrays import clear
 from tests.support.sweeps import and_slow
 
 SMALL = {"height": 1, "width": 3, "layers": 1}
@@ -45,7 +46,7 @@ def painted(model: Transformer, run: Run, indices: list[int]) -> dict[int, tuple
     pool.state.s.fill_(float("nan"))  # what no image may read
     slots = np.random.default_rng(run.images).permutation(2 * run.images)[: len(indices)]
     for slot, index in zip(slots.tolist(), indices, strict=True):
-        pool.state.clear(slot, config.first)
+        clear(pool.state, slot, config.first)
         pool.seed[slot], pool.index[slot], pool.temperature[slot] = 2**40 + 1, index, 0.5 + index / 20
         pool.known[slot, 1::2] = index % 3 == 0
         pool.images[slot] = 20 * index

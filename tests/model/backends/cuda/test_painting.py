@@ -12,6 +12,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.engine.slot_arrays import clear
 from tests.support.sweeps import and_slow
 
 SMALL = {"height": 2, "width": 3, "layers": 1}
@@ -39,7 +40,7 @@ def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) 
 
 def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
     """Starts an image in a slot: the higher its index, the higher its temperature; every third has known bytes."""
-    slots.state.clear(slot, first)
+    clear(slots.state, slot, first)
     slots.seed[slot], slots.index[slot], slots.temperature[slot] = 2**40 + 1, index, 0.5 + index / 40
     slots.bits[slot], slots.images[slot] = 0, index
     if index % 3 == 0:

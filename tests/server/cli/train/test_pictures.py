@@ -174,7 +174,7 @@ def test_a_run_of_minutes_ends_with_them(pictures: Path, tmp_path: Path, monkeyp
     """By a clock that goes on by 10 ms whenever it is read."""
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 0.01 * next(ticks))
-    monkeypatch.setattr("scanline.model.training.run.budget.time", clock)
+    monkeypatch.setattr("scanline.model.training.run.clock.time", clock)
     monkeypatch.setattr("scanline.model.training.run.sizing.MEASURED_SECONDS", 0.1)
     said = train(pictures, tmp_path, "--minutes", 0.05)
     state = torch.load(tmp_path / "training.pt", weights_only=True)
