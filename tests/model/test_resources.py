@@ -133,6 +133,7 @@ def limited_group() -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.access(CPU_1 / "cgroup.procs", os.W_OK), reason="this process may not make a cgroup")
 def test_a_process_in_a_real_group_sees_its_quota(limited_group: Path) -> None:
     program = (

@@ -210,6 +210,7 @@ def test_the_numbers_are_printed_in_lines(data: Path, directory: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_cache_directory_can_be_chosen(data: Path, directory: Path, tmp_path: Path) -> None:
     done("evaluate", directory, "--data", data, "--samples", SAMPLES, "--cache", tmp_path / "new" / "cache")
     assert len(list((tmp_path / "new" / "cache").glob("classifier-mnist-*.safetensors"))) == 1

@@ -14,7 +14,8 @@ from tests.support.page.visitor import KEY, Visitor
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the lightest
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 # as root in a container there is no sandbox, and shared memory may be too small
 OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 

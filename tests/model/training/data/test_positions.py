@@ -153,6 +153,7 @@ def test_a_sample_estimates_the_loss() -> None:
     assert abs(torch.stack(found).mean() - expected) < 0.03 * expected
 
 
+@pytest.mark.slow
 def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> None:
     recipe = {"updates": 60, "checkpoint_every": 60, "evaluate_images": 20, "warm_up": 5, "learning_rate": 2e-2}
     config = TrainingConfig(batch=8, background=0.2, **recipe)

@@ -91,6 +91,7 @@ def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
         assert torch.equal(weight, mean.half().float()), name  # as it is saved
 
 
+@pytest.mark.slow
 def test_stopped_between_means_and_at_one_and_resumed(whole: Path, tmp_path: Path) -> None:
     for stop_at in (20, 25):  # the last checkpoints before these are of 15 and of 20 updates
         with pytest.raises(StoppedError):
@@ -112,6 +113,7 @@ def test_a_finished_run_returns_the_mean_again(whole: Path) -> None:
     assert_close("weights", model.head.weight, load_model(whole).head.weight, bound=1e-3)
 
 
+@pytest.mark.slow
 def test_checkpoints_change_no_branch(whole: Path, tmp_path: Path) -> None:
     run(tmp_path, classes=True, **{**TWO, "checkpoint_every": 25})
     found, expected = saved(tmp_path), saved(whole)

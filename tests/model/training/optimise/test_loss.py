@@ -64,6 +64,7 @@ def test_compiled_it_reads_the_labels_of_each_batch() -> None:
     assert loss.compiled is not loss_of
 
 
+@pytest.mark.slow
 def test_compiled_it_has_the_same_value_and_gradients(caplog: pytest.LogCaptureFixture) -> None:
     model, batch = small("pixels")
     found = []

@@ -65,6 +65,7 @@ def test_other_optimisers_resume_too(tmp_path: Path, optimiser: str) -> None:
     assert all(map(torch.equal, weights[0].values(), weights[1].values()))
 
 
+@pytest.mark.slow
 def test_a_run_that_learns_classes_resumes_with_the_same_labels(tmp_path: Path) -> None:
     run(tmp_path / "whole", classes=True)
     with pytest.raises(StoppedError):

@@ -121,6 +121,7 @@ def test_the_card_says_what_was_done(trained: tuple[Path, str], pictures: Path) 
     assert "None" not in card
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(
     trained: tuple[Path, str], pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

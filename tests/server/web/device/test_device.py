@@ -85,7 +85,8 @@ def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str)
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.parametrize("model", ["classes", pytest.param("classes-of-pixels", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
 def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str) -> None:
     """Those of another class are others, and so are those of none; where the class is drawn, each is one of them."""
     visitor = visit(f"{models.url}/?model={model}#device")
@@ -164,6 +165,7 @@ def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
     expect(visitor.see("#device-go")).to_have_text("Paint")
 
 
+@pytest.mark.slow
 def test_another_model_resets_the_tab(visit: Visit, models: Server) -> None:
     visitor = wait_for_size(visit(f"{models.url}/#device"))
     paint(visitor)
