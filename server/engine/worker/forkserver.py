@@ -5,6 +5,7 @@ them. The fork server runs nothing, has no model and no device, and exits with t
 """
 
 import multiprocessing
+import os
 import signal
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -36,3 +37,12 @@ def start(process: ForkServerProcess) -> None:
         process.start()
     except EOFError:
         raise OSError("the fork server died") from None
+
+
+def let_it_exit() -> None:
+    """In an engine: close its copy of the pipe whose end tells the fork server that the server has exited.
+
+    The fork server exits then, and Linux kills its engines with it: also one that is stopped, which would otherwise
+    keep the fork server, and so itself, alive.
+    """
+    os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]

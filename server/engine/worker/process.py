@@ -22,7 +22,7 @@ from scanline.model.resources import free_memory, limit_torch_threads
 from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
 from scanline.model.sampling.prefixes import PER_SLOT
 from scanline.server.engine.local.model_copy import copy_weights
-from scanline.server.engine.worker.forkserver import CONTEXT
+from scanline.server.engine.worker.forkserver import CONTEXT, let_it_exit
 from scanline.server.process import child_process
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_sta
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:
+    let_it_exit()
     child_process.set_up(connection, options.log_format, options.log_level)
     from scanline.model.sampling.engine import Engine
     from scanline.model.sampling.errors import unrecoverable

@@ -1,6 +1,7 @@
 """Memory and time of a call are its own, a call that does not fit is a point, and slopes are those of the growth."""
 
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,14 @@ def fail(length: int) -> Callable[[], object]:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Isolated]:
-    with Isolated() as started:
-        yield started
+    """With a fork server of their own: this process may have one, whose allocator is as it is."""
+    own = forkserver.ForkServer()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ensure_running", "connect_to_new_process", "set_forkserver_preload", "get_inherited_fds"):
+            patch.setattr(forkserver, name, getattr(own, name))
+        with Isolated() as started:
+            yield started
+    own._stop()  # type: ignore[attr-defined]
 
 
 def test_the_peak_is_what_the_call_allocates(processes: Isolated) -> None:
