@@ -40,7 +40,7 @@ def start(process: ForkServerProcess) -> None:
 
 
 def let_it_exit() -> None:
-    """In an engine: close its copy of the pipe whose end tells the fork server that the server has exited.
+    """In an engine: close its copy of the pipe by whose end the fork server notices that the server has exited.
 
     The fork server exits then, and Linux kills its engines with it: also one that is stopped, which would otherwise
     keep the fork server, and so itself, alive.

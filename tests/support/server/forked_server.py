@@ -46,8 +46,8 @@ class ForkedServer:
     def __init__(self, arguments: Sequence[str]) -> None:
         receiving, sending = CONTEXT.Pipe(duplex=False)
         self.stdout = os.fdopen(os.dup(receiving.fileno()))
-        told = (list(arguments), dict(os.environ), os.getcwd(), sending)
-        self._process = CONTEXT.Process(target=_run, args=told, name="scanline-server")
+        given = (list(arguments), dict(os.environ), os.getcwd(), sending)
+        self._process = CONTEXT.Process(target=_run, args=given, name="scanline-server")
         start(self._process)
         for end in (receiving, sending):
             end.close()
