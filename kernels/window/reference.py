@@ -14,9 +14,9 @@ Pixels outside the image have the byte `outside`.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache, cached_property
 
+import numpy as np
 import torch
 
 
@@ -102,24 +102,22 @@ class Window:
 def wave_table(waves: int) -> torch.Tensor:
     """Return the table [256, 2 waves] float32: for each byte the sines of pi 2^k v, k < waves, then the cosines.
 
-    Rounded from exact fractions and a power series in float64, and so the same on every machine, whatever its
-    mathematics library.
+    Rounded from exact angles, in 1020ths of a turn, and a power series in float64, and so the same on every machine,
+    whatever its mathematics library.
     """
-    turns = [[Fraction(2**k * (2 * byte - 255), 510) % 1 for k in range(waves)] for byte in range(256)]
-    rows = [[_sine(t) for t in row] + [_sine(t + Fraction(1, 4)) for t in row] for row in turns]
-    return torch.tensor(rows, dtype=torch.float64).view(256, 2 * waves).float()
+    turns = (2 * np.arange(-255, 256, 2)[:, None] * [pow(2, k, 510) for k in range(waves)]) % 1020
+    return torch.from_numpy(_sine(np.concatenate([turns, turns + 255], axis=1))).float()
 
 
-def _sine(turns: Fraction) -> float:
-    """Return the sine of an angle in turns (1 is 2 pi), by Taylor's series within a quarter of a turn of zero."""
-    turns = (turns + Fraction(1, 2)) % 1 - Fraction(1, 2)
-    if abs(turns) > Fraction(1, 4):  # the other half of the period, mirrored
-        turns = (Fraction(1, 2) if turns > 0 else Fraction(-1, 2)) - turns
-    x = float(turns) * 6.283185307179586
+def _sine(turns: np.ndarray) -> np.ndarray:
+    """Return the sine of angles in 1020ths of a turn, by Taylor's series within a quarter of a turn of zero."""
+    turns = (turns + 510) % 1020 - 510
+    mirrored = np.where(turns > 0, 510, -510) - turns  # for the other half of the period
+    x = np.where(np.abs(turns) > 255, mirrored, turns) / 1020 * 6.283185307179586
     term, total = x, x
     for power in range(3, 30, 2):
         term = -term * x * x / (power * (power - 1))
-        total += term
+        total = total + term
     return total
 
 

@@ -3,6 +3,7 @@
 Importing this package imports nothing: each process that a server starts imports the console script again.
 """
 
+import gc
 import sys
 
 
@@ -13,6 +14,7 @@ def main() -> None:
         from scanline.server.engine.worker.forkserver import warm_up
 
         warm_up()
+        gc.disable()  # until the server runs (memory.py): imports leave next to no garbage
     from scanline.server.cli.app import app
 
     try:

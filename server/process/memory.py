@@ -39,6 +39,7 @@ def give_back_freed_memory() -> None:
 
 def collect_rarely() -> None:
     """Leave what there is now out of all collections, and have few of them; for a process that has started."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

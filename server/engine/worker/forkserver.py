@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from scanline.server.process.signals import STOPPING
 
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
-PRELOADED = ["scanline.model.sampling.engine", "scanline.model.formats.checkpoint", "scanline.model.backends.cpu"]
+PRELOADED = ["scanline.server.engine.worker.preloaded"]
 
 
 def warm_up() -> None:
