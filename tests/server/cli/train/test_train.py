@@ -53,35 +53,6 @@ def test_training_writes_a_model_a_curve_and_a_sheet(trained: Path) -> None:
         assert [row["update"] for row in csv.DictReader(file)] == ["3"]
 
 
-def test_options_override_the_preset(tmp_path: Path, data: Path) -> None:
-    options = ("--updates", 2, "--batch", 1, "--seed", 5, "--json")
-    result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
-    assert json.loads(result)["update"] == 2
-
-
-def test_digits_are_drawn_again_when_asked(tmp_path: Path, data: Path) -> None:
-    options = ("--updates", 2, "--redrawn", 0.75)
-    done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
-    assert (
-        " passes, 75% of the images re-rendered until the rate is 0.2 of its peak)"
-        in (tmp_path / "README.md").read_text()
-    )
-    assert saved_configs(tmp_path)[1].redrawn == 0.75
-    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
-
-
-def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
-    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
-    options = ("--updates", 2, "--branches", 2, "--branch-updates", 1)
-    assert "2 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
-    assert " passes) by each of 2 branches, averaged every 1 updates; " in (tmp_path / "README.md").read_text()
-    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
-    assert (saved_configs(tmp_path)[1].branches, saved_configs(tmp_path)[1].branch_updates) == (2, 1)
-    ran = scanline("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 4, "--processes", 2)
-    sentence = "scanline: a run has several branches, or several processes that share every batch, but not both\n"
-    assert (ran.status, ran.err) == (2, sentence)
-
-
 def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
     train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
     done(*train, "--updates", 2)
@@ -100,20 +71,54 @@ def test_a_run_is_neither_overwritten_without_resume_nor_resumed_with_another_re
     assert said == f"{trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here"
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
-    """The limit of the process's file size stands for a full disk."""
+def test_options_override_the_preset_and_are_remembered(tmp_path: Path, data: Path) -> None:
+    options = ("--updates", 2, "--batch", 1, "--redrawn", 0.75, "--json")
+    result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    assert json.loads(result)["update"] == 2
+    assert (
+        " passes, 75% of the images re-rendered until the rate is 0.2 of its peak)"
+        in (tmp_path / "README.md").read_text()
+    )
+    done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
+    assert (saved_configs(tmp_path)[1].redrawn, saved_configs(tmp_path)[1].batch) == (0.75, 1)
+
+
+def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
     train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
-    done(*train, "--updates", 2)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    options = ("--updates", 1, "--branches", 2, "--branch-updates", 1)
+    assert "1 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
+    assert " passes) by each of 2 branches, averaged every 1 updates; " in (tmp_path / "README.md").read_text()
+    ran = scanline("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 4, "--processes", 2)
+    sentence = "scanline: a run has several branches, or several processes that share every batch, but not both\n"
+    assert (ran.status, ran.err) == (2, sentence)
+
+
+def limited(most: int, *arguments: object) -> str:
+    """Return the error of a command that may write files of so many bytes, which stands for a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
     try:
-        ran = scanline(*train, "--resume")
+        ran = scanline(*arguments)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (ran.status, ran.err) == (
-        2,
-        f"scanline: {tmp_path / 'model.safetensors'}: File too large; the last checkpoint is intact, so make room and"
-        f" continue with: scanline train --resume --out {tmp_path}\n",
+    assert ran.status == 2
+    return ran.err
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
+    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    model, curve = tmp_path / "model.safetensors", tmp_path / "loss.png"
+    assert limited(1000, *train) == f"scanline: {model}: File too large; there is no checkpoint yet\n"
+    done(*train, "--updates", 2)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    kept = (
+        "File too large; the last checkpoint is intact, so make room and continue with: scanline train --resume --out"
+        f" {tmp_path}\n"
     )
+    assert limited(1000, *train, "--resume") == f"scanline: {model}: {kept}"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    most = model.stat().st_size + 1000  # the model fits, the plot of the loss does not
+    assert limited(most, *train, "--resume") == f"scanline: {curve}: {kept}"
+    assert (tmp_path / "training.pt").read_bytes() == before["training.pt"]
+    done(*train, "--resume")
+    load_model(tmp_path)
