@@ -21,7 +21,7 @@ from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedE
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Transformer]:
     directory = tmp_path_factory.mktemp("run")
-    return directory, run(directory, updates=90, checkpoint_every=30)
+    return directory, run(directory, checkpoint_every=30, updates=50)
 
 
 def rows(directory: Path) -> list[dict[str, str]]:
@@ -35,9 +35,9 @@ def test_the_curve_shows_a_falling_loss_and_at_checkpoints_that_of_the_averaged_
     directory, model = finished
     found = rows(directory)
     assert ROW_UPDATES == 20
-    tests = [(20, False), (30, True), (40, False), (60, True), (80, False), (90, True)]
+    tests = [(20, False), (30, True), (40, False), (50, True)]
     assert [(int(row["update"]), row["test_bits_per_dim"] != "") for row in found] == tests
-    assert float(found[-1]["bits_per_dim"]) < 0.8 * float(found[0]["bits_per_dim"])
+    assert float(found[-1]["bits_per_dim"]) < 0.9 * float(found[0]["bits_per_dim"])
     tested = bits_per_dim(model, IMAGES[32:38]).mean()
     assert float(found[-1]["test_bits_per_dim"]) == pytest.approx(tested, rel=1e-6)
 
@@ -58,17 +58,24 @@ def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(finished: tuple
 
 @pytest.mark.parametrize("optimiser", ["adamw", "radam", "muon"])
 def test_same_recipe_same_weights_and_another_seed_others(tmp_path: Path, optimiser: str) -> None:
-    first, again = (run(tmp_path / name, optimiser=optimiser, updates=10) for name in ("first", "again"))
+    first, again = (run(tmp_path / name, optimiser=optimiser, updates=4) for name in ("first", "again"))
     assert_same_weights(first.state_dict(), again.state_dict())
     assert curve(tmp_path / "first") == curve(tmp_path / "again")
-    other = run(tmp_path / "other", optimiser=optimiser, seed=1, updates=10)
+    other = run(tmp_path / "other", optimiser=optimiser, seed=1, updates=4)
     assert not torch.equal(first.head.weight, other.head.weight)
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_loss_or_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(StoppedError):
-        run(tmp_path, stop_at=40)
+        run(tmp_path, stop_at=20)
     before = (tmp_path / "model.safetensors").read_bytes()
+    clip = "scanline.model.training.optimise.update.clip_gradients"
+    with monkeypatch.context() as patch:
+        patch.setattr(clip, lambda model, limit: torch.tensor(np.nan))
+        with pytest.raises(FloatingPointError, match=r"the norm of the gradients is nan after \d+ updates; the last"):
+            run(tmp_path, resume=True)
     with pytest.raises(
         FloatingPointError, match=r"the loss is (nan|inf) after \d+ updates; the last checkpoint in .+ is intact"
     ):
@@ -76,25 +83,11 @@ def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_checkpoint(tm
     assert (tmp_path / "model.safetensors").read_bytes() == before
 
 
-def test_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(StoppedError):
-        run(tmp_path, stop_at=40)
-    before = (tmp_path / "model.safetensors").read_bytes()
-    monkeypatch.setattr(
-        "scanline.model.training.optimise.update.clip_gradients", lambda model, limit: torch.tensor(np.nan)
-    )
-    with pytest.raises(FloatingPointError, match=r"the norm of the gradients is nan after \d+ updates; the last"):
-        run(tmp_path, resume=True)
-    assert (tmp_path / "model.safetensors").read_bytes() == before
-
-
 def test_bfloat16_learns_too(tmp_path: Path) -> None:
-    config = TrainingConfig(**{**RECIPE, "updates": 90})
+    config = TrainingConfig(**{**RECIPE, "updates": 40})
     train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, precision="bfloat16", compiled=False)
     losses = [float(row["bits_per_dim"]) for row in rows(tmp_path)]
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.9 * losses[0]
 
 
 def test_images_of_another_size_are_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""A training run of seconds: a few striped images, a tiny model, a checkpoint every twenty updates."""
+"""A training run of seconds: a few striped images, a tiny model, a checkpoint every ten updates."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,13 @@ from tests.support import small_models
 
 MODEL = small_models.config(layers=1)
 RECIPE: dict[str, Any] = {
-    "updates": 50,
+    "updates": 25,
     "batch": 8,
     "warm_up": 5,
     "learning_rate": 1e-2,
     "average": 0.9,
     "flip": True,
-    "checkpoint_every": 20,
+    "checkpoint_every": 10,
     "evaluate_images": 6,
     "sample_images": 4,
 }
@@ -33,19 +34,25 @@ class StoppedError(Exception):
     """Stands for anything that ends a run early."""
 
 
+def stop() -> None:
+    raise StoppedError
+
+
 def run(
     directory: Path,
     stop_at: int | None = None,
     resume: bool = False,
     workers: int = 1,
     classes: bool = False,
+    then: Callable[[], object] = stop,
     **changes: Any,
 ) -> Transformer:
-    """Train in `directory`, eagerly and in float32; raise StoppedError when the update `stop_at` is reported."""
+    """Train in `directory`, eagerly and in float32; when the update `stop_at` is reported, before its checkpoint, call
+    `then`, by default to raise StoppedError."""
 
     def report(row: Any) -> None:
         if row.update == stop_at:
-            raise StoppedError
+            then()
 
     config = TrainingConfig(**{**RECIPE, **changes})
     how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}

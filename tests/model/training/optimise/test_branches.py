@@ -1,9 +1,8 @@
 """Branches train weights of their own, go on from their mean, and resume as if they had never stopped."""
 
 import copy
-import os
 import re
-import signal
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,11 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
-from scanline.model.training.loop import train
-from scanline.model.training.optimise.branches import Branches
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.optimise.processes import Group, WorkerError
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.run.state import ResumeError, load_state, save_state
-from tests.model.training.optimise.test_processes import workers
+from tests.model.training.optimise.test_processes import kill_worker, workers
 from tests.support.close import assert_close
 from tests.support.training.training_runs import (
     CLASSES,
@@ -29,13 +26,12 @@ from tests.support.training.training_runs import (
     LABELS,
     MODEL,
     RECIPE,
-    StoppedError,
     curve,
     run,
     state,
 )
 
-TWO: dict[str, Any] = {"updates": 25, "branches": 2, "branch_updates": 10, "checkpoint_every": 5}
+TWO: dict[str, Any] = {"updates": 10, "branches": 2, "branch_updates": 4, "checkpoint_every": 2}
 PARTS = ("model", "average")
 
 
@@ -49,8 +45,8 @@ def weights(state: dict[str, Any]) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("whole")
-    run(directory, classes=True, **TWO)
+    directory = tmp_path_factory.mktemp("whole") / "run"
+    run(directory, stop_at=8, then=lambda: shutil.copytree(directory, directory.parent / "part"), classes=True, **TWO)
     return directory
 
 
@@ -61,12 +57,12 @@ def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
     first = Updater(Transformer(model), config, Group(), torch.float32, compiled=False)
     second = Updater(Transformer(model), config, Group(), torch.float32, compiled=False)
     second.load_state_dict(first.state_dict())
-    for update in range(25):
+    for update in range(10):
         for rank, updater in enumerate((first, second)):
             batch = batch_at(IMAGES[:32], 2 * update + rank, config, model)
             labels = labels_at(LABELS[:32], 2 * update + rank, config)
             updater.update(batch, update, learning_rate(config, update), labels)
-        if update in (9, 19):
+        if update in (3, 7):
             mean = mean_of(first.state_dict(), second.state_dict())
             for updater in (first, second):
                 updater.load_state_dict(copy.deepcopy({**mean, "model": mean["average"]}))
@@ -91,45 +87,24 @@ def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
         assert torch.equal(weight, mean.half().float()), name  # as it is saved
 
 
-@pytest.mark.slow
-def test_stopped_between_means_and_at_one_and_resumed(whole: Path, tmp_path: Path) -> None:
-    for stop_at in (20, 25):  # the last checkpoints before these are of 15 and of 20 updates
-        with pytest.raises(StoppedError):
-            run(tmp_path, stop_at, resume=stop_at > 20, classes=True, **TWO)
-    found = saved(tmp_path)
-    for branch in (found, found["others"][0]):
-        for part in PARTS:
-            assert all(torch.equal(found["average"][name], weight) for name, weight in branch[part].items())
-    run(tmp_path, resume=True, classes=True, **TWO)
-    assert state(tmp_path) == state(whole)
-    assert curve(tmp_path) == curve(whole)
-    assert (tmp_path / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert not workers()
-
-
-def test_a_finished_run_returns_the_mean_again(whole: Path) -> None:
-    model = run(whole, resume=True, classes=True, **TWO)
-    assert load_model(whole).state_dict().keys() == model.state_dict().keys()
+def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole: Path, tmp_path: Path) -> None:
+    part = shutil.copytree(whole.parent / "part", tmp_path, dirs_exist_ok=True)  # of 6 updates
+    model = run(part, resume=True, classes=True, **TWO)
+    assert state(part) == state(whole)
+    assert curve(part) == curve(whole)
+    assert (part / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert_close("weights", model.head.weight, load_model(whole).head.weight, bound=1e-3)
 
 
 @pytest.mark.slow
 def test_checkpoints_change_no_branch(whole: Path, tmp_path: Path) -> None:
-    run(tmp_path, classes=True, **{**TWO, "checkpoint_every": 25})
+    run(tmp_path, classes=True, **{**TWO, "checkpoint_every": 10})
     found, expected = saved(tmp_path), saved(whole)
     assert torch.equal(weights(found), weights(expected))
     assert torch.equal(weights(found["others"][0]), weights(expected["others"][0]))
 
 
-def test_a_group_of_one_has_nobody_to_wait_for() -> None:
-    updater = Updater(Transformer(MODEL), TrainingConfig(**RECIPE), Group(), torch.float32, compiled=False)
-    branches = Branches(Group(), updater.config, updater)
-    assert branches.model is updater.average.model
-    assert (branches.rate(0.25), branches.batch_number(7)) == (0.25, 7)
-    assert "others" not in branches.state_dict()
-
-
-@pytest.mark.parametrize("others", [[], [{}, {}], [{}], "no branches", 7])
+@pytest.mark.parametrize("others", [[], [{}], "no branches"])
 def test_a_state_without_all_of_its_branches_is_refused(whole: Path, tmp_path: Path, others: Any) -> None:
     save_state(tmp_path, saved(whole) | {"others": others})
     config, model = TrainingConfig(**{**RECIPE, **TWO}), replace(MODEL, classes=CLASSES)
@@ -143,14 +118,10 @@ def test_another_number_of_branches_is_another_recipe(whole: Path) -> None:
         load_state(whole, replace(MODEL, classes=CLASSES), config, torch.device("cpu"))
 
 
+@pytest.mark.slow  # test_processes.py kills one that shares batches
 def test_a_branch_that_is_killed_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
-    def kill(row: Any) -> None:
-        (worker,) = workers()
-        os.kill(worker.pid, signal.SIGKILL)
-
-    config = TrainingConfig(**{**RECIPE, **TWO, "updates": 10_000})
     with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"):
-        train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, compiled=False, report=kill)
+        run(tmp_path, stop_at=4, then=kill_worker, **{**TWO, "updates": 10_000})
     assert not workers()
 
 

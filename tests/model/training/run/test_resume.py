@@ -30,7 +30,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a run that stopped before its second checkpoint."""
     directory = tmp_path_factory.mktemp("stopped")
     with pytest.raises(StoppedError):
-        run(directory, 40)
+        run(directory, 20)
     return directory
 
 
@@ -41,49 +41,29 @@ def assert_same_end(expected: Path, found: Path) -> None:
         assert (expected / name).read_bytes() == (found / name).read_bytes(), name
 
 
-def test_stopped_before_the_last_checkpoint_and_resumed(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoppedError):
-        run(tmp_path, 50)
-    run(tmp_path, resume=True)
-    assert_same_end(whole, tmp_path)
-
-
-def test_stopped_between_checkpoints_twice_and_resumed(whole: Path, stopped: Path, tmp_path: Path) -> None:
+def test_stopped_before_checkpoints_and_resumed(whole: Path, stopped: Path, tmp_path: Path) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    with pytest.raises(StoppedError):
-        run(tmp_path, 40, resume=True)
+    for stop_at in (20, 25):
+        with pytest.raises(StoppedError):
+            run(tmp_path, stop_at, resume=True)
     run(tmp_path, resume=True)
     assert_same_end(whole, tmp_path)
 
 
 @pytest.mark.parametrize("optimiser", ["radam", "adamw"])
 def test_other_optimisers_resume_too(tmp_path: Path, optimiser: str) -> None:
-    run(tmp_path / "whole", optimiser=optimiser, updates=12, schedule="constant")
-    run(tmp_path / "split", optimiser=optimiser, updates=8, schedule="constant")
-    run(tmp_path / "split", optimiser=optimiser, updates=12, schedule="constant", resume=True)
+    run(tmp_path / "whole", optimiser=optimiser, updates=6, schedule="constant")
+    run(tmp_path / "split", optimiser=optimiser, updates=4, schedule="constant")
+    run(tmp_path / "split", optimiser=optimiser, updates=6, schedule="constant", resume=True)
     weights = [torch.load(tmp_path / name / "training.pt", weights_only=True)["model"] for name in ("whole", "split")]
     assert all(map(torch.equal, weights[0].values(), weights[1].values()))
-
-
-@pytest.mark.slow
-def test_a_run_that_learns_classes_resumes_with_the_same_labels(tmp_path: Path) -> None:
-    run(tmp_path / "whole", classes=True)
-    with pytest.raises(StoppedError):
-        run(tmp_path / "split", 40, classes=True)
-    run(tmp_path / "split", classes=True, resume=True)
-    assert_same_end(tmp_path / "whole", tmp_path / "split")
-    table = torch.load(tmp_path / "whole" / "training.pt", weights_only=True)["model"]["classes"]
-    assert (table.norm(dim=1) > 0).all()
-    sentence = "training.pt is of another recipe: unlabelled is 0.5 there, 0.4 here"
-    with pytest.raises(ResumeError, match=re.escape(sentence)):
-        run(tmp_path / "whole", classes=True, unlabelled=0.4, resume=True)
 
 
 def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: Path) -> None:
     saved = torch.load(whole / "training.pt", weights_only=True)
     del saved["model_config"]["classes"], saved["config"]["unlabelled"]
     save_state(tmp_path, saved)
-    assert load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 50
+    assert load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 25
 
 
 def dies(*_: Any) -> None:
@@ -127,23 +107,21 @@ def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(
     before = (tmp_path / "training.pt").read_bytes()
     run(tmp_path, resume=True)
     assert (tmp_path / "training.pt").read_bytes() == before
-    run(tmp_path, updates=20)
-    assert [row.update for row in Curve(tmp_path, until=1000).rows] == [20]
+    run(tmp_path, updates=5)
+    assert [row.update for row in Curve(tmp_path, until=1000).rows] == [5]
 
 
 @pytest.mark.parametrize("changes", [{"updates": 200}, {"schedule": "cosine"}, {"checkpoint_every": 7}, {"decay": 0.5}])
 def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> None:
     config = TrainingConfig(**{**RECIPE, **changes})
-    assert load_state(whole, MODEL, config, torch.device("cpu"))["update"] == 50
+    assert load_state(whole, MODEL, config, torch.device("cpu"))["update"] == 25
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"seed": 1}, "training.pt is of another recipe: seed is 0 there, 1 here"),
-        ({"batch": 9}, "training.pt is of another recipe: batch is 8 there, 9 here"),
         ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is muon there, radam here"),
-        ({"average": 0.5}, "training.pt is of another recipe: average is 0.9 there, 0.5 here"),
         ({}, "is of another model: components is 3 there, 4 here"),
     ],
 )
@@ -156,15 +134,10 @@ def test_another_recipe_or_model_is_refused(whole: Path, changes: dict[str, Any]
 NO_STATE = "training.pt is not a training state of this program"
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path.unlink(), "there is nothing to resume: "),
-    "no bytes": (lambda path: path.write_bytes(b""), "training.pt is not a training state"),
     "text": (lambda path: path.write_text("hello\nworld\n" * 50), "training.pt is not a training state"),
-    "zeros": (lambda path: path.write_bytes(bytes(5000)), "training.pt is not a training state"),
     "half": (lambda path: path.write_bytes(path.read_bytes()[:20_000]), "training.pt is not a training state"),
-    "head": (lambda path: path.write_bytes(path.read_bytes()[:10]), "training.pt is not a training state"),
     "no state": (lambda path: torch.save([1, 2], path), NO_STATE),
-    "half a state": (lambda path: torch.save({"config": {}}, path), NO_STATE),
     "all but the weights": (lambda path: torch.save({"config": {}, "model_config": {}}, path), NO_STATE),
-    "words": (lambda path: torch.save({"config": "a", "model_config": "b"}, path), NO_STATE),
     "a function": (lambda path: torch.save({"config": print}, path), "training.pt is not a training state"),
     "a directory": (lambda path: (path.unlink(), path.mkdir()), "training.pt is not a training state"),
 }

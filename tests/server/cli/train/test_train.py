@@ -83,6 +83,7 @@ def test_options_override_the_preset_and_are_remembered(tmp_path: Path, data: Pa
     assert (saved_configs(tmp_path)[1].redrawn, saved_configs(tmp_path)[1].batch) == (0.75, 1)
 
 
+@pytest.mark.slow  # starts a process; tests of training do so too
 def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
     train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
     options = ("--updates", 1, "--branches", 2, "--branch-updates", 1)
