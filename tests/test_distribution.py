@@ -84,6 +84,7 @@ def test_an_instruction_names_what_the_extra_needs() -> None:
     assert re.fullmatch(r"--cluster needs the extra cluster: pip install 'ray\[serve\][<>=.,\d]+'", str(error))
 
 
+@pytest.mark.slow  # asks the package index
 def test_an_extra_comes_from_an_index_and_scanline_from_the_wheel(pure_wheel: Path, tmp_path: Path) -> None:
     """The extra is `speech`, one package without dependencies; ours are left out, since torch is one of them."""
     if find_spec("pip") is None:

@@ -20,6 +20,7 @@ def test_every_map_is_trained_on_both_tasks(
     tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copy_task, "QUICK", TINY)
+    monkeypatch.setattr(feature_maps, "QUICK_MNIST_UPDATES", 2)
     folder = tmp_path / "mnist"
     folder.mkdir()
     for name, _ in FILES.values():

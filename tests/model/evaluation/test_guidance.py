@@ -2,7 +2,6 @@
 
 import html
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,27 +91,6 @@ def test_the_distance_within_classes_is_that_from_their_means_each_class_alike()
     assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
     assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0
     assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
-
-
-def test_test_images_in_the_place_of_samples_have_the_distances_of_test_images(
-    found: ClassMeasurements, compared: Comparison
-) -> None:
-    """Had the model painted the test images that samples are compared with, its row would be that of test images."""
-    half = np.setdiff1d(np.arange(130), compared.others)
-    rows = np.zeros((10, EACH), np.int64)
-    for digit in range(9):
-        own = half[LABELS[half] == digit][:EACH]
-        rows[digit, : len(own)] = own
-    tests, samples = compared.test_predictions, found.samples
-    assert samples is not None
-    one = rows.reshape(-1)
-    predictions = replace(
-        tests, features=tests.features[one], classes=tests.classes[one], confidence=tests.confidence[one]
-    )
-    as_tests = replace(found, samples=replace(samples, predictions=predictions), guided=())
-    figures = guidance_figures(as_tests, compared)
-    for name in ("frechet_distance", "within_class_distance"):
-        assert figures["rows"][0][name] == pytest.approx(figures["test_images"][name])
 
 
 def test_the_report_and_the_card_state_the_table(found: ClassMeasurements, compared: Comparison) -> None:

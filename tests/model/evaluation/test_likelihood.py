@@ -29,7 +29,7 @@ def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(varian
     """So the bits of an image's bytes sum up to -log2 of the probability of the image, of which there are 256^N."""
     config = small_models.config(**small_models.VARIANTS[variant])
     model = small_models.model(config)
-    for position in (0, 1, 5, config.bytes // 2, config.bytes - 1):
+    for position in (0, 5, config.bytes - 1):
         images = torch.from_numpy(small_models.images(config, 1)).repeat(256, 1)
         images[:, position] = torch.arange(256)
         found = bits(model, images)

@@ -15,7 +15,7 @@ from scanline.model.training.loop import train
 from tests.support import small_models
 from tests.support.sweeps import and_slow
 
-DIGITS = small_models.config(height=28, width=28)
+DIGITS = small_models.config(height=28, width=28, layers=1)
 
 
 def ring(side: int = 46, top: int = 4, left: int = 5) -> np.ndarray:
