@@ -21,6 +21,7 @@ def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]
         max_images_per_request=LONG,
         max_waiting_images=2 * LONG,
         client_share=1,
+        request_timeout=1_000_000,
         max_overhead_per_second=100_000,
     )
     with serve_in_process(settings) as served:

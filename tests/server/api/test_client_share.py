@@ -11,9 +11,8 @@ from websockets.exceptions import InvalidStatus
 from tests.support.server.error_answers import ONE_SENTENCE, answer_of, assert_refused
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.shared_servers import LONG, arguments
+from tests.support.server.shared_servers import LONG, NO_DEADLINE, arguments
 from tests.support.server.websocket_client import connected
-from tests.support.waiting import wait_for
 
 URL = "/v1/images/generations"
 SLOTS, MAX_WEBSOCKETS = 4, 4
@@ -23,7 +22,7 @@ OPTIONS = {
     "max-waiting-images": LONG - SLOTS,
     "max-images-per-request": LONG,
     "max-websockets": MAX_WEBSOCKETS,
-    "request-timeout": 30,
+    **NO_DEADLINE,
     "client-share": 0.5,
 }
 SECOND_ADDRESS = "127.0.0.2"  # of a second client on this machine
@@ -90,24 +89,3 @@ def test_a_client_with_its_share_of_websockets_is_refused_and_another_is_not(
     wait_for_metrics(first, lambda now: now.of("websocket_connections") == 0)
     with connected(shared.url) as websocket:
         assert websocket.paint(type="generate").order[-1] == "done"
-
-
-def test_what_cannot_be_painted_in_time_is_refused_at_once_and_small_requests_are_not(grey_directory: Path) -> None:
-    """The rate is known after five seconds of a full engine; no machine paints half of LONG in the sixth."""
-    hurried = serve(grey_directory, *arguments(OPTIONS | {"request-timeout": 6}))
-    with hurried as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
-
-        def refused() -> httpx.Response | None:
-            """None while the request is accepted, and while the server has not noticed that it was abandoned."""
-            with client.stream("POST", URL, json={"n": LONG // 2, "stream": True}) as response:
-                if response.status_code != 429:
-                    return None
-                return response if "queue_full" not in response.read().decode() else None
-
-        with connected(server.url, source_address=(SECOND_ADDRESS, 0)) as websocket:
-            websocket.send(type="generate", n=LONG // 2)
-            websocket.receive()
-            response = wait_for(refused, "a rate that is known")
-            assert_refused(response, 429, None, "deadline_unreachable")
-            assert 1 <= int(response.headers["retry-after"]) <= 600
-            assert client.post(URL, json={}).status_code == 200

@@ -1,20 +1,30 @@
-"""Reader of GET /metrics, which parses it as Prometheus does."""
+"""Reader of GET /metrics, with a parser of its own: tests scrape often, and Prometheus's takes ten times as long."""
 
+import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from tests.support.waiting import wait_for
+
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Sample(NamedTuple):
+    name: str
+    labels: dict[str, str]
+    value: float
 
 
 class Metrics:
     """All samples of one scrape."""
 
     def __init__(self, client: httpx.Client | TestClient) -> None:
-        families = text_string_to_metric_families(client.get("/metrics").text)
-        self.samples = [sample for family in families for sample in family.samples]
+        found = SAMPLE.findall(client.get("/metrics").text)
+        self.samples = [Sample(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in found]
 
     def of(self, name: str, **labels: str) -> float:
         """The sum of the samples `scanline_{name}` that have those labels; there must be one."""
