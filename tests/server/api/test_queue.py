@@ -39,32 +39,30 @@ def wait_for_room(client: httpx.Client) -> None:
     assert client.post(URL, json={}).status_code == 200
 
 
-def test_a_full_queue_refuses_with_a_time_to_retry(full_queue_server: Server, client: httpx.Client) -> None:
-    with full_queue(full_queue_server):
-        response = client.post(URL, json={"n": MORE})
-    assert_refused(response, 429, None, "queue_full")
-    assert int(response.headers["retry-after"]) > 0
-    wait_for_room(client)
-
-
-@pytest.mark.parametrize("url", ["/v1/images/edits", "/v1/images/likelihoods"])
-def test_a_full_queue_refuses_before_pictures_are_decoded(
-    full_queue_server: Server, client: httpx.Client, url: str
-) -> None:
-    with full_queue(full_queue_server):
-        response = client.post(url, json={"image": [text(b"no picture")] * MORE})
-    assert_refused(response, 429, None, "queue_full")
-
-
-def test_a_full_queue_refuses_a_websocket_job_and_a_stream_before_it_begins(
+def test_a_full_queue_refuses_more_and_a_cancelled_job_gives_its_room_back(
     full_queue_server: Server, client: httpx.Client
 ) -> None:
+    """Streams before they begin, edits and likelihoods before their pictures are decoded."""
     with full_queue(full_queue_server) as websocket:
+        response = client.post(URL, json={"n": MORE})
+        assert_refused(response, 429, None, "queue_full")
+        assert int(response.headers["retry-after"]) > 0
+        assert_refused(client.post(URL, json={"stream": True, "n": MORE}), 429, None, "queue_full")
+        for url in ("/v1/images/edits", "/v1/images/likelihoods"):
+            response = client.post(url, json={"image": [text(b"no picture")] * MORE})
+            assert_refused(response, 429, None, "queue_full")
         websocket.send(type="generate", id="more", n=MORE)
         while "more" not in websocket.jobs:
             websocket.receive()
         assert websocket.jobs["more"].messages[0]["error"]["code"] == "queue_full"
-        assert_refused(client.post(URL, json={"stream": True, "n": MORE}), 429, None, "queue_full")
+        websocket.send(type="cancel", id="full")
+        wait_for_room(client)
+
+
+def test_a_client_that_leaves_gives_its_room_back(full_queue_server: Server, client: httpx.Client) -> None:
+    with full_queue(full_queue_server):
+        assert client.post(URL, json={"n": MORE}).status_code == 429
+    wait_for_room(client)
 
 
 def test_a_refused_request_gives_its_room_back(client: httpx.Client) -> None:
@@ -74,10 +72,3 @@ def test_a_refused_request_gives_its_room_back(client: httpx.Client) -> None:
     assert Metrics(client).of("num_images_reserved") == 0
     assert client.post(URL, json={}).status_code == 200
     assert_refused(client.post(URL, json={"n": LONG + 1}), 400, "n", "invalid_value")
-
-
-def test_a_cancelled_job_gives_its_room_back(full_queue_server: Server, client: httpx.Client) -> None:
-    with full_queue(full_queue_server) as websocket:
-        assert client.post(URL, json={"n": MORE}).status_code == 429
-        websocket.send(type="cancel", id="full")
-        wait_for_room(client)

@@ -8,7 +8,6 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -26,10 +25,10 @@ from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.sockets import open_connection, open_websocket, read_until_closed
 from tests.support.waiting import wait_for
 
-RATE = 10
+RATE = 4
 BURST = int(RATE * BURST_SECONDS)
-DELAY = 2.0  # seconds until time has paid for what a client has caused beyond its burst
-BEYOND = int(RATE * DELAY)
+DELAY = 1.0  # seconds until time has paid for what a client has caused beyond its burst
+BEYOND = int(RATE * DELAY) + 1
 NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
@@ -65,20 +64,6 @@ def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(ser
     assert not delays(server, "127.0.1.2")
 
 
-def test_errors_on_many_connections_are_answered_at_the_rate(server: Server) -> None:
-    request = NOT_FOUND.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
-    began = time.monotonic()
-    for _ in range(2):
-        with ExitStack() as stack:
-            count = (BURST + BEYOND) // 2
-            opened = [stack.enter_context(open_connection(server, source="127.0.1.3")) for _ in range(count)]
-            for connection in opened:
-                connection.sendall(request)
-            assert all(b" 404 " in read_until_closed(connection) for connection in opened)
-    get(server, "127.0.1.3")
-    assert time.monotonic() - began > DELAY * 0.9
-
-
 def test_refused_connections_delay_the_next_one(server: Server) -> None:
     began = time.monotonic()
     for _ in range(int((BURST + BEYOND) / CONNECTION_UNITS) + 1):
@@ -101,7 +86,7 @@ def test_a_wrong_request_for_images_costs_more_than_a_wrong_address(server: Serv
 
 def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
     with open_connection(server, source="127.0.1.5") as connection:
-        connection.sendall(NOT_FOUND * (BURST + 10 * BEYOND))  # 20 seconds of work at the rate
+        connection.sendall(NOT_FOUND * (BURST + 10 * BEYOND))  # ten seconds of work at the rate
         wait_for(lambda: delays(server, "127.0.1.5"), "a delay")
         get(server, "127.0.1.5", "/healthz")
     assert wait_for(lambda: delays(server, "127.0.1.5", "/healthz"), "the probe's log line") == [PROBE_SECONDS]
@@ -133,7 +118,7 @@ def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
     transport = httpx.HTTPTransport(local_address="127.0.1.8")
     url = server.url.replace("http", "ws") + "/v1/images/stream"
     with httpx.Client(base_url=server.url, timeout=PATIENCE, transport=transport) as client:
-        for _ in range(BURST + 10 * BEYOND):
+        for _ in range(BURST + BEYOND):
             assert client.post("/v1/images/generations", json={"n": 1}).status_code == 200
     for _ in range(BURST // 2):
         with connect(url, source_address=("127.0.1.8", 0), open_timeout=PATIENCE) as socket:

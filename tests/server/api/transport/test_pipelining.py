@@ -11,12 +11,10 @@ import pytest
 
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
+from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments
 from tests.support.server.sockets import (
     WEBSOCKET_HEAD,
     open_connection,
-    open_websocket,
-    parse_response,
     post_request,
     read_until_closed,
     reset,
@@ -38,10 +36,8 @@ CLOSES: dict[str, Callable[[socket.socket], None]] = {
 @pytest.fixture(scope="module")
 def slow_server(grey_directory: Path) -> Iterator[Server]:
     """A server of few slots, so that a long job is running when its client leaves."""
-    options = ("--slots", "4", "--max-images-per-request", str(LONG), "--max-waiting-images", str(20 * LONG))
-    with serve(
-        grey_directory, *arguments(NO_DELAY), *options, "--client-share", "1", "--keep-alive-timeout", "1"
-    ) as server:
+    options = {"slots": 4, "max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client-share": 1}
+    with serve(grey_directory, *arguments({**options, **NO_DELAY, **NO_DEADLINE})) as server:
         yield server
     assert not [line for line in server.log if "Traceback" in line]
 
@@ -57,12 +53,6 @@ def peak_memory(server: Server) -> int:
     """Bytes that the process has had resident at most."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
-
-
-def test_twenty_requests_in_one_piece_get_twenty_answers(slow_server: Server) -> None:
-    with open_connection(slow_server) as connection:
-        connection.sendall(GET * 19 + LAST_GET)
-        assert read_until_closed(connection).count(b"HTTP/1.1 200 OK") == 20
 
 
 def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
@@ -117,7 +107,7 @@ def test_a_flood_of_requests_takes_constant_memory_and_others_are_answered(
         for thread in threads:
             thread.start()
         try:
-            for _ in range(20):
+            for _ in range(10):
                 assert client.get("/healthz").status_code == 200
                 time.sleep(0.1)
         finally:
@@ -127,8 +117,11 @@ def test_a_flood_of_requests_takes_constant_memory_and_others_are_answered(
     assert peak_memory(slow_server) - before < 20_000_000
 
 
-@pytest.mark.parametrize("behind", [GET, b"POST ", FLOOD * 10_000], ids=["a request", "half a head", "a flood"])
-@pytest.mark.parametrize("close", CLOSES)
+@pytest.mark.parametrize(
+    ("close", "behind"),
+    [("close", GET), ("reset", FLOOD * 10_000), ("half-close", b"POST ")],
+    ids=["a request", "a flood", "half a head"],
+)
 def test_a_client_that_leaves_with_requests_behind_a_running_one_is_seen(
     slow_server: Server, client: httpx.Client, close: str, behind: bytes
 ) -> None:
@@ -142,32 +135,14 @@ def test_a_client_that_leaves_with_requests_behind_a_running_one_is_seen(
 
 
 def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: Server) -> None:
-    """Clients offer it with bodies, too."""
+    """Clients offer it with bodies, too; it leaves their wish to close."""
     body = post_request(URL, {"n": 1}).replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + OFFER)
     get = GET.replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + OFFER)
     with open_connection(slow_server) as connection:
-        connection.sendall(body + get + get + LAST_GET)
+        connection.sendall(body + get + get.replace(b"connection: ", b"connection: close, "))
         data = read_until_closed(connection)
-    assert data.count(b"HTTP/1.1 200 OK") == 4
+    assert data.count(b"HTTP/1.1 200 OK") == 3
     assert data.count(b'"b64_json"') == 1
-
-
-def test_an_offer_of_http2_leaves_the_wish_to_close(slow_server: Server) -> None:
-    offer = OFFER.replace(b"connection: ", b"connection: close, ")
-    with open_connection(slow_server) as connection:
-        connection.sendall(GET.replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + offer))
-        assert parse_response(read_until_closed(connection)).headers["connection"] == "close"
-
-
-def test_a_websocket_on_a_connection_that_was_used_before_stays_open(slow_server: Server) -> None:
-    """Longer than an idle connection does."""
-    with open_connection(slow_server) as connection:
-        connection.sendall(GET)
-        until(connection, b"}")
-        open_websocket(connection)
-        time.sleep(1.5)  # keep-alive-timeout is 1
-        connection.sendall(bytes([0x89, 0x80, 0, 0, 0, 0]))  # a ping
-        assert connection.recv(10) == b"\x8a\x00"
 
 
 def test_a_websocket_behind_an_unanswered_request_opens_after_it(slow_server: Server) -> None:
