@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-import httpx
 import openai
 import pytest
 from starlette.types import Message, Send
@@ -124,16 +123,6 @@ def stopped(engine: EngineClient) -> Iterator[Callable[[], None]]:
         yield resume
     finally:
         resume()
-
-
-def test_pings_come_while_the_engine_is_silent(in_process_server: Served, pinged: threading.Event) -> None:
-    url, engine = in_process_server
-    request = {"json": {"stream": True}, "timeout": PATIENCE}
-    with stopped(engine) as resume, httpx.stream("POST", f"{url}/v1/images/generations", **request) as answer:
-        lines = answer.iter_lines()
-        assert [next(lines) for _ in range(4)] == [": ping", ""] * 2
-        resume()
-        assert "event: image_generation.completed" in list(lines)
 
 
 def test_the_official_client_ignores_pings(in_process_server: Served, pinged: threading.Event) -> None:

@@ -44,13 +44,6 @@ def test_none_is_sent_before_it_is_painted_or_without_request() -> None:
     assert due(begun(35, images=2)[1], index=1) == []
 
 
-def test_each_is_sent_once() -> None:
-    job, partials = begun(8)
-    numbers = [number for number, _ in due(partials)]
-    paint(job, 26)
-    assert numbers + [number for number, _ in due(partials)] == [0, 1, 2]
-
-
 def test_one_with_bytes_that_may_change_is_provisional_and_not_sent_again() -> None:
     job, partials = begun(8)
     job.receive(Pixels(0, [], [(0, 8, bytes(10))]))

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 import numpy as np
 import openai
 import pytest
-from openai.types import ImagesResponse
+from openai.types import (
+    ImageEditCompletedEvent,
+    ImageEditPartialImageEvent,
+    ImageGenCompletedEvent,
+    ImageGenPartialImageEvent,
+    ImagesResponse,
+)
 
 from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
@@ -64,35 +70,16 @@ def test_a_picture_is_streamed_as_it_is(official: openai.OpenAI, grey: Transform
 def test_the_asynchronous_client_gets_the_same(server: Server, official: openai.OpenAI) -> None:
     fields = {"prompt": "", "n": 3, "extra_body": {"seed": 7}}
 
-    async def call() -> tuple[list[str], int, ImagesResponse, ImagesResponse, str, int]:
+    async def call() -> tuple[list[str], ImagesResponse, list[str | None]]:
         async with async_official(server.url) as client:
             ids = [model.id async for model in client.models.list()]
-            channels = (await client.models.retrieve("grey")).channels
-            raw = await client.images.with_raw_response.generate(**fields)
-            edited = await client.images.edit(image=[encode(IMAGE)], prompt="", extra_body={"keep_rows": 4})
-            return (
-                ids,
-                channels,
-                await client.images.generate(**fields),
-                edited,
-                raw.headers["x-scanline-seed"],
-                raw.parse().seed,
-            )
+            stream = await client.images.generate(**fields, stream=True)
+            streamed = {event.index: event.b64_json async for event in stream}
+            return ids, await client.images.generate(**fields), [streamed[index] for index in range(3)]
 
-    ids, channels, answer, edited, *seeds = asyncio.run(call())
-    assert (ids, channels, seeds) == (["grey"], 1, ["7", 7])
-    assert answer.data == official.images.generate(**fields).data
-    np.testing.assert_array_equal(pictures(edited)[0, :4], IMAGE[:4])
-
-
-def test_concurrent_requests_each_get_the_images_of_their_seed(server: Server) -> None:
-    async def seeds(order: list[int]) -> list[list[str]]:
-        async with async_official(server.url) as client:
-            calls = [client.images.generate(prompt="", n=2, extra_body={"seed": seed}) for seed in order]
-            return [[one.b64_json for one in answer.data] for answer in await asyncio.gather(*calls)]
-
-    order = list(range(40))
-    assert asyncio.run(seeds(order[::-1])) == asyncio.run(seeds(order))[::-1]
+    ids, answer, streamed = asyncio.run(call())
+    assert (ids, answer.data) == (["grey"], official.images.generate(**fields).data)
+    assert streamed == [one.b64_json for one in answer.data or []]
 
 
 def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server, shapes_model: Model) -> None:
@@ -110,3 +97,16 @@ def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server
             official.images.generate(prompt="a cat")
     assert (caught.value.param, caught.value.code) == ("prompt", "prompt_not_supported")
     assert "circle, square, star" in caught.value.message
+
+
+def test_a_generation_and_an_edit_are_streamed(official: openai.OpenAI) -> None:
+    events = list(official.images.generate(prompt="", stream=True, partial_images=2))
+    assert [type(event) for event in events] == [ImageGenPartialImageEvent] * 2 + [ImageGenCompletedEvent]
+    assert [event.partial_image_index for event in events[:2]] == [0, 1]
+    fields = {"image": encode(IMAGE), "prompt": "", "extra_body": {"keep_rows": 3}}
+    edited = list(official.images.edit(**fields, stream=True, partial_images=3))
+    assert [type(event) for event in edited] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
+    usage = edited[-1].usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (15, 20, 35)
+    for event in events + edited:
+        type(event).model_validate(event.model_dump(), strict=True)

@@ -57,8 +57,8 @@ def test_a_slow_reader_delays_no_other_client_and_what_it_has_not_read_is_merged
 
 def test_images_that_are_painted_and_not_read_leave_the_queue(grey_directory: Path) -> None:
     """One client has all room, and does not read; another one gets it as soon as the images are painted."""
-    limits = {"max_waiting_images": IMAGES - 4, "max_images_per_request": IMAGES, "client_share": 1}
-    settings = Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)
+    limits = {"max_waiting_images": IMAGES - 64, "max_images_per_request": IMAGES, "client_share": 1}
+    settings = Settings(models=(str(grey_directory),), slots=64, threads=1, **limits)
     with serve_in_process(settings) as (url, engine), not_reading(url) as (websocket, posted):
         assert len(posted) == IMAGES
         assert len(engine.jobs) == 1
@@ -77,11 +77,3 @@ def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(g
             assert other.post("/v1/images/generations", json={}).status_code == 200
         wait_until_no_jobs(engine)
         assert client.post("/v1/images/generations", json={}).status_code == 200
-
-
-def test_a_slow_reader_that_disconnects_leaves_no_job(in_process_server: tuple[str, EngineClient]) -> None:
-    url, engine = in_process_server
-    with not_reading(url) as (websocket, _):
-        assert (engine.reserved_images, engine.admission.total.unread_bytes) == (0, IMAGES * 35)
-        websocket.socket.socket.close()
-        wait_until_no_jobs(engine)

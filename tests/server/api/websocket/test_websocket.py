@@ -59,17 +59,12 @@ def test_colour_images_have_three_channels(colour_server: Server, colour_client:
 
 
 def test_default_ids_are_unused_ones_of_the_connection(websocket: WebsocketClient, server: Server) -> None:
-    for _ in range(3):
-        websocket.send(type="generate")
+    websocket.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"}, {"type": "generate"})
     assert set(websocket.receive_until_finished(3)) == {0, 1, 2}
-    websocket.paint(type="generate")
+    first, second = (websocket.paint(type="generate", id="a").messages[0] for _ in range(2))
+    assert (first["job"], second["job"]) == (3, 4), "an id that is done can be used again"
     with connected(server.url) as other:
         assert other.paint(type="generate").messages[0]["id"] == 0
-
-
-def test_a_default_id_is_an_unused_one(websocket: WebsocketClient) -> None:
-    websocket.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"})
-    assert set(websocket.receive_until_finished(2)) == {0, 1}
 
 
 def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
@@ -86,8 +81,3 @@ def test_concurrent_jobs_do_not_mix(websocket: WebsocketClient) -> None:
     for seed in range(4):
         alone = websocket.paint(type="generate", n=30, seed=seed).images()
         np.testing.assert_array_equal(together[f"seed {seed}"].images(), alone)
-
-
-def test_an_id_that_is_done_can_be_used_again(websocket: WebsocketClient) -> None:
-    first, second = (websocket.paint(type="generate", id="a").messages for _ in range(2))
-    assert [messages[0]["job"] for messages in (first, second)] == [0, 1]
