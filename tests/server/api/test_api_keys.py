@@ -6,12 +6,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from scanline.server.api.api_keys import MAX_KEYS, NAME, ApiKeys, read_keys
-from scanline.server.settings import KEY as KEY_PATTERN
+from scanline.server.api.api_keys import MAX_KEYS, ApiKeys, read_keys
 from tests.support.commands import refused
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.running_server import Server, serve
@@ -88,29 +85,6 @@ def test_a_file_that_everyone_can_read_is_warned_about(
     with caplog.at_level(logging.WARNING):
         read_keys(path)
     assert ("everyone on this machine can read the API keys" in caplog.text) == warned
-
-
-lines = st.one_of(
-    st.from_regex(r"\A[a-z]{1,3} k[0-9]{1,3}\Z"), st.from_regex(r"\A *#.*\Z"), st.just(""), st.text(max_size=20)
-)
-
-
-@given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]))
-def test_any_file_yields_well_formed_keys_or_one_sentence(
-    tmp_path_factory: pytest.TempPathFactory, content: list[str], end: str
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any-keys"
-    path.write_bytes(end.join(content).encode("utf-8", "surrogatepass"))
-    path.chmod(0o600)
-    sentence, keys = f"{path}: ", {}
-    try:
-        keys = read_keys(path)
-    except ValueError as error:
-        sentence = str(error)
-    assert sentence.startswith(f"{path}: ")
-    assert "\n" not in sentence
-    assert bool(keys) == (sentence == f"{path}: ")
-    assert all(KEY_PATTERN.fullmatch(key) and NAME.fullmatch(name) for key, name in keys.items())
 
 
 def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(grey_directory: Path, path: Path) -> None:

@@ -1,12 +1,14 @@
 """The export in a child process: its time limit, what is kept of it, and that the server itself stays small."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from scanline.model.extras import MissingExtraError
 from scanline.server.api import onnx_export
 from scanline.server.api.onnx_export import ExportError, Exports
 from tests.support.server.loop_lag import assert_loop_is_free
@@ -83,3 +85,16 @@ def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
 
 def test_an_export_does_not_hold_the_event_loop(client: httpx.Client) -> None:
     assert_loop_is_free(client, lambda: client.get("/v1/models/grey/onnx").raise_for_status())
+
+
+def test_without_the_extra_onnx_the_child_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MissingExtraError):
+        asyncio.run(exports(f"import sys; sys.exit({onnx_export.NOT_INSTALLED})").get(ONE, tmp_path))
+
+
+@pytest.mark.slow
+def test_the_child_itself_says_so(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with pytest.raises(MissingExtraError):
+        asyncio.run(Exports().get(ONE, grey_directory))

@@ -31,7 +31,7 @@ WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS), "P
 RELOAD = "/v1/models/{name}/reload"
 NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET") | {RELOAD: "POST"}
 ROUTES = WITH_BODY | NAMED | dict.fromkeys(("/v1/models", "/healthz", "/readyz", "/metrics"), "GET")
-LENGTHS = [10, pytest.param(200, marks=pytest.mark.fuzz)]  # requests of a route and kind
+LENGTHS = [5, pytest.param(200, marks=pytest.mark.fuzz)]  # requests of a route and kind
 
 MASK = encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5))
 GOOD = [encode(noise(7, 5)), encode(noise(7, 5, 3), "WEBP", lossless=True), encode(noise(7, 5, 3), "BMP")]
@@ -215,38 +215,17 @@ def test_requests_that_fit_the_model_are_answered(
     check()
 
 
-@pytest.mark.parametrize("examples", LENGTHS)
-@pytest.mark.parametrize("path", [GENERATIONS, EDITS])
-def test_requests_that_fit_the_model_are_streamed(
-    description: BaseSchema, session: requests.Session, path: str, examples: int
-) -> None:
-    @generated(examples)
-    @given(
-        case=description[path]["POST"].as_strategy(),
-        fields=st.fixed_dictionaries(VALID[path]),
-        partial=st.integers(0, 1),  # few events, for after ten or so schemathesis leaves a stream
-    )
-    def check(case: Case, fields: dict[str, Any], partial: int) -> None:
-        fit(case, fields | {"n": 1, "stream": True, "partial_images": partial})
-        response = send(case, session, {"accept": "text/event-stream"}, negative_data_rejection)
-        assert response.status_code == 200, response.text
-        assert response.text.count(".completed\n") == len(fields.get("image", [0]))
-
-    check()
-
-
-@pytest.mark.parametrize("path", [path for path in NAMED if path != RELOAD])
-def test_the_model_that_is_there(description: BaseSchema, session: requests.Session, path: str) -> None:
-    case = description[path]["GET"].Case(path_parameters={"name": "grey"})
+def test_the_model_that_is_there(description: BaseSchema, session: requests.Session) -> None:
+    case = description["/v1/models/{name}"]["GET"].Case(path_parameters={"name": "grey"})
     assert send(case, session, {}).status_code == 200
     assert send(case, session, {"accept": "image/png"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", WITH_BODY)
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "image/png", "json", ""])
-def test_other_bodies(client: httpx.Client, path: str, kind: str) -> None:
-    response = client.post(path, content=b"{}", headers={"content-type": kind})
-    assert_refused(response, 415, None, "unsupported_media_type")
+def test_other_bodies(client: httpx.Client, path: str) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "image/png", "json", ""):
+        response = client.post(path, content=b"{}", headers={"content-type": kind})
+        assert_refused(response, 415, None, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("path", ROUTES)

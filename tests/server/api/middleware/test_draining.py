@@ -103,13 +103,6 @@ def drained(grey_directory: Path) -> Iterator[Observed]:
         yield signalled(server, continues=True)
 
 
-@pytest.fixture(scope="module")
-def overdue(grey_directory: Path) -> Iterator[Observed]:
-    """The drain timeout passes before the work continues."""
-    with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
-        yield signalled(server, continues=False)
-
-
 def assert_shutting_down(status: int, body: dict[str, Any]) -> None:
     __tracebackhide__ = True
     error = body["error"]
@@ -125,47 +118,36 @@ def test_accepted_work_is_completed(drained: Observed, grey: Transformer) -> Non
     np.testing.assert_array_equal(images(drained.events), paint(grey, 12, seed=2).images.reshape(12, 7, 5))
 
 
-def test_websockets_are_closed_as_going_away(drained: Observed) -> None:
+def test_new_work_is_refused_with_a_time_to_retry(drained: Observed) -> None:
+    for name in ("/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"):
+        answer = drained.others[name]
+        assert_shutting_down(answer.status_code, answer.json())
+        assert int(answer.headers["retry-after"]) > 0
+    assert_shutting_down(503, drained.jobs["late"].messages[-1])
+    for path in ("/healthz", "/metrics", "/v1/models"):
+        assert drained.others[path].status_code == 200, "routes that only read are answered"
+
+
+def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Observed) -> None:
+    for name in ("/readyz", "/healthz", "generations", "a websocket"):
+        assert drained.others[name].headers["connection"] == "close"
+    assert drained.posted.headers["connection"] == "close"
     assert drained.closed == 1001  # when their work is done
     assert drained.others["idler"] == 1001  # at once
-
-
-@pytest.mark.parametrize("request_name", ["/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"])
-def test_new_work_is_refused_with_a_time_to_retry(drained: Observed, request_name: str) -> None:
-    answer = drained.others[request_name]
-    assert_shutting_down(answer.status_code, answer.json())
-    assert int(answer.headers["retry-after"]) > 0
-
-
-def test_a_new_job_is_refused(drained: Observed) -> None:
-    assert_shutting_down(503, drained.jobs["late"].messages[-1])
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/v1/models"])
-def test_routes_that_only_read_are_answered(drained: Observed, path: str) -> None:
-    assert drained.others[path].status_code == 200
-
-
-@pytest.mark.parametrize("request_name", ["/readyz", "/healthz", "generations", "a websocket"])
-def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Observed, request_name: str) -> None:
-    assert drained.others[request_name].headers["connection"] == "close"
 
 
 def test_a_drained_server_exits_without_an_error(drained: Observed) -> None:
     assert drained.status == 0
     assert "Traceback" not in drained.log
-    assert drained.posted.headers["connection"] == "close"
 
 
-def test_work_beyond_the_drain_timeout_gets_an_error(overdue: Observed) -> None:
+def test_work_beyond_the_drain_timeout_gets_an_error(grey_directory: Path) -> None:
+    with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
+        overdue = signalled(server, continues=False)
     assert_shutting_down(overdue.posted.status_code, overdue.posted.json())
     assert int(overdue.posted.headers["retry-after"]) > 0
     for name in ("a", "b"):
         assert_shutting_down(503, overdue.jobs[name].messages[-1])
     assert_shutting_down(503, overdue.events[-1])
-    assert overdue.closed == 1001
-
-
-def test_a_server_that_could_not_drain_exits_with_status_1_and_ends_its_engine(overdue: Observed) -> None:
-    assert overdue.status == 1
+    assert (overdue.closed, overdue.status) == (1001, 1)
     assert "Traceback" not in overdue.log

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 import httpx
-import openai
 import pytest
 from websockets.exceptions import InvalidStatus
 
@@ -33,20 +32,13 @@ def client(guarded_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_an_id_is_generated_for_each_request(client: httpx.Client) -> None:
-    ids = [client.get("/healthz").headers["x-request-id"] for _ in range(3)]
-    assert len(set(ids)) == 3
+def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(client: httpx.Client) -> None:
+    for name in ("7", "req_abc-123", "a:b/c.d=e+f@g", "x" * 128):
+        assert client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
+    wrong = [{}, *({"x-request-id": name} for name in INVALID)]
+    ids = [client.get("/healthz", headers=headers).headers["x-request-id"] for headers in wrong]
     assert all(GENERATED.fullmatch(one) for one in ids)
-
-
-@pytest.mark.parametrize("name", ["7", "req_abc-123", "a:b/c.d=e+f@g", "x" * 128])
-def test_a_valid_id_is_returned(client: httpx.Client, name: str) -> None:
-    assert client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
-
-
-@pytest.mark.parametrize("name", INVALID)
-def test_an_invalid_id_is_replaced(client: httpx.Client, name: str | bytes) -> None:
-    assert GENERATED.fullmatch(client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"])
+    assert len(set(ids)) == len(wrong)
 
 
 @pytest.mark.parametrize("label", REFUSED)
@@ -74,11 +66,3 @@ def test_a_refused_websocket_has_its_id(guarded_server: Server, path: str, key: 
     response = refused.value.response
     assert (response.status_code, response.headers["x-request-id"]) == (status, "mine")
     assert b'"error"' in bytes(response.body)
-
-
-def test_the_official_client_exposes_it(guarded_server: Server) -> None:
-    with openai.OpenAI(base_url=f"{guarded_server.url}/v1", api_key=SECOND_KEY, max_retries=0) as official:
-        with pytest.raises(openai.BadRequestError) as refused:
-            official.images.generate(prompt="", n=-1)
-        assert GENERATED.fullmatch(str(refused.value.request_id))
-        assert GENERATED.fullmatch(str(official.images.generate(prompt="")._request_id))

@@ -22,13 +22,6 @@ FIELDS = {  # label: fields, the parameter that is named, the code
     "temperature 3": ({"temperature": 3}, "temperature", "invalid_value"),
     "temperature NaN": ({"temperature": float("nan")}, "temperature", "invalid_value"),
     "temperature infinite": ({"temperature": float("inf")}, "temperature", "invalid_value"),
-    "guidance 0.5": ({"guidance": 0.5}, "guidance", "invalid_value"),
-    "guidance 11": ({"guidance": 11}, "guidance", "invalid_value"),
-    "guidance as text": ({"guidance": "2"}, "guidance", "invalid_value"),
-    "guidance as truth": ({"guidance": True}, "guidance", "invalid_value"),
-    "guidance null": ({"guidance": None}, "guidance", "invalid_value"),
-    "guidance NaN": ({"guidance": float("nan")}, "guidance", "invalid_value"),
-    "guidance infinite": ({"guidance": float("inf")}, "guidance", "invalid_value"),
     "guidance of a model without classes": ({"guidance": 2}, "guidance", "guidance_not_supported"),
     "a misspelt field": ({"temprature": 0.9}, "temprature", "unknown_parameter"),
     "a prompt": ({"prompt": "a cat"}, "prompt", "prompt_not_supported"),
@@ -92,12 +85,4 @@ def test_a_body_that_is_too_large_is_refused(colour_client: httpx.Client, url: s
     # in chunks, without a content length
     chunks = (b'{"user": "', *[b"x" * 1000] * 200, b'"}')
     response = colour_client.post(url, content=iter(chunks), headers={"content-type": "application/json"})
-    assert_refused(response, 413, None, "body_too_large")
-
-
-def test_a_chunked_form_that_is_too_large_is_refused(colour_client: httpx.Client) -> None:
-    part = b'--x\r\ncontent-disposition: form-data; name="image"; filename="a"\r\n\r\n'
-    chunks = (part, *[b"x" * 1000] * 200, b"\r\n--x--\r\n")
-    headers = {"content-type": "multipart/form-data; boundary=x"}
-    response = colour_client.post("/v1/images/edits", content=iter(chunks), headers=headers)
     assert_refused(response, 413, None, "body_too_large")

@@ -102,13 +102,6 @@ FORMS = {  # label: files, text fields, the parameter that is named, the code
     "a misspelt field": ({"image": UPLOAD}, {"seeds[]": "1", "keep_rows": "3"}, "seeds", "unknown_parameter"),
 }
 
-MULTIPART = "multipart/form-data; boundary=x"
-BODIES = {  # label: content type, body
-    "multipart without a boundary": ("multipart/form-data", b"--x--"),
-    "multipart that is none": (MULTIPART, b"seven"),
-    "a part without a name": (MULTIPART, b"--x\r\nA: b\r\n\r\nc\r\n--x--\r\n"),
-}
-
 
 @pytest.mark.parametrize("label", PICTURES)
 def test_an_unsupported_picture_is_refused(client: httpx.Client, label: str) -> None:
@@ -128,12 +121,6 @@ def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
     assert_refused(client.post(EDITS, files=files, data=fields), 400, param, code)
 
 
-@pytest.mark.parametrize("label", BODIES)
-def test_a_form_that_is_no_multipart_is_refused(client: httpx.Client, label: str) -> None:
-    kind, content = BODIES[label]
-    assert_refused(client.post(EDITS, content=content, headers={"content-type": kind}), 400, None, "invalid_multipart")
-
-
 def test_pixels_behind_the_last_are_not_decompressed(client: httpx.Client) -> None:
     """A bomb in the picture itself: only its rows are decompressed."""
     packed = zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000))
@@ -146,15 +133,6 @@ def test_a_picture_with_a_large_comment_is_accepted(client: httpx.Client) -> Non
     data = with_chunk(b"tEXt", b"a\0" + b"b" * 200_000)
     plain = client.post(LIKELIHOODS, json={"image": text(FILE)}).json()["data"]
     assert client.post(LIKELIHOODS, json={"image": text(data)}).json()["data"] == plain
-
-
-def test_too_many_or_too_long_parts_are_refused(client: httpx.Client) -> None:
-    files = [("image[]", ("a", b"", "image/png"))] * 2100
-    assert_refused(client.post(EDITS, files=files), 400, "image", "invalid_value")
-    fields = {f"a{number}": "b" for number in range(100)}
-    assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
-    fields = {"user": "b" * 2_000_000}
-    assert_refused(client.post(EDITS, files={"image": UPLOAD}, data=fields), 400, None, "invalid_multipart")
 
 
 def test_likelihoods_refuse_too_many_images_and_classifications_a_mask(client: httpx.Client) -> None:

@@ -89,11 +89,6 @@ def test_any_class_is_for_generations(shapes_client: httpx.Client, url: str) -> 
     assert response.json()["error"]["message"] == sentence
 
 
-def test_the_class_changes_the_images(shapes_model: Model) -> None:
-    drawn = [shapes_model.sample(1, class_name=name, seed=7).array for name in (None, "circle", "square", "star")]
-    assert len({one.tobytes() for one in drawn}) == 4
-
-
 def test_completions_are_of_the_class_too(shapes_client: httpx.Client, shapes_model: Model) -> None:
     expected = shapes_model.complete(IMAGE, keep_rows=3, n=2, class_name="star", seed=4).array
     fields = {"keep_rows": 3, "n": 2, "seed": 4}
@@ -136,12 +131,12 @@ def test_a_class_that_is_not_known_is_refused(shapes_server: Server, shapes_clie
         assert_error({"error": job.messages[-1]["error"]}, param, code)
 
 
-@pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])
-def test_a_model_without_classes_has_a_sentence_for_it(client: httpx.Client, url: str) -> None:
-    picture = {} if url == GENERATIONS else {"image": FILE, "keep_rows": 3}
-    response = client.post(url, json={"class": "star", **picture})
-    assert_refused(response, 400, "class", "invalid_value")
-    assert response.json()["error"]["message"] == "This model knows no classes; leave class out."
+def test_a_model_without_classes_has_a_sentence_for_it(client: httpx.Client) -> None:
+    for url in (GENERATIONS, EDITS, LIKELIHOODS):
+        picture = {} if url == GENERATIONS else {"image": FILE, "keep_rows": 3}
+        response = client.post(url, json={"class": "star", **picture})
+        assert_refused(response, 400, "class", "invalid_value")
+        assert response.json()["error"]["message"] == "This model knows no classes; leave class out."
 
 
 def test_a_model_card_lists_the_classes(shapes_client: httpx.Client, client: httpx.Client) -> None:

@@ -37,9 +37,3 @@ def test_the_list_has_every_model(client: httpx.Client) -> None:
     response = client.get("/v1/models/white/../grey2")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "model_not_found"
-
-
-def test_probes_and_documentation_are_served(client: httpx.Client) -> None:
-    assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"status": "ready", "models": {"grey": "ready"}}
-    assert "Scanline" in client.get("/docs").text

@@ -1,8 +1,8 @@
 """GET /v1/models/{id}/onnx: the same file as `scanline export --onnx` writes."""
 
-import os
-import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import httpx
 import onnx
@@ -14,14 +14,13 @@ from scanline.model.extras import MissingExtraError
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
-from scanline.server.api.onnx_export import Exported, Exports
+from scanline.server.api.onnx_export import Exports
+from scanline.server.api.routes.onnx import _content_disposition
 from scanline.server.process.app import build
 from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import done
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.in_process_server import serve_in_process
-from tests.support.server.running_server import PATIENCE
 
 
 def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) -> None:
@@ -31,18 +30,6 @@ def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) ->
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
-
-
-def test_a_model_may_be_named_in_any_script(
-    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def export(*_: object) -> Exported:
-        return Exported(bytearray(), '""')
-
-    monkeypatch.setattr(Exports, "_export", export)
-    with serve_in_process(Settings(models=(str(shutil.copytree(grey_directory, tmp_path / "серый")),))) as (url, _):
-        found = httpx.get(f"{url}/v1/models/серый/onnx", timeout=PATIENCE).headers["content-disposition"]
-    assert found == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
 def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
@@ -63,15 +50,20 @@ def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory: Path) -> None
 
 
 def test_without_the_extra_onnx_the_server_says_what_to_install(
-    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    with serve_in_process(Settings(models=(str(grey_directory),))) as (url, _):
-        response = httpx.get(f"{url}/v1/models/grey/onnx", timeout=PATIENCE)
+    settings = Settings(models=(str(grey_directory),))
+    models = served_models(settings)
+    models.default.engine.ready = SimpleNamespace(digest="a")  # no image is painted here, so that no engine starts
+    monkeypatch.setattr(Exports, "_export", AsyncMock(side_effect=MissingExtraError("ONNX export", "onnx")))
+    response = TestClient(build(settings, models)).get("/v1/models/grey/onnx")
     message = f"{MissingExtraError('ONNX export', 'onnx')}."
     error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
     assert (response.status_code, response.json()) == (501, {"error": error})
+
+
+def test_a_file_may_be_named_in_any_script() -> None:
+    assert _content_disposition("серый.onnx") == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
 def test_the_command_writes_the_same_file(client: httpx.Client, grey_directory: Path, tmp_path: Path) -> None:

@@ -25,8 +25,6 @@ HOLE[2:5, 1:3] = 0
 MASKED = {"image": text(encode(IMAGE)), "mask": text(encode(HOLE))}
 MEASURES = ("bits_per_dim", "evidence_bits", "effective_particles")
 
-WRONG = [0, 65, -1, "eight", "8", None, True, 1.5, [4], {}, 10**30]
-
 
 def edit(client: httpx.Client, **fields: object) -> dict:
     response = client.post(URL, json={"seed": 4, **fields})
@@ -54,11 +52,6 @@ def test_particles_change_nothing_where_nothing_known_follows_a_hidden_byte(shap
     answers = [edit(shapes_client, image=MASKED["image"], keep_rows=4, n=2, particles=count) for count in (1, 16, 64)]
     assert answers[0]["data"] == answers[1]["data"] == answers[2]["data"]
     assert [one["effective_particles"] for one in answers[0]["data"]] == [1.0, 1.0]
-
-
-def test_a_generation_has_no_evidence(shapes_client: httpx.Client) -> None:
-    data = shapes_client.post("/v1/images/generations", json={"n": 2}).json()["data"]
-    assert [(one["evidence_bits"], one["effective_particles"]) for one in data] == [(None, None)] * 2
 
 
 def test_images_with_masks_of_their_own_have_particles_of_their_own(
@@ -99,6 +92,8 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
             np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
             differs = (picture != whole) & (picture != UNPAINTED)
             found.append((event.get("provisional"), bool(differs.any())))
+        if (True, True) in found:
+            break
     assert set(found) <= {(None, False), (True, False), (True, True)}
     assert (True, True) in found
 
@@ -111,16 +106,16 @@ def test_a_form_has_particles_too(shapes_client: httpx.Client) -> None:
     assert_refused(response, 400, "particles", "invalid_value")
 
 
-@pytest.mark.parametrize("particles", WRONG, ids=str)
 def test_particles_that_are_no_number_from_1_to_64_are_refused(
-    shapes_server: Server, shapes_client: httpx.Client, particles: object
+    shapes_server: Server, shapes_client: httpx.Client
 ) -> None:
-    response = shapes_client.post(URL, json={**MASKED, "particles": particles})
-    assert_refused(response, 400, "particles", "invalid_value")
-    assert response.json()["error"]["message"].startswith("particles must be a whole number from 1 to 64, not ")
     with connected(shapes_server.url) as websocket:
-        job = websocket.paint(type="complete", id=1, particles=particles, **MASKED)
-    assert_error({"error": job.messages[-1]["error"]}, "particles", "invalid_value")
+        for particles in (0, 65, -1, "eight", "8", None, True, 1.5, [4], {}, 10**30):
+            response = shapes_client.post(URL, json={**MASKED, "particles": particles})
+            assert_refused(response, 400, "particles", "invalid_value")
+            assert response.json()["error"]["message"].startswith("particles must be a whole number from 1 to 64, not ")
+            job = websocket.paint(type="complete", id=1, particles=particles, **MASKED)
+            assert_error({"error": job.messages[-1]["error"]}, "particles", "invalid_value")
 
 
 def test_particles_without_a_mask_are_refused(shapes_client: httpx.Client) -> None:
@@ -142,12 +137,10 @@ def test_more_particles_than_the_server_seats_are_refused(shapes_server: Server,
 
 
 def test_an_engine_that_has_fewer_slots_by_now_is_the_same_error() -> None:
-    error = from_exception(EngineFailedError("This server has 8 slots.", "too_many_particles"))
-    assert (error.status, error.body["error"]["param"], error.body["error"]["type"]) == (
-        400,
-        "particles",
-        "invalid_request_error",
-    )
+    for code, param in (("too_many_particles", "particles"), ("guidance_not_supported", "guidance")):
+        error = from_exception(EngineFailedError("This server has fewer slots.", code))
+        found = (error.status, error.body["error"]["param"], error.body["error"]["type"])
+        assert found == (400, param, "invalid_request_error")
 
 
 def test_the_limits_count_every_particle(shapes_client: httpx.Client) -> None:

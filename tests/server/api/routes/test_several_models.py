@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import openai
 import pytest
 
 from scanline.model.network.transformer import Transformer
@@ -109,31 +108,17 @@ def test_a_failed_model_shows_its_error_without_its_path(client: httpx.Client, b
     assert str(broken_directory.parent) not in failure
 
 
-@pytest.mark.parametrize("path", [GENERATIONS, "/v1/images/edits", "/v1/images/likelihoods"])
-def test_a_request_for_a_failed_model_is_refused(client: httpx.Client, path: str) -> None:
-    fields = (
-        {"model": "broken", "stream": True} if path == GENERATIONS else {"model": "broken", "image": PICTURES["grey"]}
-    )
-    response = client.post(path, json=fields)
-    assert_failed(response.status_code, response.json()["error"])
-    assert "retry-after" not in response.headers
-
-
-def test_a_websocket_job_for_a_failed_model_is_refused(several: Server) -> None:
+def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, client: httpx.Client) -> None:
+    fields = {"model": "broken", "image": PICTURES["grey"]}
+    edits, likelihoods = "/v1/images/edits", "/v1/images/likelihoods"
+    for path, more in ((GENERATIONS, {"stream": True}), (edits, fields), (likelihoods, fields)):
+        response = client.post(path, json={"model": "broken", **more})
+        assert_failed(response.status_code, response.json()["error"])
+        assert "retry-after" not in response.headers
+        assert response.headers["x-should-retry"] == "false"
     with connected(several.url) as websocket:
         assert_failed(503, websocket.paint(type="generate", model="broken").messages[-1]["error"])
         assert websocket.paint(type="generate", model="grey").order[-1] == "done"
-
-
-def test_the_official_client_does_not_retry_a_failed_model(several: Server) -> None:
-    sent: list[str] = []
-    recording = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
-    with (
-        openai.OpenAI(base_url=f"{several.url}/v1", api_key="none", max_retries=5, http_client=recording) as official,
-        pytest.raises(openai.InternalServerError),
-    ):
-        official.images.generate(prompt="", model="broken")
-    assert sent == [GENERATIONS]
 
 
 def test_a_server_without_a_loadable_model_exits_with_one_sentence(broken_directory: Path, tmp_path: Path) -> None:
