@@ -25,23 +25,20 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     gpu.missing.cache_clear()
 
 
-def test_a_card_that_has_everything_lacks_nothing(card: pytest.MonkeyPatch) -> None:
-    assert gpu.missing(DEVICE) is None
-
-
-def test_rocm_is_named(card: pytest.MonkeyPatch) -> None:
-    card.setattr(torch.version, "hip", "6.4")
-    assert gpu.missing(DEVICE) == "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"
-
-
-def test_a_machine_without_triton_says_so(card: pytest.MonkeyPatch) -> None:
-    card.setattr(gpu, "find_spec", lambda name: None)
-    assert gpu.missing(DEVICE) == "Triton is not installed"
-
-
-def test_a_card_without_bfloat16_is_named(card: pytest.MonkeyPatch) -> None:
-    card.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
-    assert gpu.missing(DEVICE) == "Tesla T4 has no bfloat16"
+@pytest.mark.parametrize(
+    ("holder", "name", "value", "lacks"),
+    [
+        (gpu, "find_spec", lambda name: object(), None),
+        (torch.version, "hip", "6.4", "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"),
+        (gpu, "find_spec", lambda name: None, "Triton is not installed"),
+        (torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation, "Tesla T4 has no bfloat16"),
+    ],
+)
+def test_what_a_card_lacks_is_named(
+    card: pytest.MonkeyPatch, holder: object, name: str, value: object, lacks: str | None
+) -> None:
+    card.setattr(holder, name, value)
+    assert gpu.missing(DEVICE) == lacks
 
 
 def test_the_summary_of_an_error_is_one_line_about_what_caused_it() -> None:

@@ -33,17 +33,6 @@ def test_weighted_keys_agree_with_the_reference(length: int) -> None:
                 assert_close(name, right, result)
 
 
-@pytest.mark.parametrize("cut", [1, 63, 64, 65, 129])
-def test_whole_is_split_and_resumed(cut: int) -> None:
-    inputs = sequence(130)
-    first, rest = (tuple(x[:, :, part] for x in inputs) for part in (slice(cut), slice(cut, None)))
-    y_first, s, z = causal_linear_attention(*first)
-    y_rest, s, z = causal_linear_attention(*rest, s, z)
-    whole = causal_linear_attention(*inputs)
-    for name, expected, result in zip(NAMES, whole, (torch.cat((y_first, y_rest), dim=2), s, z), strict=True):
-        assert_close(name, expected, result)
-
-
 def test_arguments_are_not_changed_and_later_positions_change_nothing_before_them() -> None:
     q, k, v, *given = inputs = *sequence(130), *state()
     copies = [x.clone() for x in inputs]

@@ -38,7 +38,7 @@ def test_results_and_gradients_agree_with_the_reference(length: int, widths: tup
     assert_agrees(there(*sequence(length, *widths)), there(*state(*widths)) if continued else ())
 
 
-@pytest.mark.parametrize(("length", "widths"), [(17, (8, 5)), (32, (5, 8)), (41, (33, 17))])
+@pytest.mark.parametrize(("length", "widths"), [(32, (5, 8)), (41, (17, 3))])
 def test_segments_side_by_side_give_the_same_results_and_gradients(
     length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,17 +57,6 @@ def test_slices_of_one_projection_need_no_copy() -> None:
     slices = projected.permute(2, 0, 3, 1, 4).unbind(0)
     expected = causal_linear_attention(*(x.contiguous() for x in slices))
     assert all(map(torch.equal, expected, causal_linear_attention(*slices)))
-
-
-@pytest.mark.parametrize("cut", [1, 16, 17])
-def test_whole_is_split_and_resumed(cut: int) -> None:
-    inputs = there(*sequence(33, batch=1))
-    first, rest = (tuple(x[:, :, part] for x in inputs) for part in (slice(cut), slice(cut, None)))
-    y_first, s, z = causal_linear_attention(*first)
-    y_rest, s, z = causal_linear_attention(*rest, s, z)
-    whole = causal_linear_attention(*inputs)
-    for name, expected, result in zip(NAMES[:3], whole, (torch.cat((y_first, y_rest), dim=2), s, z), strict=True):
-        assert_close(name, expected, result)
 
 
 def test_an_image_does_not_depend_on_the_batch() -> None:

@@ -1,7 +1,5 @@
 """The promise: the same network, seeds and bytes give the same bits on every instruction set and every processor."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -117,20 +115,3 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int
     with pytest.raises(ValueError, match="targets must be "):
         network.copy_slots(copied, torch.tensor([0, 1]), torch.tensor([0]))
     network.close()
-
-
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("name", ["more images than a tile", "strokes", "colour pixels", "colour pixels, int8"])
-def test_an_image_is_the_same_alone(name: str, isa: str) -> None:
-    case = replace(CASES[name], images=45)
-    together = native_vectors.run(case, isa)["painted images"]
-    length = together.shape[1]
-    for b in (0, 17, case.images - 1):
-        alone = {
-            name: tensor[:, b : b + 1].contiguous() if name in ("s", "z") else tensor[b : b + 1].contiguous()
-            for name, tensor in native_vectors.slots(case).items()
-        }
-        network = native_vectors.network(case, isa)
-        network.advance(alone, length)
-        network.close()
-        assert (alone["images"][0].numpy() == together[b]).all(), b

@@ -9,6 +9,7 @@ from tests.support.close import assert_close
 from tests.support.kernels.pixel_logistics import conditionals, parameters
 
 PIXELS = {1: [[0], [255], [77]], 3: [[0, 0, 255], [255, 3, 0], [120, 128, 131]]}
+DRAWS = 60_000
 LAWS = [(1, 1), (5, 1), (1, 3), (5, 3), (5, 1, "elu"), (2, 3, "elu")]
 
 
@@ -47,26 +48,73 @@ def test_scales_below_the_floor_are_the_floor_and_an_unknown_scale_is_refused() 
         log_probs(narrow, "softplus")
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_samples_follow_the_probabilities_given_what_came_before(temperature: float) -> None:
-    law, given, count = PixelLogistics(4, 3), parameters(4, 3, 2), 60_000
-    pixel = [140, 90, 60]
-    expected = conditionals(given, 4, pixel, temperature)
-    random = torch.Generator().manual_seed(1)
-    for channel in range(3):
+def counts(values: torch.Tensor, kinds: int = 256) -> torch.Tensor:
+    return torch.bincount(values.long(), minlength=kinds).double()
+
+
+def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
+    """Chi-square of counts against probabilities, values of fewer than ten expected draws taken together."""
+    expected = probabilities * counts.sum()
+    rare = expected < 10
+    counts = torch.cat((counts[~rare], counts[rare].sum(0, keepdim=True)))
+    expected = torch.cat((expected[~rare], expected[rare].sum(0, keepdim=True).clamp(min=1)))
+    chi_square, freedom = ((counts - expected).square() / expected).sum().item(), len(counts) - 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
+
+
+def sampled(law: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]) -> torch.Tensor:
+    """DRAWS x C bytes, of which the first are `known`."""
+    uniforms = torch.rand(DRAWS, law.channels, 2, generator=torch.Generator().manual_seed(1)).clamp(1e-6, 1 - 1e-6)
+    values = torch.tensor([*known, *[0] * (law.channels - len(known))], dtype=torch.uint8).expand(DRAWS, -1)
+    is_known = (torch.arange(law.channels) < len(known)).expand(DRAWS, -1)
+    painted = law.sample(given.expand(DRAWS, -1), uniforms, torch.full((DRAWS,), temperature), values, is_known)
+    assert torch.equal(painted[:, : len(known)], values[:, : len(known)])
+    return painted
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
+@pytest.mark.parametrize("law", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
+def test_samples_follow_the_probabilities_given_what_came_before(law: PixelLogistics, temperature: float) -> None:
+    given, pixel = parameters(law.components, law.channels, 2), [140, 90, 60][: law.channels]
+    expected = conditionals(given, law.components, pixel, temperature, law.scale)
+    for channel in range(law.channels):
         # earlier bytes are known, and the component of a later byte follows from them
-        known = (torch.arange(3) < channel).expand(count, -1)
-        values = torch.tensor(pixel, dtype=torch.uint8).expand(count, -1)
-        uniforms = torch.rand(count, 3, 2, generator=random).clamp(1e-6, 1 - 1e-6)
-        painted = law.sample(given.expand(count, -1), uniforms, torch.full((count,), temperature), values, known)
-        assert torch.equal(painted[:, :channel], values[:, :channel])
-        observed = torch.bincount(painted[:, channel].long(), minlength=256).double()
-        wanted = expected[channel] * count
-        likely = wanted > 5
-        chi_square = ((observed - wanted)[likely] ** 2 / wanted[likely]).sum()
-        freedom = int(likely.sum()) - 1
-        assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, channel
-        assert observed[~likely].sum() <= wanted[~likely].sum() + 5 * (wanted[~likely].sum() + 1) ** 0.5
+        painted = sampled(law, given, temperature, pixel[:channel])
+        assert_fits(counts(painted[:, channel]), expected[channel])
+
+
+def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
+    """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
+    law, given = PixelLogistics(4, 3), parameters(4, 3, seed=2)
+    pairs = torch.cartesian_prod(*[torch.arange(256, dtype=torch.uint8)] * 2)
+    values = torch.cat((pairs, torch.zeros(len(pairs), 1, dtype=torch.uint8)), dim=1)
+    scored = law.log_prob(given.expand(len(pairs), -1), values)[:, :2].double().sum(dim=1).exp()
+    painted = sampled(law, given, 1.0, []).long()
+    joint = counts(256 * painted[:, 0] + painted[:, 1], 2**16)
+    coarse = [table.view(32, 8, 32, 8).sum(dim=(1, 3)).flatten() for table in (joint, scored)]
+    assert coarse[1].sum().item() == pytest.approx(1, abs=1e-4)
+    assert_fits(*coarse)
+
+
+def painted_bytes(given: torch.Tensor, u: torch.Tensor, temperature: torch.Tensor) -> list[int]:
+    nothing = torch.zeros(len(u), 1, dtype=torch.uint8)
+    return PixelLogistics(1, 1).sample(given, u.unsqueeze(1), temperature, nothing, nothing.bool()).flatten().tolist()
+
+
+def test_a_narrow_component_gives_its_own_byte_and_the_ends_of_the_unit_interval_the_outer_bytes() -> None:
+    u = torch.tensor([[0.5, 0.5], [0.1, 0.4], [0.9, 0.6]])
+    narrow = torch.tensor([0.0, 100 / 127.5 - 1, -50.0]).expand(3, -1)
+    assert painted_bytes(narrow, u, torch.ones(3)) == [100, 100, 100]
+    ends = torch.tensor([2.0**-24, 1 - 2.0**-24])[:, None].expand(2, 2)
+    assert painted_bytes(torch.zeros(2, 3), ends, torch.ones(2)) == [0, 255]
+
+
+def test_temperature_is_each_images_own() -> None:
+    rows, u = torch.tensor([0.0, 0.0, -2.0]).expand(3, -1), torch.tensor([[0.3, 0.7]] * 3)
+    temperature = torch.tensor([0.5, 1.0, 1.7])
+    together = painted_bytes(rows, u, temperature)
+    assert together == [painted_bytes(rows[:1], u[:1], temperature[i : i + 1])[0] for i in range(3)]
+    assert len(set(together)) == 3
 
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])

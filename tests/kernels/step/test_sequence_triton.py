@@ -38,17 +38,6 @@ def test_outputs_and_states_are_those_of_single_steps_bit_for_bit(
     assert torch.equal(expected_z, z)
 
 
-def test_an_image_does_not_depend_on_the_others() -> None:
-    projected, s, z, begin, end = inputs((8, 5), torch.float32)
-    alone_s, alone_z = s[1:2].clone(), z[1:2].clone()
-    together = fused_recurrent_sequence(projected, s, z, begin, end)
-    own = projected[1::IMAGES].contiguous()
-    alone = fused_recurrent_sequence(own, alone_s, alone_z, begin[1:2], end[1:2])
-    assert torch.equal(together[1::IMAGES], alone)
-    assert torch.equal(s[1], alone_s[0])
-    assert torch.equal(z[1], alone_z[0])
-
-
 def test_sizes_that_do_not_fit_are_refused() -> None:
     projected, s, z, begin, end = inputs((8, 5), torch.float32)
     for wrong in ((projected[:-1], begin), (projected[:, :-1], begin), (projected, begin[:-1])):

@@ -4,8 +4,9 @@
     python -m tests.kernels.triton.compile [--capability 90] [--only quick]
 
 Prints a line for each compiled variant; fails where one does not compile, spills registers, has serialised products,
-asks for more shared memory than there is, or copies what the previous kernel may still write before it waits. With
-another Triton, installed by `pip install --no-deps --target DIR triton==3.4.0`, put DIR first into PYTHONPATH.
+asks for more shared memory than there is, copies what the previous kernel may still write before it waits, or where one
+launch for many positions adds in another order than one for each. With another Triton, installed by
+`pip install --no-deps --target DIR triton==3.4.0`, put DIR first into PYTHONPATH.
 """
 
 import argparse
@@ -30,7 +31,8 @@ from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
-from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling  # before any kernel
+from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling, launched  # before any kernel
+from tests.support.kernels.ttgir import sums
 
 PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}  # as the authors' checkpoints are
 # name: configuration, and the type that its weights are stored in
@@ -67,6 +69,19 @@ def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
             fused_recurrent_step(projected, s, z, torch.arange(2), chained=capability >= 90)
             ends = torch.tensor([1, 1])
             fused_recurrent_sequence(projected, s, z, 0 * ends, ends)
+
+
+def orders(*cases: tuple[int, int, torch.dtype]) -> None:
+    """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
+    product may be contracted with a sum."""
+    for heads, width, dtype in cases:
+        s, z, two = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), torch.arange(2)
+        fused_recurrent_step(torch.zeros(2, 3 * heads * width), s, z, two)
+        fused_recurrent_sequence(torch.zeros(2, 3 * heads * width), s, z, two, two)
+        step, sequence = (kernel.asm for kernel in launched[-2:])
+        assert len(sums(step["ttgir"])) == 2
+        assert sums(step["ttgir"]) == sums(sequence["ttgir"])
+        assert not any("fma.rn" in kernel["ptx"] for kernel in (step, sequence))
 
 
 def copies() -> None:
@@ -113,6 +128,7 @@ def quick(capability: int) -> None:
     s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
     fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)
     copy_slots(s, torch.arange(2), torch.arange(2))
+    orders((8, 32, torch.float32))
     prefixes()
 
 
@@ -136,6 +152,7 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
     }
     parts |= {"states": lambda: states(capability), "copies": copies, "attention": attention}
     parts |= {"quick": lambda: quick(capability)}
+    parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}
     done = 0
     with compiling(capability) as found:
         for name, part in parts.items():

@@ -22,13 +22,15 @@ def compiled(*arguments: str) -> list[str]:
     return [line.strip() for line in result.stdout.splitlines() if line.startswith("    sm_")]
 
 
-def test_a_kernel_of_each_kind_has_no_faults_and_attention_is_compiled_once_for_all_lengths() -> None:
+def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths() -> None:
     names = [line.split()[1].rstrip(":") for line in compiled("--only", "quick", "--capability", "90")]
     assert sorted(names) == [
         "_copy_slots",
         "_linear",
         "_linear",
         "_row_moments",
+        "_sequence",
+        "_step",
         "_step",
         "walk_forward",
         "walk_states",

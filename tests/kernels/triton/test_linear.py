@@ -19,9 +19,15 @@ def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
     return there(x, weight, torch.randn(width), torch.randn(depth), torch.randn(depth), torch.randn(batch, width))
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("normed", [False, True])
-@pytest.mark.parametrize("sizes", [(5, 20, 33), (65, 130, 30), (1, 1, 1)])
+@pytest.mark.parametrize(
+    ("sizes", "normed", "activation"),
+    [
+        ((5, 20, 33), False, "none"),
+        ((5, 20, 33), True, "relu"),
+        ((65, 130, 30), True, "gelu"),
+        ((1, 1, 1), False, "gelu"),
+    ],
+)
 def test_agrees_with_torch(sizes: tuple[int, int, int], normed: bool, activation: str) -> None:
     x, weight, bias, scale, shift, residual = inputs(*sizes)
     wide = F.layer_norm(x.double(), (sizes[1],), scale.double(), shift.double()) if normed else x.double()
@@ -49,7 +55,7 @@ def test_both_halves_are_the_weight_and_one_is_enough_for_float16() -> None:
         Halves.of(torch.tensor([[1e5]]))
 
 
-@pytest.mark.parametrize("batch", [1, 2, 64, 65])
+@pytest.mark.parametrize("batch", [1, 65])
 def test_a_row_does_not_depend_on_the_batch(batch: int) -> None:
     x, weight, bias, scale, shift, residual = inputs(70, 130, 40)
     halves = Halves.of(weight)
@@ -59,8 +65,7 @@ def test_a_row_does_not_depend_on_the_batch(batch: int) -> None:
     assert torch.equal(together[-batch:], fewer)
 
 
-@pytest.mark.parametrize("stored", [torch.float16, torch.float32])
-@pytest.mark.parametrize("rows", [1, 16, 70])
+@pytest.mark.parametrize(("rows", "stored"), [(1, torch.float16), (16, torch.float32), (70, torch.float16)])
 def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torch.dtype) -> None:
     x, weight, bias, scale, shift, residual = inputs(rows, 130, 140)
     halves = Halves.of(weight.to(stored).float())

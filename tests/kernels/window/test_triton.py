@@ -54,19 +54,6 @@ def test_rows_of_labels_are_added_bit_for_bit() -> None:
         read_window(GREY, slots, images, position, table, places, found, x, active, None, classes, labels[1:])
 
 
-def test_bytes_that_are_not_painted_are_not_read() -> None:
-    slots, images, position, places = inputs(COLOUR)
-    other = images.clone()
-    for slot, first in enumerate(position.tolist()):
-        other[slot, first:] += 77
-    results = []
-    for given in (images, other):
-        out = [torch.empty(len(slots), width, device=DEVICE) for width in (COLOUR.inputs, WIDTH)]
-        read_window(COLOUR, slots, given, position, wave_table(0).to(DEVICE), places, *out, torch.empty_like(slots))
-        results.append(out[0])
-    assert torch.equal(*results)
-
-
 def test_sizes_that_do_not_fit_are_refused() -> None:
     slots, images, position, places = inputs(GREY)
     x, active, table = torch.empty(len(slots), WIDTH), torch.empty_like(slots), wave_table(3)

@@ -26,7 +26,8 @@ from tests.support.kernels.ttgir import early
 
 SHARED = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}  # bytes that a program may have, by compute capability
 
-_compiled: set[str] = set()  # hashes of variants: Triton compiles each once a process
+_compiled: dict[str, "Compiled"] = {}  # variants by their hashes: Triton compiles each once a process
+launched: list["Compiled"] = []  # what each launch would run
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
         logs.clear()
         kernel = launch(self, *args, grid=grid, warmup=True, **options)
         if kernel.hash not in _compiled:
-            _compiled.add(kernel.hash)
-            found.append(_examined(capability, self, kernel, "".join(logs), args, options))
+            _compiled[kernel.hash] = _examined(capability, self, kernel, "".join(logs), args, options)
+            found.append(_compiled[kernel.hash])
+        launched.append(_compiled[kernel.hash])
 
     driver.set_active(_Driver(capability))
     JITFunction.run, knobs.compilation.always_compile = only_compile, True
