@@ -1,7 +1,5 @@
 """Numbers that are not finite show in an image's bits on every backend, painted or read, and in no other image's."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -14,6 +12,7 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
+from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
@@ -23,8 +22,8 @@ UNSOUND = 77  # the byte whose embedding is not usable
 BEYOND_FLOAT16 = 1e6
 
 
-def backend_of(name: str, value: float, options: dict[str, Any]) -> Backend:
-    model: Transformer = small_models.model(small_models.config(**SMALL, **options))
+def backend_of(name: str, value: float, config: ModelConfig) -> Backend:
+    model: Transformer = small_models.model(config)
     assert model.embedding.value is not None
     model.embedding.value[UNSOUND] = value
     if name == "eager":
@@ -37,17 +36,14 @@ def backend_of(name: str, value: float, options: dict[str, Any]) -> Backend:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
-@pytest.mark.parametrize("options", [{}, {"activation": "relu"}], ids=str)
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("cpu", np.nan), ("cpu", np.inf), ("eager", np.nan), ("cuda", np.nan), ("cuda", BEYOND_FLOAT16)],
+    ("name", "value", "activation"),
+    [("cpu", np.nan, "relu"), ("cpu", np.inf, "gelu"), ("eager", np.nan, "relu"), ("cuda", BEYOND_FLOAT16, "relu")],
 )
-def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(
-    name: str, value: float, options: dict[str, Any]
-) -> None:
-    backend = backend_of(name, value, options)
+def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, value: float, activation: str) -> None:
+    config = small_models.config(**SMALL, activation=activation)
+    backend = backend_of(name, value, config)
     device = torch.device(DEVICE if name == "cuda" else "cpu")
-    config = small_models.config(**SMALL, **options)
     images = torch.tensor([[1, UNSOUND, 2, 3], [1, 2, 3, 4]], dtype=torch.uint8, device=device)
 
     pool = SlotPool.empty(config, backend.rows * 2, device)

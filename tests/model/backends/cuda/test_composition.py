@@ -1,20 +1,21 @@
 """Alone == in a full batch with arrivals and departures, byte for byte, on the CUDA backend through a generator: free
-images, tempered ones, completions with and without a prefix."""
+images, tempered ones, completions with and without a prefix. In the interpreter it is slow; test_batches.py and
+test_painting.py hold the backend to the same there."""
 
 import pytest
 
 from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
 
 from scanline.model import backends
-from scanline.model.sampling.generator import Generator
 from tests.support import small_models
-from tests.support.engine.batch_composition import Painter, finished, in_a_batch, painted_alone, start, watched
+from tests.support.engine.batch_composition import Painter, in_a_batch, painted_alone, watched
 from tests.support.sweeps import and_slow
 
 SIZES = {"height": 1, "width": 3, "layers": 1}
 CROWDS = [2, 70, 5000] if ON_GPU else [2]  # slots; the interpreter is slow
 KINDS = slice(None) if ON_GPU else slice(0, 5, 2)  # of watched images: free, with a known prefix, with known bytes
 VARIANTS = {"plain": {}, "grey pixels": {"window_rows": 1, "window_columns": 2}}
+pytestmark = [] if ON_GPU else pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=and_slow(["plain"], "grey pixels"))
@@ -37,14 +38,3 @@ def test_alone_is_in_a_batch(painter: Painter) -> None:
         generator = painter.generator(slots)
         assert in_a_batch(generator, canvases) == alone
         generator.close()
-
-
-def test_a_prefilled_prefix_is_the_forced_one_bit_for_bit(painter: Painter) -> None:
-    canvas = watched(painter)[2]
-    generators: list[Generator] = [painter.generator(1) for _ in range(2)]
-    start(generators[0], 0, canvas)
-    generators[1].place(0, canvas)
-    for generator in generators:
-        generator.advance(painter.model.config.steps)
-    assert finished(generators[0], 0) == finished(generators[1], 0)
-    assert generators[0].pool.state.s.equal(generators[1].pool.state.s)

@@ -59,7 +59,7 @@ def test_a_guided_image_has_the_same_bits_alone_and_in_graphs_of_other_sizes() -
     model = model_of("strokes")
     slots = there(torch.tensor([0, 2]))[0]
     alone = painted(model, CudaBackend(model, options=CudaOptions(sizes=(2,), steps=1)), 8, [3, 4])
-    for sizes in ((2, 6), (2,), (4,)):  # together, or one pair after the other
+    for sizes in ((6,), (2,)):  # together, or one pair after the other
         others = painted(model, CudaBackend(model, options=CudaOptions(sizes=sizes, steps=1)), 8, list(range(5)))
         for name in ("images", "bits"):
             assert torch.equal(getattr(alone, name)[slots], getattr(others, name)[slots])

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.support.kernels.gpu import DEVICE, ON_GPU, there  # isort: skip
 
 from scanline.model.backends import particles
-from scanline.model.backends.cuda import CudaBackend, CudaOptions, copy_particles
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.network.transformer import Transformer
@@ -21,7 +21,6 @@ from tests.support import small_models
 CONFIG = small_models.config(height=2, width=3, layers=2)
 SLOTS = 9
 GROUPS = Groups(np.array([[7, 2, 5], [1, 0, 4]]), np.array([3, 2]))
-OTHERS = [3, 6, 8]
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "bincount")
 # Of the first group, the particle in slot 5 has nearly all of the weight; in the second, all weigh the same.
 KNOWN_BITS = {7: 40.0, 2: 45.0, 5: 1.0, 1: 2.5, 0: 2.5, 4: 2.5}
@@ -48,33 +47,6 @@ def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
     return vars(pool.state) | {name: getattr(pool, name) for name in ARRAYS}
 
 
-def copies(pool: SlotPool) -> dict[str, torch.Tensor]:
-    return {name: array.clone() for name, array in contents(pool).items()}
-
-
-def of_slots(array: torch.Tensor, name: str, slots: list[int]) -> torch.Tensor:
-    return array[:, slots] if name in ("s", "z") else array[slots]
-
-
-@pytest.mark.parametrize("state_dtype", [torch.float32, torch.float16], ids=str)
-def test_a_group_is_resampled_among_other_slots(state_dtype: torch.dtype) -> None:
-    pool, backend = filled(state_dtype), backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
-    before, addresses = copies(pool), {name: array.data_ptr() for name, array in contents(pool).items()}
-    backend.resample(pool, GROUPS)
-    for name, array in contents(pool).items():
-        stays = [*OTHERS, 1, 0, 4] if name != "effective_particles" else OTHERS
-        assert torch.equal(*(of_slots(one, name, stays) for one in (before[name], array))), name
-        own = name not in ("s", "z", "images", "bits")
-        if name not in ("known_bits", "evidence_bits", "effective_particles"):
-            ancestors = [7, 2, 5] if own else [5, 5, 5]
-            assert torch.equal(of_slots(before[name], name, ancestors), of_slots(array, name, [7, 2, 5])), name
-        assert array.data_ptr() == addresses[name], name
-    assert pool.known_bits[[7, 2, 5, 1, 0, 4]].tolist() == [0, 0, 0, 2.5, 2.5, 2.5]
-    added = (pool.evidence_bits - before["evidence_bits"])[[7, 2, 5]].tolist()
-    assert added == pytest.approx([1 + np.log2(3)] * 3)  # bits of the mean weight
-    assert pool.effective_particles.tolist() == pytest.approx([3, 3, 1, 3, 3, 1, 3, 1, 3])
-
-
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.float16], ids=str)
 def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype) -> None:
     pool, backend = filled(state_dtype), backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
@@ -84,7 +56,9 @@ def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype)
         for name, array in vars(holder).items():
             if isinstance(array, torch.Tensor):
                 setattr(holder, name, array.clone())
+    addresses = {name: array.data_ptr() for name, array in contents(pool).items()}
     backend.resample(pool, GROUPS)
+    assert addresses == {name: array.data_ptr() for name, array in contents(pool).items()}
     particles.resample(by_torch, GROUPS, particles.copy_slots)
     for name, array in contents(pool).items():
         assert torch.equal(contents(by_torch)[name], array), name
@@ -92,32 +66,6 @@ def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype)
     particles.choose(by_torch, GROUPS)
     for name, array in contents(pool).items():
         assert torch.equal(contents(by_torch)[name], array), name
-
-
-def test_a_copied_particle_goes_on_from_its_ancestor_s_state_with_random_numbers_of_its_own() -> None:
-    config = small_models.config(height=1, width=4, layers=1)
-    model = small_models.model(config).to(DEVICE)
-    backend, pool = backend_of(model), SlotPool.empty(config, 4, DEVICE)
-    pool.state.position[:] = config.first
-    pool.index.copy_(torch.arange(4) << 32)
-    pool.index[2] = 9  # another image
-    slots = np.arange(4)
-    backend.advance(pool, slots, 2)
-    pool.known_bits.copy_(torch.tensor([60.0, 0.0, 0.0, 60.0]))
-    recorded = dict(backend.graphs)
-    backend.resample(pool, Groups(np.array([[0, 1, 3]]), np.array([2])))
-    # The same slots again, as they should be now: 0 and 3 with the state and the image of slot 1, by hand.
-    expected = SlotPool.empty(config, 4, DEVICE)
-    for name, array in contents(expected).items():
-        ancestors = [1, 1, 2, 1] if name in ("s", "z", "images") else [0, 1, 2, 3]
-        array.copy_(of_slots(contents(pool)[name], name, ancestors))
-    backend.advance(pool, slots, 2).wait()
-    assert backend.graphs == recorded
-    backend_of(model).advance(expected, slots, 2).wait()
-    for name in ("s", "z", "images", "known_bits"):
-        assert torch.equal(contents(expected)[name], contents(pool)[name]), name
-    assert torch.equal(pool.images[[0, 3], :2], pool.images[[1, 1], :2])
-    assert len(pool.images[[0, 1, 3], 2:].unique(dim=0)) > 1
 
 
 def completed(images: list[int]) -> tuple[list[tuple[bytes, float, float, float]], int]:
@@ -147,14 +95,6 @@ def test_a_completion_by_particles_is_the_same_alone_and_among_others() -> None:
     assert completed([8])[0] == together[1:]
     assert len({evidence for _, _, evidence, _ in together}) == 2
     assert all(1 <= effective <= 3 for _, _, _, effective in together)
-
-
-def test_warming_up_copies_no_slot() -> None:
-    pool, backend = filled(), backend_of(small_models.model(CONFIG).to(DEVICE))
-    before = copies(pool)
-    backend.warm_up(pool)
-    for name, array in contents(pool).items():
-        assert torch.equal(before[name], array), name
 
 
 class Watch(TorchDispatchMode):
@@ -200,13 +140,3 @@ def test_nothing_waits_for_the_gpu() -> None:
         backend.choose(pool, GROUPS)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-def test_copies_leave_slots_that_are_their_own_sources_alone() -> None:
-    pool = filled()
-    before = copies(pool)
-    sources, targets = there(torch.tensor([5, 5, 3]), torch.tensor([2, 5, 3]))
-    copy_particles(pool, sources, targets)
-    for name in ("s", "z", "images", "bits"):
-        expected = of_slots(before[name], name, [0, 1, 5, 3, 4, 5, 6, 7, 8])
-        assert torch.equal(expected, contents(pool)[name]), name
