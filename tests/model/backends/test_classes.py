@@ -14,7 +14,6 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.particles import Groups
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import PRECISIONS
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
@@ -27,8 +26,7 @@ ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
 VARIANTS = ["plain", "concat", "histogram", "window", "strokes", "waves of pixels"]
 CASES = [pytest.param(variant, "cpu", marks=NATIVE) for variant in VARIANTS]  # the eager backend is slower
-CASES += and_slow([("plain", "eager"), ("strokes", "eager")], *((variant, "eager") for variant in VARIANTS[1:4]))
-CASES += and_slow([], ("waves of pixels", "eager"))
+CASES += and_slow([("strokes", "eager")], *((variant, "eager") for variant in VARIANTS if variant != "strokes"))
 ODD_SIZES = {"height": 3, "width": 5, "heads": 3, "key_width": 7, "value_width": 6, "feed_forward": 19}
 LABELS = [2, 0, 3, 1, 2]
 
@@ -70,20 +68,6 @@ def test_the_native_kernel_reads_labelled_images_as_the_parallel_view_does(isa: 
         backend.close()
         assert_close(f"parameters, {variant}, {weights}", expected, parameters)
         assert_close(f"s, {variant}, {weights}", expected_state.s, state.s)
-
-
-@NATIVE
-@pytest.mark.parametrize("variant", ["plain", "waves of pixels"])
-def test_with_int8_weights_a_label_costs_what_it_does_with_exact_ones(variant: str) -> None:
-    found = []
-    for precision in ("exact", "int8"):
-        backend, network = CpuBackend(model(variant), 1, PRECISIONS[precision]), model(variant)
-        images = torch.from_numpy(small_models.images(network.config, 8))
-        state = State.zeros(network.config, 8)
-        labels = torch.arange(8) % 4
-        found.append(backend.read(images, state, np.full(8, network.config.bytes), labels).mean())
-        backend.close()
-    assert abs(found[0] - found[1]) < 0.05 * found[0]
 
 
 @pytest.mark.parametrize(("variant", "backend"), CASES)
@@ -132,20 +116,6 @@ def test_an_image_with_a_label_is_the_same_alone_and_among_others(variant: str, 
         assert alone.pool.known_bits[1] == together.pool.known_bits[i]
     together.close()
     alone.close()
-
-
-@pytest.mark.parametrize(("variant", "backend"), CASES)
-def test_labels_change_what_is_painted_and_what_it_costs(variant: str, backend: str) -> None:
-    network = model(variant)
-    generator = Generator(network, 4, 1, backend=backend)
-    generator.place_many(range(4), [ImageSpec(0, 0, label=label) for label in range(4)])
-    generator.advance(network.config.bytes)
-    images = {generator.image(slot).tobytes() for slot in range(4)}
-    same = np.repeat(small_models.images(network.config, 1), 4, axis=0)
-    costs = {float(bits.sum()) for bits in generator.score(same, [0, 1, 2, 3])}
-    np.testing.assert_array_equal(generator.score(same), generator.score(same, [0] * 4))
-    generator.close()
-    assert len(images) == len(costs) == 4
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

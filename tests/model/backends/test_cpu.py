@@ -3,7 +3,6 @@
 import logging
 import shutil
 from collections.abc import Callable
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from scanline.model.config import ModelConfig
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import ImageSpec
 from scanline.model.sampling.offline import paint
 from scanline.model.state import State
 from tests.support import small_models
@@ -52,7 +50,6 @@ def read(
     return found, parameters, state
 
 
-@cache
 def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     """What `read` returns, by the parallel view."""
     model, images = small_models.model(config), torch.from_numpy(small_models.images(config, 3))
@@ -61,12 +58,14 @@ def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     return bits(model, images)[:, config.first :], parameters, state
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_parameters_bits_and_states_are_those_of_the_parallel_view(isa: str) -> None:
+def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
+    """On one instruction set: all have the same bits (tests/kernels/cpu/test_same_bits.py)."""
     for (variant, options), (size, sizes) in product(small_models.VARIANTS.items(), SIZES.items()):
+        if size != "odd" and variant not in small_models.CORE:
+            continue
         config = small_models.config(**{**options, **sizes})
         expected_bits, expected_parameters, expected_state = reference(config)
-        found_bits, parameters, state = read(config, isa)
+        found_bits, parameters, state = read(config, ISAS[0])
         assert_close(f"parameters, {variant}, {size}", expected_parameters, parameters)
         assert_close(f"bits, {variant}, {size}", expected_bits, found_bits)
         assert_close(f"s, {variant}, {size}", expected_state.s, state.s)
@@ -91,31 +90,11 @@ def test_number_of_threads_and_of_images_changes_no_bit(variant: str, precision:
     sizes = {"height": 9, "width": 11, "heads": 3, "key_width": 16, "value_width": 16, "feed_forward": 90}
     config = small_models.config(**sizes, **small_models.VARIANTS[variant])
     expected_bits, expected_parameters, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
-    for threads, count in product([1, 2, 3, 5], [1, 2, 3]):
+    for threads, count in ((1, 1), (2, 3), (3, 2), (5, 3), (5, 1)):
         found_bits, parameters, state = read(config, ISAS[0], precision, threads, count)
         assert torch.equal(expected_bits[:count], found_bits), (threads, count)
         assert torch.equal(expected_parameters[:count], parameters), (threads, count)
         assert torch.equal(expected_state.s[:, :count], state.s), (threads, count)
-
-
-@pytest.mark.parametrize("precision", CPU_PRECISIONS)
-@pytest.mark.parametrize(
-    "variant", ["plain", "colour", "authors", "histogram", "categorical", "strokes", "waves of pixels"]
-)
-def test_prefilled_bytes_leave_the_state_of_forced_ones_bit_for_bit(variant: str, precision: str) -> None:
-    config = small_models.config(height=7, width=8, **small_models.VARIANTS[variant])
-    prefix = config.bytes - 3
-    mask = (torch.arange(config.bytes) < prefix).numpy()
-    image_spec = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=mask)
-    generator = Generator(small_models.model(config), 2, precision=precision)
-    generator.place(0, image_spec, generator.prefill(image_spec))
-    generator.clear([0])
-    generator.place(1, image_spec)
-    generator.advance((prefix - config.first) // config.step_bytes)
-    state = generator.pool.state
-    assert torch.equal(state.s[:, 0], state.s[:, 1])
-    assert torch.equal(state.z[:, 0], state.z[:, 1])
-    generator.close()
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -152,22 +131,18 @@ def test_it_draws_what_torch_draws(variant: str) -> None:
     assert (native[:, : first + 4] == eager[:, : first + 4]).mean() > 0.99
 
 
-@pytest.mark.parametrize(("length", "stop"), [(19, 10), (20, 21), (20, 5)])
-def test_reading_beyond_an_image_is_refused(length: int, stop: int) -> None:
-    backend, config = CpuBackend(small_models.model(small_models.config())), small_models.config()
-    state = State.zeros(config, 1)
-    state.position.fill_(6)
-    with pytest.raises(ValueError, match="cannot run bytes 6 to"):
-        backend.read(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop]))
-
-
-@pytest.mark.parametrize(("start", "stop"), [(6, 10), (7, 12)])
-def test_reading_a_part_of_a_step_is_refused(start: int, stop: int) -> None:
-    config = small_models.config(**small_models.VARIANTS["pixels"])
+@pytest.mark.parametrize(
+    ("variant", "length", "start", "stop"),
+    [("plain", 19, 6, 10), ("plain", 20, 6, 21), ("plain", 20, 6, 5), ("pixels", 60, 6, 10), ("pixels", 60, 7, 12)],
+)
+def test_reading_beyond_an_image_or_a_part_of_a_step_is_refused(
+    variant: str, length: int, start: int, stop: int
+) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
     backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
     state.position.fill_(start)
-    with pytest.raises(ValueError, match=f"cannot run bytes {start} to {stop}"):
-        backend.read(torch.zeros(1, config.bytes, dtype=torch.uint8), state, np.array([stop]))
+    with pytest.raises(ValueError, match=f"cannot run bytes {start} to"):
+        backend.read(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop]))
 
 
 @pytest.mark.parametrize(
@@ -192,9 +167,8 @@ def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sent
     ],
     ids=["one too few", "none", "one too many", "one too short"],
 )
-@pytest.mark.parametrize("variant", ["plain", "waves of pixels"])
-def test_tensors_that_do_not_fit_the_shape_are_refused(variant: str, change: Change) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
     with pytest.raises(ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"):
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
 

@@ -12,13 +12,12 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import clear
 from tests.support.kernels.pixel_logistics import conditionals
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 
 VARIANTS = ["categorical", "strokes", "grey pixels", "pixels", "waves of pixels"]
-TEMPERATURES = [1.0, 0.7]
+CASES = list(zip(VARIANTS, [0.7, 1.0, 0.7, 1.0, 0.7], strict=True))  # with a temperature each
 
 
 def undecided_model(variant: str) -> Transformer:
@@ -62,8 +61,7 @@ def probabilities(config: ModelConfig, parameters: torch.Tensor, pixel: list[int
     return conditionals(parameters, config.components, pixel, temperature)
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "temperature"), CASES)
 def test_painted_bytes_follow_the_probabilities_given_what_came_before(variant: str, temperature: float) -> None:
     model, count = undecided_model(variant), 30_000
     config = model.config
@@ -80,8 +78,7 @@ def test_painted_bytes_follow_the_probabilities_given_what_came_before(variant: 
         assert observed[~likely].sum() <= wanted[~likely].sum() + 5 * (wanted[~likely].sum() + 1) ** 0.5
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "temperature"), CASES)
 def test_bits_are_the_cost_of_what_was_painted_at_temperature_1(variant: str, temperature: float) -> None:
     model = undecided_model(variant)
     config = model.config
@@ -92,25 +89,3 @@ def test_bits_are_the_cost_of_what_was_painted_at_temperature_1(variant: str, te
         found = probabilities(config, parameters, pixel.tolist(), 1.0)
         expected.append(-found.gather(1, pixel.unsqueeze(1)).log2().sum())
     assert_close("bits", torch.stack(expected), slots.bits)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_an_image_is_the_same_alone_and_among_others_at_any_position(variant: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    backend, count = CpuBackend(small_models.model(config), 2), 50
-    together = SlotPool.empty(config, count)
-    together.temperature.copy_(torch.linspace(0.5, 1.2, count))
-    for slot in range(count):  # each joins a step after the one before
-        clear(together.state, slot, config.first)
-        together.index[slot] = slot
-        backend.advance(together, together.in_flight(), 1)
-    backend.advance(together, together.in_flight(), config.bytes)
-    for slot in (0, 7, 49):
-        alone = SlotPool.empty(config, 1)
-        clear(alone.state, 0, config.first)
-        alone.index[0], alone.temperature[0] = slot, together.temperature[slot]
-        backend.advance(alone, alone.in_flight(), config.bytes)
-        assert torch.equal(alone.images[0], together.images[slot])
-        assert torch.equal(alone.bits[0], together.bits[slot])
-        assert torch.equal(alone.state.s[:, 0], together.state.s[:, slot])
-    backend.close()

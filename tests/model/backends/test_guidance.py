@@ -21,11 +21,14 @@ from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CATEGORICAL, Case
+from tests.support.sweeps import and_slow
 
 NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
-VARIANTS = ["categorical", "strokes"]  # those that predict the logits of a byte
+# both variants that predict the logits of a byte
+CASES = [pytest.param("categorical", "cpu", marks=NATIVE), pytest.param("strokes", "cpu", marks=NATIVE)]
+CASES += and_slow([("strokes", "eager")], ("categorical", "eager"))
 
 
 @cache
@@ -44,8 +47,7 @@ def half_known(network: Transformer) -> dict[str, np.ndarray]:
     return {"known": known, "mask": np.arange(network.config.bytes) % 2 == 1}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(variant: str, backend: str) -> None:
     network, guidance = model(variant), 2.5
     config, given = network.config, half_known(network)
@@ -70,8 +72,7 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(vari
         assert_close("bits", costs.sum(dim=1), torch.from_numpy(fetched.bits))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_a_guided_image_is_the_same_alone_and_among_others_in_any_slots(variant: str, backend: str) -> None:
     network = model(variant)
     specs = [spec for i in range(14) for spec in pair(i, 1.5 + i / 7, 1 + i % 3)]

@@ -91,13 +91,6 @@ def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says
     ]
 
 
-def test_unchained_launches_are_used_where_chained_ones_fail(
-    model: Transformer, break_backends: Callable[..., None]
-) -> None:
-    break_backends("construction", "cuda")
-    assert open_backend(model, 1, backend=ALL).name == "cuda-unchained"
-
-
 def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Callable[..., None]) -> None:
     break_backends("warm-up", "cuda", "cuda-unchained")
     generator = Generator(model, 3, backend=ALL)

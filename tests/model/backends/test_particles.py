@@ -231,51 +231,6 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
         assert moved.any() == (particles > 2 or act is choose), "fewer than P / 2 = 1 of two particles cannot be"
 
 
-def test_systematic_resampling_is_unbiased() -> None:
-    """The mean number of a particle's descendants is P times its share of the weight, and each number is that rounded
-    up or down. Systematic points have a standard deviation of at most 1/2 a draw."""
-    known_bits, draws = [0.0, 2.5, 7.0, 1.5, 6.0, 9.0, 8.0], 3000
-    weights = np.array(weights_of(known_bits))
-    expected = 7 * weights / weights.sum()
-    made, particles = SlotPool.empty(CONFIG, 7 * draws), torch.arange(7).repeat(draws)
-    made.known_bits.copy_(torch.tensor(known_bits, dtype=torch.float64).repeat(draws))
-    made.bits.copy_(particles)
-    made.effective_particles.fill_(7)
-    made.index.copy_(torch.arange(draws).repeat_interleave(7) + (particles << 32))
-    resample(made, Groups(np.arange(7 * draws).reshape(draws, 7), np.zeros(draws, np.int64)), copy_slots)
-    counts = torch.nn.functional.one_hot(made.bits.long(), 7).view(draws, 7, 7).sum(dim=1).numpy()
-    assert (np.abs(counts - expected) < 1 + 1e-9).all()
-    assert np.abs(counts.mean(axis=0) - expected).max() < 5 * 0.5 / math.sqrt(draws)
-
-
-def test_only_slots_with_another_ancestor_are_copied() -> None:
-    made, known_bits = pool(), CASES["two share it"]
-    group(made, list(range(7)), known_bits)
-    copied: list[tuple[int, int]] = []
-
-    def record(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
-        copied.extend(pair for pair in zip(sources.tolist(), targets.tolist(), strict=True) if pair[0] != pair[1])
-        copy_slots(pool, sources, targets)
-
-    resample(made, Groups(np.array([list(range(7))]), np.array([POSITION])), record)
-    survivors = set(ancestors_of(known_bits, uniform()))
-    assert [target for _, target in copied] == [slot for slot in range(7) if slot not in survivors]
-    assert {source for source, _ in copied} <= survivors
-
-
-def test_copies_of_slots_are_of_what_they_were() -> None:
-    made = pool()
-    before = contents(made)
-    copy_slots(made, torch.tensor([1, 2, 2, 5]), torch.tensor([0, 2, 3, 4]))
-    expected = torch.arange(SLOTS)
-    expected[[0, 3, 4]] = torch.tensor([1, 2, 5])
-    for name in ("images", "bits"):
-        assert torch.equal(getattr(made, name), before[name][expected]), name
-    for name in ("s", "z"):
-        assert torch.equal(getattr(made.state, name), before[name][:, expected]), name
-    assert torch.equal(made.index, before["index"])
-
-
 def test_the_exact_functions_are_close_to_torch_s_own() -> None:
     x = torch.cat(
         (-torch.rand(4000, dtype=torch.float64) * 99, torch.tensor([0.0, -0.5, -1.0, -100.0, -1e308, -torch.inf]))
