@@ -11,7 +11,7 @@ from scanline.model.sampling import digest as digests
 from scanline.model.sampling.digest import model_digest
 from scanline.model.sampling.engine import OTHER_MODEL, Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.tiny import GREY
@@ -73,10 +73,6 @@ def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sen
     assert [event for event in events if isinstance(event, Failed)] == failed
     assert [type(event) for event in events if _request(event) == 1] == [Finished, Finished]
     assert [type(event) for event in events if _request(event) == 3] == [Scored]
-
-
-def test_a_cancelled_request_for_another_model_has_no_event(engine: Engine) -> None:
-    assert run_until_idle(engine, GenerateRequest(0, 2, seed=0, digest=OTHER), Cancel(0)) == []
 
 
 def _request(event: Event) -> int:

@@ -30,18 +30,6 @@ def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> No
     assert scheduler.images_waiting == SLOTS
 
 
-def test_a_thousand_clients_share_all_slots_of_one() -> None:
-    scheduler = full_scheduler()
-    for client in range(1000):
-        scheduler.add(1 + client, range(100), f"client {client}")
-    began = time.process_time()
-    moves = list(scheduler.reclaim())
-    assert time.process_time() - began < SECONDS
-    share = SLOTS // 1001
-    assert len(moves) == 1000 * share
-    assert set(scheduler.held.values()) == {share, SLOTS - 1000 * share}
-
-
 def test_thousands_of_requests_are_cancelled_one_by_one() -> None:
     scheduler = Scheduler(SLOTS)
     for request in range(SLOTS):

@@ -56,7 +56,7 @@ class Case:
 
 
 CASES = [pytest.param((variant, "every third", "cpu"), marks=CPU) for variant in VARIANTS]
-CASES += [("plain", "hole", "eager"), ("pixels", "every third", "eager")]
+CASES += [("plain", "hole", "eager"), pytest.param(("pixels", "every third", "eager"), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids="-".join)
@@ -109,14 +109,6 @@ def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(plain: Case, slo
     ended = {event.request for event in events if isinstance(event, Finished)}
     assert ended >= {0, 1, 2, 4, 5, 6, 7, 8}
     assert sorted(engine.scheduler.free) == list(range(slots))
-    generator.close()
-
-
-@pytest.mark.parametrize("steps", [1, 3, 1000])
-def test_it_is_the_same_whatever_fits_into_a_tick(plain: Case, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.TickLength.steps", lambda *_, **__: steps)
-    generator = plain.generator(2 * PARTICLES)
-    plain.check(run_until_idle(Engine(generator), plain.request))
     generator.close()
 
 
@@ -241,38 +233,6 @@ def test_slots_count_particles_and_painted_bytes_count_an_image_once(plain: Case
     assert stats.painted_bytes + stats.known_bytes == 4 * 30
     assert max(np.flatnonzero(stats.step_images.counts)) >= 3
     assert not stats.images_running
-    generator.close()
-
-
-def test_a_cancelled_image_frees_all_of_its_slots(plain: Case) -> None:
-    generator = plain.generator(2 * PARTICLES)
-    engine = Engine(generator)
-    engine.accept(plain.request)
-    while not engine.scheduler.groups:
-        engine.tick()
-    engine.accept(Cancel(0))
-    assert sorted(engine.scheduler.free) == list(range(2 * PARTICLES))
-    assert not generator.positions().min() < 30
-    assert engine.idle
-    generator.close()
-
-
-@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
-@pytest.mark.parametrize("name", ["resample", "choose"])
-def test_a_resampling_that_fails_fails_its_request_and_the_engine_paints_on(
-    plain: Case, name: str, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    generator = plain.generator(PARTICLES, 1, kind)
-    engine = Engine(generator)
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("It broke.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(generator.backend, name, broken)
-        events = run_until_idle(engine, plain.request)
-    assert [type(event) for event in events] == [Failed]
-    plain.check(run_until_idle(engine, plain.request))
     generator.close()
 
 

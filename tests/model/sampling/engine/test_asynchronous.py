@@ -8,9 +8,8 @@ import pytest
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import NOT_FINITE, Engine
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
-from scanline.model.sampling.offline import paint
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.messages import GenerateRequest
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
 
@@ -49,25 +48,6 @@ def test_steps_are_started_before_the_last_ones_are_waited_for(
         assert order.index(("end", number)) > at
 
 
-def test_images_are_those_of_their_seeds(generator: QueuedGenerator, grey: Transformer) -> None:
-    events = run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS + 1, seed=4))
-    found = {event.index: event.image for event in events if isinstance(event, Finished)}
-    expected = paint(grey, 3 * SLOTS + 1, seed=4).images
-    assert found == {index: image.tobytes() for index, image in enumerate(expected)}
-
-
-def test_a_cancelled_request_sends_nothing_of_what_is_under_way(generator: QueuedGenerator) -> None:
-    engine = Engine(generator)
-    engine.accept(GenerateRequest(0, 2, seed=0, stream=True))
-    engine.accept(GenerateRequest(1, 2, seed=1))
-    engine.tick()
-    engine.accept(Cancel(0))
-    events = run_until_idle(engine)
-    assert [type(event) for event in events] == [Finished, Finished]
-    assert {event.request for event in events if isinstance(event, Finished)} == {1}
-    assert not engine.scheduler.is_busy.any()
-
-
 def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
     advance = generator.backend.advance
 
@@ -83,16 +63,3 @@ def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: 
     assert ticks == pytest.approx(round(ticks))
     assert ticks >= 2
     assert engine.tick_length.last[0] >= 0.25 / 35
-
-
-def test_an_image_whose_numbers_overflow_fails_its_request_alone(engine: Engine) -> None:
-    engine.accept(GenerateRequest(0, 2, seed=0))
-    engine.accept(GenerateRequest(1, 2, seed=0))
-    engine.tick_length.last = (1.0, 1)  # a step a tick
-    engine.tick()
-    slot = next(slot for slot, one in engine.scheduler.assigned.items() if one.request == 0)
-    engine.generator.pool.bits[slot] = float("nan")
-    events = run_until_idle(engine)
-    assert [event.message for event in events if isinstance(event, Failed)] == [NOT_FINITE]
-    assert [event.request for event in events if isinstance(event, Finished)].count(1) == 2
-    assert engine.idle

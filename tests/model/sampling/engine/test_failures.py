@@ -25,10 +25,16 @@ def broken(*arguments: object) -> Prefix:
     raise RuntimeError("out of memory")
 
 
-def test_a_failing_prefix_fails_only_its_request_and_frees_its_slots(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("work", "error"), [("start_reading", torch.OutOfMemoryError), ("read", torch.OutOfMemoryError), ("read", OSError)]
+)
+def test_a_prefix_that_fails_or_has_no_room_on_the_gpu_fails_its_request_alone_and_frees_its_slots(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, error: type[Exception]
 ) -> None:
-    monkeypatch.setattr(engine.generator, "read", broken)
+    def fail(*arguments: object) -> None:
+        raise error("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    monkeypatch.setattr(engine.generator, work, fail)
     events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
@@ -82,19 +88,6 @@ def test_an_engine_does_not_continue_without_memory(
     with pytest.raises((MemoryError, RuntimeError)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
     assert unrecoverable(caught.value) == "out of memory"
-
-
-@pytest.mark.parametrize("work", ["start_reading", "read"])
-def test_a_gpu_without_room_for_a_prefix_fails_its_request_alone(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
-    def full(*arguments: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
-
-    monkeypatch.setattr(engine.generator, work, full)
-    events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
-    assert [event.request for event in events if isinstance(event, Failed)] == [0]
-    assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
 
 
 def unsound(config: ModelConfig) -> Engine:

@@ -7,6 +7,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.engine.engine_machine import SLOTS, EngineMachine
 from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.sweeps import and_slow
 
 
 class QueuedEngineMachine(EngineMachine):
@@ -28,7 +29,7 @@ class QueuedParticleEngineMachine(QueuedEngineMachine):
 
 
 @pytest.mark.parametrize(
-    "machine", [EngineMachine, QueuedEngineMachine, ParticleEngineMachine, QueuedParticleEngineMachine]
+    "machine", and_slow([EngineMachine, QueuedParticleEngineMachine], QueuedEngineMachine, ParticleEngineMachine)
 )
 def test_requests_may_arrive_end_and_fail_in_any_order(machine: type[EngineMachine]) -> None:
     run_state_machine_as_test(machine, settings=settings(stateful_step_count=30))

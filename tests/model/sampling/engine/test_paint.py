@@ -1,6 +1,5 @@
 """The engine's loop over a real generator: what a GenerateRequest leads to, event by event."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -23,15 +22,6 @@ def images(events: list[Event], request: int) -> np.ndarray:
     return np.stack([np.frombuffer(found[index], np.uint8) for index in range(len(found))])
 
 
-def test_every_paint_ends_in_exactly_its_images_and_leaves_nothing(engine: Engine) -> None:
-    sizes = (1, 12, 5, 3)
-    events = run_until_idle(engine, *(GenerateRequest(i, n, seed=i, stream=i == 1) for i, n in enumerate(sizes)))
-    ended = Counter((event.request, event.index) for event in events if isinstance(event, Finished))
-    assert ended == Counter((request, index) for request, images in enumerate(sizes) for index in range(images))
-    assert (engine.requests, engine.scheduler.assigned, engine.scheduler.waiting) == ({}, {}, {})
-    assert sorted(engine.scheduler.free) == list(range(5))
-
-
 def test_bytes_and_bits_are_those_of_painting_without_an_engine(engine: Engine, grey: Transformer) -> None:
     events = run_until_idle(engine, GenerateRequest(0, 7, seed=11), GenerateRequest(1, 3, seed=12, temperature=0.5))
     for request, alone in ((0, paint(grey, 7, seed=11)), (1, paint(grey, 3, seed=12, temperature=0.5))):
@@ -39,19 +29,6 @@ def test_bytes_and_bits_are_those_of_painting_without_an_engine(engine: Engine, 
         ended = [event for event in events if isinstance(event, Finished) and event.request == request]
         bits = {event.index: event.bits_per_dim for event in ended}
         assert [bits[index] for index in range(len(bits))] == alone.bits_per_dim.tolist()
-
-
-def test_pixels_of_streams_come_in_several_pieces_that_concatenate_to_the_finished_images(engine: Engine) -> None:
-    """A tick is at most 32 steps, and an image is 35 bytes."""
-    events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True), GenerateRequest(1, 2, seed=3))
-    pixels = [event for event in events if isinstance(event, Pixels)]
-    assert {event.request for event in pixels} == {0}, "a request that does not stream got pixels"
-    streamed = dict.fromkeys(range(8), b"")
-    for index, first, data in (piece for event in pixels for piece in event.painted):
-        assert first == len(streamed[index]) < 35
-        assert len(data) < 35
-        streamed[index] += data
-    assert [streamed[index] for index in range(8)] == [image.tobytes() for image in images(events, 0)]
 
 
 def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,14 +105,3 @@ def test_a_replayed_request_does_only_what_is_missing(engine: Engine, grey: Tran
     assert sorted(found) == [1, 4, 6]
     np.testing.assert_array_equal([found[index] for index in (1, 4, 6)], paint(grey, 7, seed=11).images[[1, 4, 6]])
     assert {index for event in events if isinstance(event, Pixels) for index, _, _ in event.painted} == {1, 4, 6}
-
-
-@pytest.mark.parametrize("ticks", [0, 1])
-@pytest.mark.parametrize("known", [(), (KNOWN[0].tobytes(),)], ids=["painted", "prefilled"])
-def test_a_cancelled_request_frees_its_slots_at_once(engine: Engine, known: tuple[bytes, ...], ticks: int) -> None:
-    engine.accept(GenerateRequest(0, 9, 0, known=known, masks=(TOP.tobytes(),) * len(known)))
-    for _ in range(ticks):
-        engine.tick()
-    engine.accept(Cancel(0))
-    assert sorted(engine.scheduler.free) == list(range(5))
-    assert engine.idle

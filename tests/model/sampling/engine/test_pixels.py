@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 
-from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -16,13 +14,10 @@ from scanline.model.sampling.messages import (
     GenerateRequest,
     ImageSpec,
     Pixels,
-    Scored,
-    ScoreRequest,
     StateSnapshot,
 )
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
-from tests.support.close import assert_close
 from tests.support.engine.engine_ticks import run_until_idle
 
 MODEL: Transformer = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
@@ -97,16 +92,6 @@ def test_a_known_byte_moves_the_later_ones_of_its_pixel_and_not_the_earlier_ones
     assert (greens[0] != greens[1]).any()
 
 
-def test_a_replayed_request_paints_only_the_missing_images_again(engine: Engine) -> None:
-    where = MASKS["into a pixel"][0]
-    known, masks = (KNOWN[0].tobytes(), KNOWN[1].tobytes()), (where.tobytes(),) * 2
-    whole = finished(run_until_idle(engine, GenerateRequest(0, 8, 11, known=known, masks=masks)))
-    shard = GenerateRequest(1, 8, 11, known=known, masks=masks, stream=True).shard((1, 4, 6))
-    again = run_until_idle(engine, shard)
-    assert finished(again) == {index: whole[index] for index in (1, 4, 6)}
-    assert {index for event in again if isinstance(event, Pixels) for index, _, _ in event.painted} == {1, 4, 6}
-
-
 def test_snapshots_are_the_state_after_whole_pixels(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
@@ -120,18 +105,3 @@ def test_snapshots_are_the_state_after_whole_pixels(engine: Engine, monkeypatch:
         s, z = alone.state(0, 1, 0).wait()
         assert (s.tobytes(), z.tobytes()) == (snapshot.s, snapshot.z)
     alone.close()
-
-
-def test_bytes_are_counted_by_three_for_each_step_of_an_image(engine: Engine) -> None:
-    run_until_idle(engine, GenerateRequest(0, 5, seed=0))
-    stats = engine.stats()
-    assert stats.painted_bytes == 5 * LENGTH
-    images_of_steps = stats.step_images.sum
-    assert stats.painted_bytes <= 3 * images_of_steps  # the last steps of a tick may find images done
-    assert sum(stats.step_images.counts) == stats.steps >= MODEL.config.steps
-
-
-def test_scores_are_the_bits_of_every_byte(engine: Engine) -> None:
-    events = run_until_idle(engine, ScoreRequest(0, tuple(image.tobytes() for image in KNOWN)))
-    scored = np.stack([np.frombuffer(event.bits) for event in events if isinstance(event, Scored)])
-    assert_close("bits", bits(MODEL, torch.from_numpy(KNOWN)), torch.from_numpy(scored))

@@ -53,39 +53,6 @@ def test_beside_a_thousand_requests_of_one_client_another_gets_every_second_slot
     assert order[::2] == list(range(1, 22)), "the requests of a client have their turns in order"
 
 
-def test_three_clients_get_a_third_of_the_slots_each_however_many_requests_they_have() -> None:
-    scheduler = Scheduler(300)
-    for request in range(200):
-        scheduler.add(request, range(5), f"client {min(request, 2)}")
-    scheduler.add(200, range(500), "client 0")
-    scheduler.add(201, range(500), "client 1")
-    taken = Counter(f"client {min(one.request, 2)}" for one in admitted(scheduler) if one.request < 200)
-    taken += Counter(f"client {one.request - 200}" for one in scheduler.assigned.values() if one.request >= 200)
-    assert set(taken.values()) == {100}
-
-
-def test_a_request_on_hold_has_no_turn_until_it_is_resumed() -> None:
-    scheduler = Scheduler(4)
-    for request in (0, 1):
-        scheduler.add(request, range(5))
-    scheduler.hold(0)
-    scheduler.admit()
-    scheduler.resume(0)
-    assert [assignment.request for assignment in admitted(scheduler)] == [1, 0, 1]
-    assert scheduler.images_waiting == 6
-
-
-def test_cancel_frees_the_slots_of_its_request_and_forgets_its_waiting_images() -> None:
-    scheduler = Scheduler(4)
-    for request in (0, 1):
-        scheduler.add(request, range(5))
-    admitted(scheduler)
-    assert scheduler.cancel(0) == [0, 2]
-    assert {assignment.request for assignment in scheduler.assigned.values()} == {1}
-    assert scheduler.images_waiting == 3
-    assert scheduler.cancel(7) == []  # unknown
-
-
 EVENTS = st.sampled_from(["add", "admit", "admit", "admit", "release", "release", "cancel", "hold", "resume"])
 
 
@@ -134,41 +101,6 @@ def test_in_any_order_of_events_slots_hold_one_image_and_no_one_is_passed_over(
         between_clients.waiting({clients[one] for one in having_turns})
         for client, fair in between_requests.items():
             fair.waiting([one for one in having_turns if clients[one] == client])
-
-
-@given(slots=st.integers(1, 5), sizes=st.lists(st.integers(1, 9), max_size=8), data=st.data())
-def test_every_image_gets_a_slot_exactly_once_and_no_request_waits_longer_than_a_turn_of_the_others(
-    slots: int, sizes: list[int], data: st.DataObject
-) -> None:
-    scheduler = Scheduler(slots)
-    assigned: list[tuple[int, int]] = []
-    for request, images in enumerate(sizes):
-        scheduler.add(request, range(images))
-    while assignments := admitted(scheduler):
-        assigned += [(assignment.request, assignment.index) for assignment in assignments]
-        for slot in data.draw(st.lists(st.sampled_from(sorted(scheduler.assigned)), min_size=1, unique=True)):
-            scheduler.release(slot)
-    assert sorted(assigned) == [(request, index) for request, images in enumerate(sizes) for index in range(images)]
-    assert [request for request, _ in assigned[: len(sizes)]] == list(range(len(sizes)))
-
-
-@given(
-    slots=st.integers(1, 4),
-    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 6)), min_size=1, max_size=20),
-)
-def test_at_any_time_two_clients_that_both_still_wait_have_had_the_same_number_of_slots_within_one(
-    slots: int, requests: list[tuple[str, int]]
-) -> None:
-    scheduler = Scheduler(slots)
-    for request, (client, images) in enumerate(requests):
-        scheduler.add(request, range(images), client)
-    had: Counter[str] = Counter(dict.fromkeys("abcd", 0))
-    while assignment := scheduler.admit():
-        had[requests[assignment.request][0]] += 1
-        counts = [had[client] for client in scheduler.turns.clients]
-        assert not counts or max(counts) - min(counts) <= 1
-        scheduler.release(assignment.slot)
-    assert had.total() == sum(images for _, images in requests)
 
 
 def reclaimed(scheduler: Scheduler, painted: list[int]) -> list[tuple[SlotAssignment, SlotAssignment]]:
