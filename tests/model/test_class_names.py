@@ -118,7 +118,7 @@ def test_a_class_that_is_named_any_is_that_class() -> None:
     assert label_to_paint(config, "any") == (label_of_class(config, "any"), 0) == (2, 0)
 
 
-@pytest.mark.parametrize("classes", [1, 2, 10, 1000])
+@pytest.mark.parametrize("classes", [1, 10, 100])
 def test_drawn_labels_are_equally_likely(classes: int) -> None:
     draws = 40 * classes
     drawn = [drawn_label(classes, seed, index) for seed in (7, 2**62) for index in range(draws // 2)]

@@ -12,6 +12,11 @@ from scanline.model.device import resolve_backend, resolve_device
 def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
     assert torch.zeros(1, device=resolve_device("auto")).device.type in ("cpu", "cuda")
     assert resolve_device("cpu") == "cpu"
+    assert resolve_backend("auto", "cpu") == resolve_backend("cpu", "cpu") == ("cpu", "cpu")
+    assert resolve_backend("cpu", "eager") == ("cpu", "eager")
+    assert resolve_backend("cpu") == ("cpu", None)
+    with pytest.raises(ValueError, match="the device must be auto, cpu or cuda, not 'tpu'"):
+        resolve_device("tpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -26,11 +31,6 @@ def test_with_a_gpu_auto_and_cuda_are_the_gpu() -> None:
     assert resolve_device("auto") == resolve_device("cuda") == "cuda"
 
 
-def test_another_name_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the device must be auto, cpu or cuda, not 'tpu'"):
-        resolve_device("tpu")
-
-
 @pytest.mark.parametrize(
     ("backend", "devices"),
     [("tpu", "auto cpu"), ("cpu", "cuda"), ("cuda", "cpu"), ("cuda-unchained", "cpu"), ("cpu", "tpu")],
@@ -39,16 +39,6 @@ def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(backend: st
     for device in devices.split():
         with pytest.raises(ValueError, match=r"^the backend (must be one of auto, cuda|\S+ runs on --device)"):
             resolve_backend(device, backend)
-
-
-@pytest.mark.parametrize("backend", ["cpu", "eager"])
-def test_a_backend_of_the_cpu_is_the_only_one_there(backend: str) -> None:
-    assert resolve_backend("cpu", backend) == ("cpu", backend)
-
-
-def test_the_cpu_backend_runs_on_the_cpu_of_any_machine() -> None:
-    assert resolve_backend("auto", "cpu") == ("cpu", "cpu")
-    assert resolve_backend("cpu") == ("cpu", None)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -63,11 +63,6 @@ def test_the_backend_that_is_asked_for_paints_scores_and_streams(grey_directory:
     assert model.score(images.array) == pytest.approx(images.bits_per_dim)
 
 
-def test_numpy_integers_are_integers(grey_model: "scanline.Model") -> None:
-    images = grey_model.sample(np.int64(2), seed=np.int64(7))
-    np.testing.assert_array_equal(images.array, grey_model.sample(2, seed=7).array)
-
-
 def test_kept_rows_and_masked_pixels_come_back_and_the_others_are_painted(
     grey_model: "scanline.Model", colour_model: "scanline.Model", picture: np.ndarray
 ) -> None:

@@ -45,18 +45,6 @@ def test_guidance_changes_the_images_of_a_seed_and_one_is_none(model: "scanline.
     assert (images[1.5].array != images[3].array).any()
 
 
-def test_images_of_any_class_are_guided_each_to_its_own(model: "scanline.Model") -> None:
-    images = model.sample(6, class_name="any", guidance=2, seed=7)
-    for index, name in enumerate(images.classes):
-        alone = model.sample(6, class_name=name, guidance=2, seed=7)
-        np.testing.assert_array_equal(images.array[index], alone.array[index])
-
-
-def test_guided_images_cost_what_they_cost_under_their_class(model: "scanline.Model") -> None:
-    images = model.sample(3, class_name="circle", guidance=2, seed=9)
-    np.testing.assert_allclose(model.score(images.array, class_name="circle"), images.bits_per_dim, rtol=1e-6)
-
-
 def test_an_image_is_the_same_whatever_is_painted_with_it(model: "scanline.Model", picture: np.ndarray) -> None:
     """Images of other classes, weights and seeds, and those of many particles, are in the batch."""
     known, mask = (picture.tobytes(),), (HOLE.tobytes(),)

@@ -3,17 +3,9 @@
 import pytest
 
 from scanline.model.backends import open_backend
-from scanline.model.precision import PRECISIONS, precision
-from scanline.model.state import State
 from tests.support import small_models
 
 CONFIG = small_models.config()
-
-
-@pytest.mark.parametrize("name", PRECISIONS)
-def test_state_bytes_are_those_of_a_state(name: str) -> None:
-    state = State.zeros(CONFIG, 1, state_dtype=precision(name).state_dtype)
-    assert precision(name).state_bytes(CONFIG) == state.s.nbytes + state.z.nbytes
 
 
 @pytest.mark.parametrize(

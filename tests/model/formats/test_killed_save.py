@@ -18,18 +18,19 @@ from scanline.model.formats.model_dir import weight_files
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.saved_models import assert_same_weights, files
+from tests.support.sweeps import and_slow
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 LARGE, TINY = small_models.config(), small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4)
 OTHER = small_models.config(layers=1, heads=1, value_width=2)
 CHANGES = {  # label: the old model's configuration and dtype, the new one's; LARGE in float32 has three shards
-    "one file": (TINY, torch.float16, TINY, torch.float16),
-    "shards": (LARGE, torch.float32, LARGE, torch.float32),
     "one file to shards": (TINY, torch.float16, LARGE, torch.float32),
     "shards to one file": (LARGE, torch.float32, TINY, torch.float16),
-    "one file of another model": (TINY, torch.float16, OTHER, torch.float16),
     "shards of another model": (LARGE, torch.float32, small_models.config(layers=3), torch.float32),
+    "one file of another model": (TINY, torch.float16, OTHER, torch.float16),
+    "one file": (TINY, torch.float16, TINY, torch.float16),
+    "shards": (LARGE, torch.float32, LARGE, torch.float32),
 }
 STEPS = 60  # more than any save has
 
@@ -98,7 +99,7 @@ def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
     )
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", and_slow(list(CHANGES)[:3], *list(CHANGES)[3:]))
 def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
     old_config, old_dtype, new_config, new_dtype = CHANGES[change]
     old, new = small_models.model(old_config), small_models.model(new_config, seed=1)

@@ -27,16 +27,8 @@ CLASSIFIED: dict[str, dict[str, Any]] = {  # one of each kind of embedding
     "classes, pixels": {"classes": CLASSES, **small_models.VARIANTS["waves of pixels"]},
 }
 VARIANTS = {**small_models.VARIANTS, "odd waves": ODD_WAVES, **CLASSIFIED}
-SOME = [
-    "plain",
-    "authors",
-    "strokes",
-    "grey pixels",
-    "waves of pixels",
-    "odd waves",
-    "classes, concat",
-    "classes, window",
-]
+SOME = ["authors", "strokes", "waves of pixels", "classes, concat"]
+MORE = [*SOME, "plain", "relu", "odd waves", "classes", "classes, window", "classes, pixels"]
 SWEEP = and_slow(SOME, *(variant for variant in VARIANTS if variant not in SOME))
 
 
@@ -63,14 +55,16 @@ def model_of(variant: str) -> Transformer:
     return small_models.model(small_models.config(**VARIANTS[variant]))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", and_slow(MORE, *(variant for variant in VARIANTS if variant not in MORE)))
 def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> None:
-    model, batch = model_of(variant), 3
+    model = model_of(variant)
     step, config = Step(model), model.config
-    images = torch.from_numpy(small_models.images(config, batch))
-    law, state = State.zeros(config, batch), State.zeros(config, batch)
+    images = torch.from_numpy(small_models.images(config, 3))
+    labels = torch.tensor([0, 1, 2]) if config.classes else None
+    law, state = State.zeros(config, 3), State.zeros(config, 3)
     for _ in range(config.steps):
-        assert_close("parameters", model.step(images, law), step(images, state))
+        expected = model.step(images, law, labels)
+        assert_close("parameters", expected, step(images, state, labels))
     assert_close("s", law.s, state.s)
     assert_close("z", law.z, state.z)
 
@@ -83,30 +77,14 @@ def test_small_features_keep_their_digits() -> None:
         assert_close("parameters", model.step(images, law), step(images, state))
 
 
-@pytest.mark.parametrize("variant", CLASSIFIED)
-def test_each_image_has_the_class_of_its_label(variant: str) -> None:
-    model = model_of(variant)
-    step, config = Step(model), model.config
-    images = torch.from_numpy(small_models.images(config, 1)).expand(4, -1)
-    labels = torch.tensor([0, 1, 2, 1])
-    law, state = State.zeros(config, 4), State.zeros(config, 4)
-    for _ in range(config.steps):
-        expected = model.step(images, law, labels)
-        assert_close("parameters", expected, step(images, state, labels))
-    assert_close("s", law.s, state.s)
-    assert_close("z", law.z, state.z)
-    assert torch.equal(expected[1], expected[3])
-    assert all(not torch.equal(expected[0], other) for other in expected[1:3])  # the labels do matter
-
-
-@pytest.mark.parametrize("variant", SWEEP)
+@pytest.mark.parametrize("variant", ["plain", "classes"])
 def test_a_label_is_read_where_the_model_has_classes_alone(variant: str) -> None:
     model = model_of(variant)
     names = [value.name for value in export_step(model).graph.input]
     assert names == ["image", "position", "s", "z"] + ["label"] * (variant in CLASSIFIED)
 
 
-@pytest.mark.parametrize("variant", ["colour", "authors", "strokes", "waves of pixels"])
+@pytest.mark.parametrize("variant", ["authors", "waves of pixels"])
 def test_images_stand_at_their_own_positions(variant: str) -> None:
     model = model_of(variant)
     config = model.config

@@ -37,12 +37,3 @@ def test_agrees_with_the_literal_sum(variant: str) -> None:
         [torch.stack([literal(embedding, image, p) for p in positions.tolist()]) for image in images]
     )
     assert_close("embedding", expected, embedding(images, positions.unsqueeze(0)))
-
-
-def test_positions_can_be_each_images_own() -> None:
-    config = small_models.config(**small_models.VARIANTS["colour"])
-    embedding = small_models.model(config).embedding
-    images = torch.from_numpy(small_models.images(config, 3))
-    together = embedding(images, torch.tensor([[0], [7], [59]]))
-    alone = [embedding(images[i : i + 1], torch.tensor([[p]])) for i, p in enumerate((0, 7, 59))]
-    assert_close("embedding", torch.cat(alone), together)

@@ -1,11 +1,8 @@
 """Whole == split and resumed: a sequence cut anywhere goes on from its state as if it had not been cut."""
 
-import numpy as np
 import pytest
 import torch
 
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -40,17 +37,3 @@ def test_parallel_of_half_a_pixel_is_refused() -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
     with pytest.raises(ValueError, match="cannot run bytes 0 to 7"):
         model.parallel(torch.zeros(1, 60, dtype=torch.uint8), State.zeros(model.config, 1), 7)
-
-
-@pytest.mark.parametrize("steps", [[1] * 20, [3, 16, 1], [64], [19, 5]])
-def test_painting_in_any_number_of_calls(steps: list[int]) -> None:
-    generator = Generator(small_models.model(small_models.config()), 1)
-    painted = []
-    for calls in ([20], steps):
-        generator.place(0, ImageSpec(seed=3, index=0))
-        for count in calls:
-            generator.advance(count)
-        painted.append((generator.image(0), generator.bits_per_dim(0)))
-    generator.close()
-    np.testing.assert_array_equal(painted[0][0], painted[1][0])
-    assert painted[0][1] == painted[1][1]
