@@ -1,7 +1,6 @@
 """The Python API with classes: images of a class, likelihoods under it, and which class an image shows."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +14,6 @@ from tests.support.sentences import assert_says
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
     return scanline.load(shapes.save(tmp_path_factory.mktemp("models") / "shapes"), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def grey_model(grey_directory: Path) -> "scanline.Model":
-    return scanline.load(grey_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +112,6 @@ def test_what_is_wrong_is_a_value_error_with_one_sentence(
 ) -> None:
     call, sentence = WRONG[what]
     assert_says(sentence, call, model, picture)
-
-
-def test_a_model_without_classes_says_so(grey_model: "scanline.Model", picture: np.ndarray) -> None:
-    assert grey_model.class_names == ()
-    with pytest.raises(ValueError, match=r"^This model knows no classes; leave class out\.$"):
-        grey_model.sample(1, class_name="7")
-    with pytest.raises(ValueError, match=r"^This model knows no classes and cannot classify\.$"):
-        grey_model.classify(picture)
 
 
 def rows(kept: int) -> np.ndarray:

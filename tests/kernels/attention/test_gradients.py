@@ -5,8 +5,7 @@ import torch
 
 from scanline.kernels.attention import causal_linear_attention, reference
 from tests.support.close import assert_close
-from tests.support.kernels.gradients import with_gradients
-from tests.support.kernels.heads import SIZES, sequence, state
+from tests.support.kernels.heads import SIZES, sequence, state, with_gradients
 
 
 @pytest.mark.parametrize("given", ["nothing", "state", "state and weights"])

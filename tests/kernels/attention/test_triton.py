@@ -9,8 +9,7 @@ from scanline.kernels.attention import reference
 from scanline.kernels.attention import triton as triton_attention
 from scanline.kernels.attention.triton import causal_linear_attention
 from tests.support.close import BOUND, assert_close
-from tests.support.kernels.gradients import with_gradients
-from tests.support.kernels.heads import sequence, state
+from tests.support.kernels.heads import sequence, state, with_gradients
 
 NAMES = ("y", "s", "z", "gradients of phi_q, phi_k and v")
 # positions, widths of keys and values, and whether a state is given: around one and two chunks of 16

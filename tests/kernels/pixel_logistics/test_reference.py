@@ -6,7 +6,7 @@ import torch
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.reference import LOG_SCALE_FLOOR
 from tests.support.close import assert_close
-from tests.support.kernels.pixel_logistics import conditionals, parameters
+from tests.support.kernels.pixel_logistics import assert_fits, conditionals, parameters
 
 PIXELS = {1: [[0], [255], [77]], 3: [[0, 0, 255], [255, 3, 0], [120, 128, 131]]}
 DRAWS = 60_000
@@ -50,16 +50,6 @@ def test_scales_below_the_floor_are_the_floor_and_an_unknown_scale_is_refused() 
 
 def counts(values: torch.Tensor, kinds: int = 256) -> torch.Tensor:
     return torch.bincount(values.long(), minlength=kinds).double()
-
-
-def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
-    """Chi-square of counts against probabilities, values of fewer than ten expected draws taken together."""
-    expected = probabilities * counts.sum()
-    rare = expected < 10
-    counts = torch.cat((counts[~rare], counts[rare].sum(0, keepdim=True)))
-    expected = torch.cat((expected[~rare], expected[rare].sum(0, keepdim=True).clamp(min=1)))
-    chi_square, freedom = ((counts - expected).square() / expected).sum().item(), len(counts) - 1
-    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
 
 
 def sampled(law: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]) -> torch.Tensor:

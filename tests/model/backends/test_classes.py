@@ -23,7 +23,6 @@ from tests.support.sweeps import and_slow
 
 NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
 VARIANTS = ["plain", "concat", "histogram", "window", "strokes", "waves of pixels"]
 CASES = [pytest.param(variant, "cpu", marks=NATIVE) for variant in VARIANTS]  # the eager backend is slower
 CASES += and_slow([("strokes", "eager")], *((variant, "eager") for variant in VARIANTS if variant != "strokes"))
@@ -116,17 +115,6 @@ def test_an_image_with_a_label_is_the_same_alone_and_among_others(variant: str, 
         assert alone.pool.known_bits[1] == together.pool.known_bits[i]
     together.close()
     alone.close()
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_without_classes_labels_and_particle_0_change_nothing(backend: str) -> None:
-    generator = Generator(small_models.model(small_models.config()), 3, 1, backend=backend)
-    specs = [ImageSpec(5, 2), ImageSpec(5, 2, label=3), ImageSpec(5, 2, particle=1, particles=2)]
-    generator.place_many(range(3), specs)
-    generator.advance(20)
-    images = [generator.image(slot).tobytes() for slot in range(3)]
-    generator.close()
-    assert images[0] == images[1] != images[2]
 
 
 Completed = tuple[bytes, float, float, float]

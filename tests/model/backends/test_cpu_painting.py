@@ -1,4 +1,4 @@
-"""Images of the CPU kernel: bytes follow the network's probabilities, known bytes are kept, and bits are their cost."""
+"""Images of the CPU kernel: bytes follow the network's probabilities, and known bytes are kept."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,9 @@ from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
-from tests.support.close import assert_close
-from tests.support.kernels.pixel_logistics import conditionals
+from tests.support.kernels.pixel_logistics import assert_fits, conditionals
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-
-VARIANTS = ["categorical", "strokes", "grey pixels", "pixels", "waves of pixels"]
-CASES = list(zip(VARIANTS, [0.7, 1.0, 0.7, 1.0, 0.7], strict=True))  # with a temperature each
 
 
 def undecided_model(variant: str) -> Transformer:
@@ -61,31 +57,16 @@ def probabilities(config: ModelConfig, parameters: torch.Tensor, pixel: list[int
     return conditionals(parameters, config.components, pixel, temperature)
 
 
-@pytest.mark.parametrize(("variant", "temperature"), CASES)
+@pytest.mark.parametrize(
+    ("variant", "temperature"),
+    [("categorical", 0.7), ("strokes", 1.0), ("grey pixels", 0.7), ("pixels", 1.0), ("waves of pixels", 0.7)],
+)
 def test_painted_bytes_follow_the_probabilities_given_what_came_before(variant: str, temperature: float) -> None:
     model, count = undecided_model(variant), 30_000
     config = model.config
     for channel in range(config.step_bytes):
         slots, parameters = painted_last_step(model, count, temperature, known=channel)
         step = slots.images[:, -config.step_bytes :]
-        wanted = probabilities(config, parameters, step[0].tolist(), temperature)[channel] * count
-        observed = torch.bincount(step[:, channel].long(), minlength=256).double()
-        likely = wanted > 5
-        chi_square = ((observed - wanted)[likely] ** 2 / wanted[likely]).sum()
-        freedom = int(likely.sum()) - 1
-        assert freedom > 20
-        assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, channel
-        assert observed[~likely].sum() <= wanted[~likely].sum() + 5 * (wanted[~likely].sum() + 1) ** 0.5
-
-
-@pytest.mark.parametrize(("variant", "temperature"), CASES)
-def test_bits_are_the_cost_of_what_was_painted_at_temperature_1(variant: str, temperature: float) -> None:
-    model = undecided_model(variant)
-    config = model.config
-    slots, parameters = painted_last_step(model, 50, temperature)
-    step = slots.images[:, -config.step_bytes :].long()
-    expected = []
-    for pixel in step:
-        found = probabilities(config, parameters, pixel.tolist(), 1.0)
-        expected.append(-found.gather(1, pixel.unsqueeze(1)).log2().sum())
-    assert_close("bits", torch.stack(expected), slots.bits)
+        wanted = probabilities(config, parameters, step[0].tolist(), temperature)[channel]
+        assert (wanted * count > 10).sum() > 20
+        assert_fits(torch.bincount(step[:, channel].long(), minlength=256).double(), wanted)

@@ -197,5 +197,5 @@ def test_the_self_test_finds_a_backend_that_does_not_guide() -> None:
 
 def test_mixing_with_guidance_1_gives_the_logits_with_the_class_and_0_those_without() -> None:
     with_class, without = torch.randn(2, 5, 256)
-    torch.testing.assert_close(guided(with_class, without, torch.ones(5)), with_class)
+    assert_close("logits", with_class, guided(with_class, without, torch.ones(5)))
     assert torch.equal(guided(with_class, without, torch.zeros(5)), without)

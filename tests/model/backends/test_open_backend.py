@@ -21,7 +21,7 @@ from tests.support import small_models
 from tests.support.kernels.gpu import DEVICE
 
 ALL = "cuda,cuda-unchained,eager"
-MODEL = small_models.config(height=1, width=3, layers=1, heads=1)  # the interpreter takes its time
+MODEL = small_models.config(height=1, width=2, layers=1, heads=1)  # the interpreter takes its time
 PLACES = {
     "construction": "RuntimeError: no kernel image is available",
     "warm-up": "RuntimeError: out of resource: shared memory",

@@ -112,12 +112,6 @@ def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(plain: Case, slo
     generator.close()
 
 
-def test_a_replay_of_some_images_paints_the_same(plain: Case) -> None:
-    generator = plain.generator(7)
-    plain.check(run_until_idle(Engine(generator), plain.request.shard((1, 3))), wanted=(1, 3))
-    generator.close()
-
-
 @pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
 @pytest.mark.parametrize("sends", [True, False])
 def test_what_a_stream_is_sent_never_changes_and_is_the_whole_image_in_the_end(

@@ -1,4 +1,5 @@
-"""Random queries, keys and values as a layer makes them: features positive, values of either sign."""
+"""Random queries, keys and values as a layer makes them, features positive and values of either sign; and what an
+attention makes of them."""
 
 import torch
 
@@ -19,3 +20,11 @@ def state(key_width: int = 8, value_width: int = 5, dtype: torch.dtype = torch.f
     """s [B, 3, C, M] and z [B, 3, C] as a few positions leave them."""
     _, k, v = sequence(4, key_width, value_width, dtype, batch)
     return k.mT @ v, k.sum(dim=2)
+
+
+def with_gradients(attention, inputs, given, weights) -> list[torch.Tensor]:
+    """Return y, s, z and the gradients of sum(y * weights) with respect to phi(q), phi(k) and v, in one vector: a query
+    alone with its key has the gradient zero, so that there is no size but the others' to measure its rounding by."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    y, s, z = attention(*leaves, *given)
+    return [y, s, z, torch.cat([x.flatten() for x in torch.autograd.grad((y * weights).sum(), leaves)])]

@@ -1,4 +1,5 @@
-"""The mixture of discretised logistics as its formula is written: float64, differences of sigmoids."""
+"""The mixture of discretised logistics as its formula is written, in float64 with differences of sigmoids; and a test
+of samples against probabilities."""
 
 import torch
 
@@ -40,3 +41,13 @@ def conditionals(
         found.append(weights @ of_each / weights.sum())
         weights = weights * of_each[:, pixel[channel]]
     return torch.stack(found)
+
+
+def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
+    """Chi-square of counts against probabilities, values of fewer than ten expected draws taken together."""
+    expected = probabilities * counts.sum()
+    rare = expected < 10
+    counts = torch.cat((counts[~rare], counts[rare].sum(0, keepdim=True)))
+    expected = torch.cat((expected[~rare], expected[rare].sum(0, keepdim=True).clamp(min=1)))
+    chi_square, freedom = ((counts - expected).square() / expected).sum().item(), len(counts) - 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5

@@ -17,7 +17,7 @@ from tests.support import small_models
 from tests.support.engine.slot_arrays import clear
 from tests.support.sweeps import and_slow
 
-SMALL = {"height": 1, "width": 3, "layers": 1}
+SMALL = {"height": 1, "width": 2, "layers": 1}
 VARIANTS = {"plain": {}, "post": {}, "categorical": {}, "grey pixels": {"window_rows": 1, "window_columns": 2}}
 NEVER = 10**9  # programs from which on tiles are wide
 
