@@ -115,9 +115,3 @@ def test_results_of_another_machine_or_commit_are_not_mixed(path: Path, key: str
     ResultsFile(path, HEADER, False)
     with pytest.raises(ValueError, match=f"has {key} "):
         ResultsFile(path, {**HEADER, key: value}, True)
-
-
-def test_results_are_not_overwritten(path: Path) -> None:
-    ResultsFile(path, HEADER, False)
-    with pytest.raises(ValueError, match="--resume"):
-        ResultsFile(path, HEADER, False)

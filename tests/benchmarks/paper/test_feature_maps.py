@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.paper import copy_task, feature_maps
 from benchmarks.paper.encoder import Sizes
-from benchmarks.paper.equal_work import CONFIG, QUICK_CONFIG
+from benchmarks.paper.equal_work import QUICK_CONFIG
 from benchmarks.paper.maps import MAPS, features
 from benchmarks.paper.results import Results
 from scanline.model.datasets.mnist import FILES, MAGIC
@@ -39,10 +39,3 @@ def test_every_map_is_trained_on_both_tasks(
         assert point["updates"] == list(range(1, feature_maps.QUICK_MNIST_UPDATES + 1))
     assert len({tuple(results.points[f"copy/{name}"]["loss"]) for name in MAPS}) == len(MAPS)
     assert {path.name for path in results.plots.iterdir()} == {"feature-maps-copy.png", "feature-maps-mnist.png"}
-
-
-def test_elu_has_the_features_of_the_paper_and_the_polynomial_all_pairs() -> None:
-    width = CONFIG.key_width
-    assert features("elu + 1", width) == width
-    assert features("polynomial", width) == (width + 1) * (width + 2) // 2
-    assert features("FAVOR+", width) == 2 * width

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.paper.encoder import linear_of
-from benchmarks.paper.maps import MAPS, features, polynomial, projection, random_features, relu, squared_relu
+from benchmarks.paper.maps import MAPS, features, polynomial, projection, random_features
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -18,13 +18,7 @@ def test_products_are_not_negative_and_causal_outputs_are_averages_of_values(nam
     assert (y.amax(dim=2) <= v.amax(dim=2) + 1e-4).all()
 
 
-def test_relu_and_its_square() -> None:
-    x = torch.tensor([-2.0, -0.0, 0.5, 3.0])
-    assert relu(x).tolist() == [0.0, 0.0, 0.5, 3.0]
-    assert squared_relu(x).tolist() == [0.0, 0.0, 0.25, 9.0]
-
-
-@pytest.mark.parametrize("width", [1, 2, 8, 32])
+@pytest.mark.parametrize("width", [1, 8])
 def test_polynomial_is_exact(width: int) -> None:
     q, k = torch.randn(2, 50, width, dtype=torch.float64)
     expected = (1 + (q @ k.mT) / width**0.5).square()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.paper import __main__ as command
-from benchmarks.paper import blog, page, painting, scaling, tables
+from benchmarks.paper import blog, page, scaling, tables
 from benchmarks.paper.results import Results
 
 PARTS = {"tables": tables, "scaling": scaling, "blog": blog}
@@ -25,25 +25,16 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_the_first_paragraph_sets_ratios_beside_the_papers(results: Path, tmp_path: Path) -> None:
+def test_the_page_has_every_part_and_ratios_beside_the_papers(results: Path, tmp_path: Path) -> None:
     text = page.write(PARTS, results, tmp_path / "docs").read_text()
-    first = text.split("\n## ")[0]
+    first, lines = text.split("\n## ")[0], text.splitlines()
     assert "120 times the images/s of softmax, the authors' library 30 times; in the paper 317 times." in first
     assert "on a GPU" in first
-
-
-def test_every_part_has_its_command_and_says_if_it_was_not_run(results: Path, tmp_path: Path) -> None:
-    text = page.write(PARTS, results, tmp_path / "docs").read_text()
-    for name in PARTS:
-        assert f"`python -m benchmarks.paper {name}`" in text
+    assert all(f"`python -m benchmarks.paper {name}`" in text for name in PARTS)
     assert text.count("Not run.") == 2
     machine = Results.load(results, "tables").runs[0]
     assert machine["date"][:10] in text
     assert machine["machine"]["cpu"] in text
-
-
-def test_a_row_has_the_ratios_to_both_linear_attentions_and_the_papers(results: Path, tmp_path: Path) -> None:
-    lines = page.write(PARTS, results, tmp_path / "docs").read_text().splitlines()
     assert "| softmax | ~0.0167 | 1 | 30 | 120 | 317 | ~60 | 30 | 120 | 13.2 | 270,336 |" in lines
     assert "| lsh-4 |  |  |  |  |  |  |  |  |  |  |" in lines
     assert any(line.startswith("lsh-4, batch 1: not measured") for line in lines)
@@ -76,7 +67,6 @@ def test_minutes_zero_writes_the_page_alone(
         (["figures"], "unknown part 'figures'"),
         (["tables", "--minutes", "-1"], "--minutes must not be negative"),
         (["tables"], "--resume goes on with them"),
-        (["tables", "--quick", "--resume"], "a quick run cannot resume a full run"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -90,9 +80,3 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(SystemExit):
         command.main()
     assert message in capsys.readouterr().err
-
-
-def test_the_papers_ratios_are_those_of_its_tables() -> None:
-    """The models whose numbers the paper gives are those that are measured."""
-    for size in painting.SIZES:
-        assert set(tables.PAPER[size.name]) == set(painting.METHODS) - {"linear", "linear, int8"}

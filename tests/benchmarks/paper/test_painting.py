@@ -26,14 +26,6 @@ def test_passes_are_timed_at_whole_chunks_up_to_the_image(size: Size) -> None:
     assert all(length % size.chunk == 0 for length in found)
 
 
-def test_the_sizes_are_the_papers() -> None:
-    for size, steps, layers in zip(SIZES, (783, 3071), (8, 16), strict=True):
-        config = size.config
-        assert (config.steps, config.layers, config.heads, config.key_width) == (steps, layers, 8, 32)
-        assert config.feed_forward == 1024
-    assert SIZES[0].config.state_bytes_per_image == 270_336
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_measured(method: str) -> None:
     for size in QUICK_SIZES:

@@ -30,10 +30,13 @@ def test_a_killed_run_resumes_where_it_was(tmp_path: Path) -> None:
     assert all(run["date"] and run["machine"]["cpu"] for run in held["runs"])
 
 
-def test_a_quick_run_starts_anew(tmp_path: Path) -> None:
+def test_a_quick_run_starts_anew_and_no_full_run_resumes_it(tmp_path: Path) -> None:
     Results(tmp_path, "scaling", quick=True).measure("a", lambda: {"value": 1})
     Results(tmp_path, "scaling", quick=True).measure("b", lambda: {"value": 2})
     assert list(Results.load(tmp_path, "scaling").points) == ["b"]
+    with pytest.raises(ValueError, match="a full run cannot resume a quick run"):
+        Results(tmp_path, "scaling", resume=True)
+    assert Results.load(tmp_path, "scaling").quick
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -41,13 +44,6 @@ def test_results_of_a_full_run_are_not_lost(quick: bool, tmp_path: Path) -> None
     Results(tmp_path, "scaling").measure("a", lambda: {"value": 1})
     with pytest.raises(ValueError, match="--resume"):
         Results(tmp_path, "scaling", quick=quick)
-
-
-def test_a_full_run_does_not_resume_a_quick_one(tmp_path: Path) -> None:
-    Results(tmp_path, "scaling", quick=True).measure("a", lambda: {"value": 1})
-    with pytest.raises(ValueError, match="a full run cannot resume a quick run"):
-        Results(tmp_path, "scaling", resume=True)
-    assert Results.load(tmp_path, "scaling").quick
 
 
 def test_nothing_is_measured_after_the_time_is_up(tmp_path: Path) -> None:

@@ -81,11 +81,6 @@ def test_errors_name_what_is_wrong(tmp_path: Path) -> None:
         corpus.load(tmp_path, "train")
 
 
-def test_no_voice_is_in_two_parts() -> None:
-    voices = [voice for part in synthetic.VOICES.values() for voice in part]
-    assert len(voices) == len(set(voices))
-
-
 @needs_espeak
 def test_every_voice_is_another_and_phonemes_have_no_stress() -> None:
     espeak = Espeak.instance()

@@ -9,7 +9,6 @@ from scanline.model.bench import measure
 from scanline.model.bench.correctness import make_reference
 from scanline.model.bench.measure import (
     Ceilings,
-    Rate,
     Scanline,
     copy_rate,
     durations,
@@ -80,9 +79,3 @@ def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant
     alone = one_image(model, 0.0, reference)
     assert 1e-3 * alone["step_ms"] * config.steps == pytest.approx(alone["seconds_median"])
     assert 1e-3 * alone["byte_ms"] * config.bytes == pytest.approx(alone["seconds_median"])
-
-
-def test_a_rate_is_images_over_all_steps_of_an_image() -> None:
-    rate = Rate.from_steps(batch=4, steps=100, seconds=[0.01, 0.02, 0.03])
-    assert (rate.step_ms_median, rate.calls) == (20.0, 3)
-    assert rate.images_per_second == pytest.approx(4 / (100 * 0.02))

@@ -65,14 +65,10 @@ def test_a_pickle_that_calls_is_refused_and_nothing_runs(tmp_path: Path, functio
 
 PICKLES: dict[str, tuple[bytes, str]] = {
     "not a pickle": (b"hello", "test_batch is not a CIFAR-10 batch"),
-    "no bytes": (b"", "test_batch is not a CIFAR-10 batch"),
     "no data": (pickle.dumps({"labels": [1]}), "test_batch is not a CIFAR-10 batch"),
-    "a list": (pickle.dumps([1, 2]), "test_batch is not a CIFAR-10 batch"),
     "a number": (pickle.dumps(1), "test_batch is not a CIFAR-10 batch"),
-    "a list of pixels": (pickle.dumps({"data": [[1, 2]]}), "test_batch does not hold rows of 3,072 bytes"),
     "another width": (python_3(np.zeros((2, 784), np.uint8)), "test_batch does not hold rows of 3,072 bytes"),
     "another type": (python_3(np.zeros((2, 3072), np.int64)), "test_batch does not hold rows of 3,072 bytes"),
-    "another dimension": (python_3(np.zeros(3072, np.uint8)), "test_batch does not hold rows of 3,072 bytes"),
     "more claimed than held": (
         python_2(planes(9, 3)).replace(b"J\x03\x00\x00\x00M", b"J\xff\xff\xff\x7fM"),
         "test_batch does not hold rows of 3,072 bytes",
@@ -88,9 +84,8 @@ def test_wrong_pickle(tmp_path: Path, case: str) -> None:
     refused(tmp_path, sentence)
 
 
-@pytest.mark.parametrize("writer", ["python 2", "python 3"])
-def test_a_pickle_cut_anywhere_is_refused(tmp_path: Path, writer: str) -> None:
-    whole = WRITERS[writer](planes(9, 1))
+def test_a_pickle_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    whole = python_2(planes(9, 1))
     for size in [*range(0, 300, 7), *range(300, len(whole), 500), len(whole) - 1]:
         write_tar(tmp_path, {"test_batch": whole[:size]})
         refused(tmp_path, "test_batch is not a CIFAR-10 batch")

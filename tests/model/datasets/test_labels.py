@@ -29,13 +29,10 @@ def test_mnist_plain_and_gzipped(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[bytes | None, str]] = {
     "missing": (None, f"has neither {FILE} nor {FILE}.gz"),
-    "no bytes": (b"", f"{FILE} is truncated: 0 bytes, less than an IDX header"),
     "images": (idx(magic=0x803), f"{FILE} is not an IDX file of labels: it begins with 00000803, not 00000801"),
     "a label short": (idx(count=6), f"{FILE} holds 5 labels, not the 6 that it announces"),
-    "a label long": (idx() + b"\0", f"{FILE} holds 6 labels, not the 5 that it announces"),
     "no digit": (idx(np.uint8([1, 2, 10, 3, 4])), f"{FILE} is not MNIST: it holds the label 10"),
     "of fewer images": (idx(DIGITS[:3]), "holds 3 labels for the 5 test images of mnist"),
-    "none": (idx(DIGITS[:0]), "holds 0 labels for the 5 test images of mnist"),
 }
 
 
@@ -70,7 +67,7 @@ def test_cifar10_pickles(tmp_path: Path, batch: bytes) -> None:
     np.testing.assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6])
 
 
-@pytest.mark.parametrize("wrong", [None, [1], [1, 10], [1, "2"], "12", [[1], [2]]])
+@pytest.mark.parametrize("wrong", [None, [1], [1, 10], [1, "2"]])
 def test_cifar10_labels_that_are_none(tmp_path: Path, wrong: object) -> None:
     write_tar(tmp_path, {"test_batch": pickle.dumps({"labels": wrong, "data": planes(9)}, 2)})
     refused("cifar10", tmp_path, 2, "test_batch does not hold a label from 0 to 9 for each of its 2 images")

@@ -28,17 +28,13 @@ def test_splits_are_two_files_plain_or_gzipped(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[str, bytes, str]] = {
-    "no bytes": (TRAIN, b"", f"{TRAIN} is truncated: 0 bytes, less than an IDX header"),
     "half a header": (TRAIN, idx()[:15], f"{TRAIN} is truncated: 15 bytes, less than an IDX header"),
     "labels": (TRAIN, idx(magic=0x801), f"{TRAIN} is not an IDX file of images: it begins with 00000801, not 00000803"),
-    "a picture": (TRAIN, b"\x89PNG\r\n\x1a\n" + bytes(99), f"{TRAIN} is not an IDX file of images"),
     "another size": (TRAIN, idx(height=32, width=32), f"{TRAIN} holds images of 32 x 32, not 28 x 28"),
     "a byte short": (TRAIN, idx()[:-1], f"{TRAIN} holds 3919 bytes of pixels, not the 3920 of its 5 images"),
-    "a byte long": (TRAIN, idx() + b"\0", f"{TRAIN} holds 3921 bytes of pixels, not the 3920 of its 5 images"),
     "more images announced": (TRAIN, idx(count=2**32 - 1), f"{TRAIN} holds 3920 bytes of pixels"),
     "truncated gzip": (f"{TRAIN}.gz", gzip.compress(idx())[:-40], f"{TRAIN}.gz is truncated or not a gzip file"),
     "no bytes in gzip": (f"{TRAIN}.gz", b"", f"{TRAIN}.gz is truncated"),
-    "not gzip": (f"{TRAIN}.gz", idx(), f"{TRAIN}.gz is truncated or not a gzip file"),
     "corrupt gzip": (f"{TRAIN}.gz", gzip.compress(idx())[:30] + bytes(99), f"{TRAIN}.gz is truncated or not a gzip"),
     "only the other split": (TEST, idx(), f"has neither {TRAIN} nor {TRAIN}.gz"),
 }

@@ -49,7 +49,6 @@ def test_an_array_is_mapped_and_not_read(tmp_path: Path, shape: tuple[int, ...],
 WRONG: dict[str, tuple[Any, str]] = {
     "floats": (np.zeros((4, 3, 3)), "must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [4, 3, 3]"),
     "two channels": (np.zeros((4, 3, 3, 2), np.uint8), "not uint8 [4, 3, 3, 2]"),
-    "one image": (np.zeros((3, 3), np.uint8), "not uint8 [3, 3]"),
     "no images": (np.zeros((0, 3, 3), np.uint8), "holds no images: its shape is [0, 3, 3]"),
     "one that repeats": (np.zeros((4, 3, 3), np.uint8), "holds one distinct picture"),
     "objects": (np.array([{}, None], object), "is truncated or not a .npy file of bytes"),
@@ -64,21 +63,14 @@ def test_an_array_of_anything_else_is_refused(tmp_path: Path, case: str) -> None
         open_data(tmp_path / "a.npy")
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:9], lambda data: b"PK" + data[2:]])
-def test_a_damaged_array_is_refused(tmp_path: Path, damage: Any) -> None:
-    np.save(tmp_path / "a.npy", noise(5, 3, 3))
-    (tmp_path / "a.npy").write_bytes(damage((tmp_path / "a.npy").read_bytes()))
-    with pytest.raises(DataError, match=re.escape("a.npy is truncated or not a .npy file of bytes")):
-        open_data(tmp_path / "a.npy")
-
-
-def test_a_header_that_announces_more_than_memory_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["cut", "head", "another kind", "a shape beyond memory"])
+def test_a_damaged_array_is_refused(tmp_path: Path, damage: str) -> None:
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
     data = (tmp_path / "a.npy").read_bytes()
-    long = data.replace(b"(5, 3, 3), }" + b" " * 20, b"(5, 3, 99999999999999999999), }"[:32].ljust(32))
-    assert len(long) == len(data)
-    assert long != data
-    (tmp_path / "a.npy").write_bytes(long)
+    large = data.replace(b"(5, 3, 3), }" + b" " * 20, b"(5, 3, 99999999999999999999), }".ljust(32))
+    damaged = {"cut": data[:-1], "head": data[:9], "another kind": b"PK" + data[2:], "a shape beyond memory": large}
+    (tmp_path / "a.npy").write_bytes(damaged[damage])
+    assert damaged[damage] != data
     with pytest.raises(DataError, match=re.escape("a.npy is truncated or not a .npy file of bytes")):
         open_data(tmp_path / "a.npy")
 

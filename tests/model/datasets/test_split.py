@@ -42,13 +42,10 @@ def test_duplicates_are_counted_and_left_out() -> None:
     assert sides(images) == sides(IMAGES[:50])
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_two_pictures_are_enough_and_there_is_always_one_on_each_side(seed: int) -> None:
-    split = split_by_content(noise(2, 4, seed=seed), "set")
-    assert (len(split.train), len(split.test)) == (1, 1)
-
-
-def test_one_distinct_picture_is_not_enough() -> None:
+def test_two_pictures_are_enough_and_there_is_always_one_on_each_side() -> None:
+    for seed in range(12):
+        split = split_by_content(noise(2, 4, seed=seed), "set")
+        assert (len(split.train), len(split.test)) == (1, 1)
     sentence = "photos holds one distinct picture; training needs at least two, one of them to test on"
     with pytest.raises(DataError) as error:
         split_by_content(np.repeat(IMAGES[:1], 5, axis=0), "photos")

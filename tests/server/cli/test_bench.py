@@ -25,15 +25,11 @@ SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
 
 WRONG = {  # label: the options, the message
     "an unknown preset": ("--random imagenet", "--random: unknown preset 'imagenet'; known: "),
-    "an unknown model": ("--model white", "there is no model 'white'"),
     "two models": ("--random mnist --model mnist-small", "--model and --random exclude each other"),
     "a batch of none": ("--batches 1,0", "--batches: a batch has at least one image, not 0"),
     "batches in words": ("--batches many", "--batches: give whole numbers separated by commas, not 'many'"),
-    "no batches": ("--batches=", "--batches: give whole numbers separated by commas, not ''"),
     "no time": ("--seconds 0", "--seconds: must be finite and greater than 0, not 0.0"),
-    "all time": ("--seconds inf", "--seconds: must be finite and greater than 0, not inf"),
     "an unknown part": ("--skip authors,lunch", "--skip: unknown part 'lunch'; known: latency, bulk,"),
-    "an unknown device": ("--device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
 }
 
 
@@ -67,6 +63,11 @@ def test_the_json_object_has_every_part(found: dict[str, Any]) -> None:
     scoring = found["scoring"]
     assert scoring["images_per_second"] == pytest.approx(scoring["images"] / scoring["seconds_median"])
     assert found["one_image"]["ours"]["seconds_median"] <= found["one_image"]["ours"]["seconds_p99"]
+    assert [row["batch"] for row in found["bulk"]] == [1, 3]
+    for row in found["bulk"]:
+        assert set(row["ours"]) == set(row["softmax"]) == RATE
+        assert (row["authors"] is None) == (missing_library() is not None)
+    assert len({look["tensor_bytes"] for look in found["over_position"]["ours"]["looks"]}) == 1
 
 
 def test_the_backend_is_reported_and_why_it_is_not_a_faster_one(
@@ -81,30 +82,10 @@ def test_the_backend_is_reported_and_why_it_is_not_a_faster_one(
     assert "not used: cpu: it was not compiled" in done(*short)
 
 
-def test_programs_are_side_by_side_at_every_batch_size(found: dict[str, Any]) -> None:
-    assert [row["batch"] for row in found["bulk"]] == [1, 3]
-    for row in found["bulk"]:
-        assert set(row["ours"]) == set(row["softmax"]) == RATE
-        assert (row["authors"] is None) == (missing_library() is not None)
-
-
-def test_memory_is_the_same_at_every_position(found: dict[str, Any]) -> None:
-    looks = found["over_position"]["ours"]["looks"]
-    assert len({look["tensor_bytes"] for look in looks}) == 1
-
-
 def test_the_report_has_every_part(grey_directory: Path) -> None:
     result = done(*SHORT, "--model", grey_directory, "--batches", 2)
-    for words in (
-        "checked: the two views differ by",
-        "torch matmul:",
-        "memory copy:",
-        "one image, alone:",
-        "speed-up",
-        "prefill:",
-        "over position",
-    ):
-        assert words in result
+    words = ["checked: the two views differ by", "torch matmul:", "memory copy:", "one image, alone:", "speed-up"]
+    assert all(part in result for part in (*words, "prefill:", "over position"))
 
 
 def test_parts_can_be_skipped() -> None:

@@ -7,8 +7,6 @@ from tests.support.commands import refused
 
 MISSPELT = {
     "SCANLINE_API_KEY": "did you mean SCANLINE_API_KEYS",
-    "SCANLINE_MODEL": "did you mean SCANLINE_MODELS",
-    "SCANLINE_SLOT": "did you mean SCANLINE_SLOTS",
     "SCANLINE_HTTP_PORT": "did you mean SCANLINE_PORT",
     "scanline_api_key": "did you mean SCANLINE_API_KEYS",
     "SCANLINE_TEMPERATURE": "the settings are SCANLINE_MODELS, HOST, PORT",
@@ -18,9 +16,7 @@ OF_KUBERNETES = {  # beside services named scanline and scanline-web
     "SCANLINE_SERVICE_PORT": "8000",
     "SCANLINE_SERVICE_PORT_HTTP": "8000",
     "SCANLINE_PORT_8000_TCP": "tcp://10.0.0.11:8000",
-    "SCANLINE_PORT_8000_TCP_PROTO": "tcp",
     "SCANLINE_PORT_8000_TCP_ADDR": "10.0.0.11",
-    "SCANLINE_WEB_SERVICE_HOST": "10.0.0.12",
     "SCANLINE_WEB_PORT": "tcp://10.0.0.12:80",
     "SCANLINE_WEB_PORT_80_TCP_PORT": "80",
 }

@@ -40,11 +40,6 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "a mask with values between": ("complete grey.png --mask grey.png", "grey.png has grey values between 0"),
     "one bad picture of two": ("score grey.png small.png", "small.png is 3x3"),
     "a class of a model without classes": ("sample --class 7", "This model knows no classes; leave class out."),
-    "completing a class without classes": (
-        "complete grey.png --keep-rows 3 --class 7",
-        "This model knows no classes; leave class out.",
-    ),
-    "scoring under a class without classes": ("score grey.png --class 7", "This model knows no classes; leave class"),
     "every class without classes": ("sample --each-class", "This model knows no classes; leave --each-class out."),
     "classifying without classes": ("classify grey.png", "This model knows no classes and cannot classify."),
     "an unknown class": ("sample --model shapes --class cat", "class must be one of circle, square, star, not 'cat'."),
@@ -56,11 +51,6 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "sample --model shapes --each-class --cluster auto --out new",
         "--each-class paints on this machine; with --cluster, give --class once for each class",
     ),
-    "classifying a picture of another size": ("classify --model shapes small.png", "small.png is 3x3"),
-    "guidance below 1": (
-        "sample --model shapes --class star --guidance 0.5",
-        "guidance must be from 1 (none) to 10, not 0.5.",
-    ),
     "too much guidance": (
         "complete grey.png --keep-rows 3 --model guided --class star --guidance 10.5",
         "guidance must be from 1 (none) to 10, not 10.5.",
@@ -70,26 +60,13 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "sample --model guided --guidance 2",
         "guidance needs a class, or a prompt that names one",
     ),
-    "guidance of a completion without a class": (
-        "complete grey.png --keep-rows 3 --model guided --guidance 2",
-        "guidance needs a class, or a prompt that names one",
-    ),
     "guidance of a mixture of logistics": (
         "sample --model shapes --each-class --guidance 2",
         "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out.",
     ),
-    "guidance without classes": ("sample --guidance 2", "This model cannot be guided: it needs classes"),
     "guidance and particles": (
         "complete grey.png --keep-rows 3 --model guided --class star --guidance 2 --particles 2",
         "guidance and particles cannot be combined; send one of them.",
-    ),
-    "measuring the guidance of a model without classes": (
-        "evaluate digits --data data --guidance 2",
-        "This model cannot be guided: it needs classes",
-    ),
-    "no particles": (
-        "complete grey.png --keep-rows 3 --particles 0",
-        "particles must be a whole number from 1 to 64, not 0.",
     ),
     "too many particles": (
         "score grey.png --keep-rows 3 --particles 65",
@@ -100,7 +77,6 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "nothing known": ("score grey.png --keep-rows 0", "keep_rows leaves nothing known, so that there is nothing to"),
     "a likelihood by two masks": ("score grey.png --keep-rows 3 --mask mask.png", "--keep-rows and --mask exclude"),
     "no data directory": ("evaluate digits --data nowhere", "nowhere is not a directory"),
-    "a data directory without data": ("evaluate digits --data empty", "empty has neither t10k-images-idx3-ubyte nor"),
     "a broken data file": ("evaluate digits --data broken", "t10k-images-idx3-ubyte.gz is truncated"),
     "a model of no data set": ("evaluate grey --data data", "no data set has images of 7 x 5 x 1"),
     "unknown preset": ("train --preset imagenet --data data --out new", "there is no preset 'imagenet'"),
@@ -116,11 +92,6 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "train --preset mnist-small --data pictures --size 8 --out new",
         "the preset mnist-small paints 28x28 grey and the pictures are 8x8 grey",
     ),
-    "pictures of another size than the model's": (
-        "train --from grey --data data --out new",
-        "grey paints 5x7 grey and the pictures are 28x28 grey",
-    ),
-    "continuing no model": ("train --from white --data data --out new", "there is no model 'white'"),
     "layers of no model": ("train --data data --layers 9 --out new", "--layers needs --from, the model that it adds"),
     "no minutes": ("train --data data --minutes 0 --out new", "minutes must be above 0, not 0.0"),
     "a prediction that does not exist": (
@@ -129,7 +100,6 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     ),
     "downloading nothing": ("train --data data --fetch --out new", "--fetch needs --preset"),
     "resuming another network": (f"{TRAIN[:5]} --out new --data data --predicts logistics --resume", "for a new run"),
-    "unknown schedule": (f"{TRAIN} --schedule steps", "one of cosine, trapezoid, constant, not 'steps'"),
     "nothing to resume": (f"{TRAIN} --resume", "there is nothing to resume"),
     "nothing to resume, and no data": (
         "train --resume --out new",
@@ -141,8 +111,6 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests"),
     "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
-    "serving on an unknown device": ("serve --model grey --device tpu", "--device"),
-    "serving by an unknown backend": ("serve --model grey --backend gpu", "--backend"),
     "serving in no slots": ("serve --model grey --slots 0", "--slots"),
 }
 
@@ -153,8 +121,6 @@ USAGE = {  # label: a command that the parser refuses, part of the message
     "a negative seed": ("sample --seed -1", "--seed"),
     "no picture": ("complete", "picture"),
     "nothing to classify": ("classify", "pictures"),
-    "guidance in words": ("sample --class star --guidance strong", "--guidance"),
-    "particles in words": ("complete grey.png --keep-rows 3 --particles many", "--particles"),
     "no data": ("evaluate grey", "--data"),
 }
 

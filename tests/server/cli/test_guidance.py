@@ -25,7 +25,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_guided_samples_are_those_of_the_python_api(tmp_path: Path, directory: Path) -> None:
+def test_guided_samples_are_those_of_the_python_api_and_guidance_of_one_is_the_model_itself(
+    tmp_path: Path, directory: Path
+) -> None:
     out = tmp_path / "boxes.npy"
     command = ("sample", "--model", directory, "-n", 3, "--seed", 3, "--out", out, "--class", "box", "--json")
     result = json.loads(done(*command, "--guidance", 2.5))
@@ -33,11 +35,6 @@ def test_guided_samples_are_those_of_the_python_api(tmp_path: Path, directory: P
     np.testing.assert_array_equal(np.load(out), images.array)
     assert result["bits_per_dim"] == images.bits_per_dim.tolist()
     assert (result["classes"], result["guidance"]) == (["square"] * 3, 2.5)
-
-
-def test_guidance_of_one_is_the_model_itself(tmp_path: Path, directory: Path) -> None:
-    out = tmp_path / "boxes.npy"
-    command = ("sample", "--model", directory, "-n", 3, "--seed", 3, "--out", out, "--class", "box", "--json")
     result = json.loads(done(*command, "--guidance", 1))
     law = paint(load_model(directory), 3, seed=3, label=2)
     np.testing.assert_array_equal(np.load(out).reshape(3, 35), law.images)
@@ -45,17 +42,7 @@ def test_guidance_of_one_is_the_model_itself(tmp_path: Path, directory: Path) ->
     assert result["guidance"] == 1
 
 
-def test_each_class_is_guided_as_it_is_alone(tmp_path: Path, directory: Path) -> None:
-    command = ("sample", "--model", directory, "--each-class", "-n", 2, "--seed", 3, "--guidance", 3, "--json")
-    result = json.loads(done(*command, "--out", tmp_path / "all.npy"))
-    model = load_model(directory)
-    law = [paint(model, 2, seed=3, label=label, guidance=3).images for label in (1, 2, 3)]
-    np.testing.assert_array_equal(np.load(tmp_path / "all.npy").reshape(6, 35), np.concatenate(law))
-    assert result["guidance"] == 3
-
-
-@pytest.mark.parametrize("particles", [(), ("--particles", 1)])
-def test_a_guided_completion_runs_one_particle(tmp_path: Path, directory: Path, particles: tuple[object, ...]) -> None:
+def test_a_guided_completion_runs_one_particle(tmp_path: Path, directory: Path) -> None:
     hole = np.full((7, 5), 255, np.uint8)
     hole[2:5, 1:3] = 0
     (tmp_path / "picture.png").write_bytes(encode(IMAGE))
@@ -63,7 +50,7 @@ def test_a_guided_completion_runs_one_particle(tmp_path: Path, directory: Path, 
     out = tmp_path / "stars.npy"
     command = ("complete", "--model", directory, "-n", 2, "--seed", 4, "--out", out, "--class", "star", "--guidance", 2)
     picture = (tmp_path / "picture.png", "--mask", tmp_path / "mask.png")
-    result = json.loads(done(*command, *picture, *particles, "--json"))
+    result = json.loads(done(*command, *picture, "--json"))
     model = scanline.load(directory, device="cpu")
     images = model.complete(IMAGE, mask=hole == 255, n=2, class_name="star", guidance=2, seed=4)
     np.testing.assert_array_equal(np.load(out), images.array)

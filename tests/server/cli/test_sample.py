@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def sample(grey_directory: Path) -> tuple[object, ...]:
     return ("sample", "--model", grey_directory, "-n", 5, "--seed", 3, "--out")
 
 
-@pytest.mark.parametrize("name", ["sheet.png", "sheet.webp", "SHEET.PNG"])
+@pytest.mark.parametrize("name", ["sheet.webp", "SHEET.PNG"])
 def test_a_picture_is_a_sheet_row_by_row(
     tmp_path: Path, sample: tuple[object, ...], images: np.ndarray, name: str
 ) -> None:
@@ -52,27 +53,22 @@ def test_a_folder_has_a_picture_for_each(tmp_path: Path, sample: tuple[object, .
     np.testing.assert_array_equal([np.asarray(Image.open(file)) for file in files], images)
 
 
-def test_json_reports_the_images(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
-    result = json.loads(done(*sample, tmp_path / "digits.npy", "--json"))
-    bits = paint(grey, 5, seed=3).bits_per_dim.tolist()
-    assert result == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits}
-
-
 def test_a_drawn_seed_is_printed(tmp_path: Path, grey_directory: Path, grey: Transformer) -> None:
     out = tmp_path / "digits.npy"
     result = json.loads(done("sample", "--model", grey_directory, "-n", 1, "--out", out, "--json"))
     np.testing.assert_array_equal(np.load(out)[0].reshape(-1), paint(grey, 1, seed=result["seed"]).images[0])
 
 
-def test_the_temperature_is_applied(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
-    done(*sample, tmp_path / "digits.npy", "--temperature", 0.5)
-    cold = paint(grey, 5, seed=3, temperature=0.5).images
-    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), cold)
-
-
-def test_the_backend_that_is_asked_for_paints(tmp_path: Path, sample: tuple[object, ...], grey: Transformer) -> None:
-    shown = json.loads(done(*sample, tmp_path / "digits.npy", "--backend", "eager", "--json"))
-    assert shown["bits_per_dim"] == paint(grey, 5, seed=3, backend="eager").bits_per_dim.tolist()
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"backend": "eager"}])
+def test_options_are_applied_and_json_reports_the_images(
+    tmp_path: Path, sample: tuple[object, ...], grey: Transformer, options: dict[str, Any]
+) -> None:
+    given = [part for name, value in options.items() for part in (f"--{name}", value)]
+    result = json.loads(done(*sample, tmp_path / "digits.npy", *given, "--json"))
+    law = paint(grey, 5, seed=3, **options)
+    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), law.images)
+    bits = law.bits_per_dim.tolist()
+    assert result == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits}
 
 
 @pytest.fixture
@@ -113,8 +109,5 @@ def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, shapes_dire
     done(*command, "--out", tmp_path / "all.png")
     sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
     np.testing.assert_array_equal(sheet, np.block([[*row] for row in law.reshape(3, 2, 7, 5)]))  # too low for names
-
-
-def test_each_class_has_ten_images_where_no_number_is_given(tmp_path: Path, shapes_directory: Path) -> None:
     done("sample", "--model", shapes_directory, "--each-class", "--out", tmp_path / "all.npy")
-    assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)
+    assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)  # ten of each, where no number is given

@@ -12,7 +12,7 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from tests.support import shapes, small_models
+from tests.support import small_models
 from tests.support.commands import done
 from tests.support.pictures import encode, noise
 
@@ -29,24 +29,16 @@ def test_the_bits_of_each_picture_are_printed(grey_directory: Path, tmp_path: Pa
     assert lines == [f"{value:.4f}  {file}" for file, value in bits.items()]
 
 
-def test_pictures_of_colour_are_scored_by_a_model_that_paints_pixels(tmp_path: Path) -> None:
+def test_pictures_of_colour_are_scored_under_a_class_by_a_model_that_paints_pixels(tmp_path: Path) -> None:
     """The sum of all bytes' bits, over the number of bytes."""
-    model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
+    model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"], **small_models.CLASSES))
     save_model(model, tmp_path / "pixels")
     image = small_models.images(model.config, 1)
     (tmp_path / "0.png").write_bytes(encode(image.reshape(4, 5, 3)))
-    expected = bits(load_model(tmp_path / "pixels"), torch.from_numpy(image)).sum().item() / 60
-    (found,) = json.loads(done("score", "--model", tmp_path / "pixels", tmp_path / "0.png", "--json"))["data"]
+    expected = bits(load_model(tmp_path / "pixels"), torch.from_numpy(image), torch.tensor([3])).sum().item() / 60
+    command = ("score", "--model", tmp_path / "pixels", tmp_path / "0.png", "--class", "Shell", "--json")
+    (found,) = json.loads(done(*command))["data"]
     assert found["bits_per_dim"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_pictures_are_scored_under_a_class(tmp_path: Path) -> None:
-    directory, image = shapes.save(tmp_path / "shapes"), noise(7, 5)
-    (tmp_path / "0.png").write_bytes(encode(image))
-    model = load(directory, device="cpu")
-    for word, name in (("disc", "circle"), ("STAR", "star")):
-        found = json.loads(done("score", "--model", directory, tmp_path / "0.png", "--class", word, "--json"))["data"]
-        assert found[0]["bits_per_dim"] == model.score(image, class_name=name)[0]
 
 
 @pytest.mark.parametrize("option", ["--mask", "--keep-rows"])

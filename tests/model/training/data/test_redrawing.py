@@ -28,7 +28,7 @@ def ring(side: int = 46, top: int = 4, left: int = 5) -> np.ndarray:
     return image
 
 
-@pytest.mark.parametrize("side", [20, 23, 40, 47, 60, 77])
+@pytest.mark.parametrize("side", [20, 23, 60, 77])
 def test_a_reduced_pixel_has_all_of_its_scan_but_for_what_divided_pixels_lose(side: int) -> None:
     sums = reduction(side).sum(1)
     whole = np.isclose(sums, 1, atol=1e-9)

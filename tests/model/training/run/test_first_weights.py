@@ -35,7 +35,7 @@ def continued(
     return model, new
 
 
-@pytest.mark.parametrize("variant", ["plain", "authors", "strokes"])
+@pytest.mark.parametrize("variant", ["authors", "strokes"])
 def test_a_model_without_classes_paints_the_same_with_each_of_them(tmp_path: Path, variant: str) -> None:
     old, new = continued(tmp_path, variant, (), ANIMALS)
     assert new.classes.shape == (3, new.config.model_width)
@@ -48,14 +48,11 @@ def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(t
     for label, before in ((0, 0), (1, 2), (2, 0), (3, 1)):
         assert torch.equal(parameters(old, before), parameters(new, label))
     assert not torch.equal(parameters(old, 1), parameters(old, 2))
-
-
-def test_the_same_classes_keep_all_weights(tmp_path: Path) -> None:
     old, new = continued(tmp_path, "plain", ANIMALS, ANIMALS)
     assert all(map(torch.equal, old.state_dict().values(), new.state_dict().values()))
 
 
-@pytest.mark.parametrize("variant", ["plain", "concat", "sincos", "colour", "strokes", "pixels"])
+@pytest.mark.parametrize("variant", ["plain", "concat", "strokes"])
 def test_without_its_classes_a_model_paints_as_it_did_without_one(tmp_path: Path, variant: str) -> None:
     old, new = continued(tmp_path, variant, ANIMALS, ())
     assert "classes" not in new.state_dict()
@@ -67,7 +64,7 @@ def test_a_model_that_cannot_do_without_its_classes_says_so(tmp_path: Path) -> N
         continued(tmp_path, "authors", ANIMALS, ())
 
 
-@pytest.mark.parametrize("variant", ["plain", "strokes", "pixels"])
+@pytest.mark.parametrize("variant", ["plain", "strokes"])
 def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(tmp_path: Path, variant: str) -> None:
     old = small_models.model(small_models.config(**small_models.VARIANTS[variant], classes=ANIMALS))
     save_model(old, tmp_path, torch.float32)

@@ -1,7 +1,7 @@
 """run.json: what a run is resumed with, read back as it was written, and refused where it is anything else."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,34 +18,35 @@ def run(size: tuple[int, int] | None = (3, 2)) -> Run:
     return describe(IMAGES, Path("pictures"), size, True, None, "mnist-small", 5)
 
 
+def with_size(size: object) -> str:
+    return json.dumps(asdict(run()) | {"size": size})
+
+
 @pytest.mark.parametrize("size", [(3, 2), None])
 def test_it_is_read_back_as_it_was_written(tmp_path: Path, size: tuple[int, int] | None) -> None:
     saved = run(size)
+    assert load_run(tmp_path) is None
     saved.save(tmp_path)
     assert load_run(tmp_path) == saved
     assert (saved.data, saved.train, saved.test, saved.duplicates) == (str(Path("pictures").absolute()), 5, 2, 4)
 
 
-def test_a_directory_without_it_has_no_run(tmp_path: Path) -> None:
-    assert load_run(tmp_path) is None
-
-
 @pytest.mark.parametrize(
-    "damage", ["", "[]", "null", '{"data": "pictures"}', '{"size": [1, 2], "more": 3}', "[" * 10**5]
+    "damage",
+    [
+        "",
+        "[]",
+        '{"data": "pictures"}',
+        '{"size": [1, 2], "more": 3}',
+        "[" * 10**5,
+        *map(with_size, ([3], ["a", "b"], 5)),
+    ],
 )
 def test_another_file_is_refused_in_one_sentence(tmp_path: Path, damage: str) -> None:
     (tmp_path / FILE).write_text(damage)
     with pytest.raises(ResumeError) as error:
         load_run(tmp_path)
     assert str(error.value) == f"{tmp_path / FILE} is not the record of a run"
-
-
-def test_a_size_that_is_no_size_is_refused(tmp_path: Path) -> None:
-    run().save(tmp_path)
-    for size in ([3], "x", ["a", "b"], 5):
-        (tmp_path / FILE).write_text(json.dumps(json.loads((tmp_path / FILE).read_text()) | {"size": size}))
-        with pytest.raises(ResumeError, match="is not the record of a run"):
-            load_run(tmp_path)
 
 
 def test_other_images_are_refused_with_their_numbers() -> None:

@@ -31,6 +31,7 @@ def test_more_updates_make_a_wider_network_and_few_images_a_narrower_one() -> No
     widths = [of_updates(many, updates).model_width for updates in (1, 1000, 5000)]
     assert widths[0] == 32
     assert widths == sorted(set(widths))
+    assert recipe(few, 5, None, continued=True).learning_rate < recipe(few, 5, None).learning_rate
     assert of_updates(few, 5000).model_width < widths[-1]
     assert count_weights(of_updates(few, 5000)) <= 300 * 784 / sizing.BYTES_PER_WEIGHT
 
@@ -47,7 +48,7 @@ def test_a_run_of_minutes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert long.model_width > 64
 
 
-@pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3), (3, 2, 1), (1, 1, 3), (2, 7, 3), (64, 48, 3)])
+@pytest.mark.parametrize("shape", [(28, 28, 1), (3, 2, 1), (1, 1, 3), (64, 48, 3)])
 def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> None:
     data = images(10, *shape)
     training = recipe(data, 10, None)
@@ -76,8 +77,3 @@ def test_what_is_predicted_can_be_chosen() -> None:
         network(images(10, 8, 8, 3), recipe(data, 5, None), "categorical")
     with pytest.raises(ValueError, match="predicts must be one of logistics, categorical, pixel_logistics, not 'x'"):
         network(data, recipe(data, 5, None), "x")
-
-
-def test_a_continued_run_has_a_lower_rate() -> None:
-    data = images(10, 8, 8, 1)
-    assert recipe(data, 5, None, continued=True).learning_rate < recipe(data, 5, None).learning_rate

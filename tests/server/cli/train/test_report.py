@@ -17,7 +17,7 @@ def row(update: int, seconds: float, bits: float, test: float | None = None) -> 
     return Row(update, bits, 0.001, 1.0, seconds, test)
 
 
-@pytest.mark.parametrize(("count", "more"), [(1, []), (NAMED, []), (NAMED + 1_234, ["  and 1,234 more"])])
+@pytest.mark.parametrize(("count", "more"), [(1, []), (NAMED + 1_234, ["  and 1,234 more"])])
 def test_refused_files_are_named_up_to_a_limit(count: int, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     refused = tuple(Refused(f"{i}.png", "it is empty") for i in range(count))
     images = ImageSet(np.zeros((2, 6), np.uint8), np.zeros((1, 6), np.uint8), 2, 3, 1, None, "", refused)
