@@ -1,4 +1,4 @@
-"""Precisions: found by name, sized as the states that they store, refused where they cannot run."""
+"""A precision that is unknown or cannot run here is refused in a sentence."""
 
 import pytest
 

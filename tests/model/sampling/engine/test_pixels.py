@@ -1,4 +1,4 @@
-"""The engine's loop over a model whose step is a pixel of three bytes: streams, snapshots, completions and replay."""
+"""The engine's loop over a model whose step is a pixel of three bytes: streams, snapshots and completions."""
 
 from collections.abc import Iterator
 
