@@ -28,7 +28,7 @@ from tests.support.waiting import wait_for
 
 KEY = "sk-reload"
 URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
-IMAGES = 2000  # in four slots: seconds of painting
+IMAGES = 500  # in four slots: many ticks
 
 
 @dataclass
@@ -161,7 +161,7 @@ def test_requests_meanwhile_are_all_answered(served: Reloadable, client: httpx.C
         return client.post(URL, json={"n": 20, "seed": number}).status_code
 
     with ThreadPoolExecutor(4) as threads:
-        answers = threads.map(post, range(200))
+        answers = threads.map(post, range(60))
         served.save_other()
         assert served.reload(client).status_code == 200
         assert set(answers) == {200}

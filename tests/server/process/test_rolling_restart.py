@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE, wait_for
 
 URL = "/v1/images/generations"
 CLIENTS = 4
-LONG = 500  # images of a websocket job that is running when the signal is sent
+LONG = 200  # images of a websocket job that is running when the signal is sent
 
 
 @dataclass
@@ -74,12 +74,12 @@ def test_every_request_is_answered_during_a_replacement(grey_directory: Path, gr
         clients = [Client(number, [old.url, new.url], stop) for number in range(CLIENTS)]
         running = [pool.submit(client.run) for client in clients]
         try:
-            wait_for_clients(lambda: all(client.answered[0] >= 3 for client in clients), running)
+            wait_for_clients(lambda: all(client.answered[0] >= 2 for client in clients), running)
             with connected(old.url) as websocket:
                 websocket.send(type="generate", id="long", n=LONG, seed=7)
                 websocket.receive()
                 old.process.send_signal(signal.SIGTERM)
-                wait_for_clients(lambda: all(client.answered[1] >= 3 for client in clients), running)
+                wait_for_clients(lambda: all(client.answered[1] >= 2 for client in clients), running)
                 long = websocket.receive_until_finished(1)["long"]
         finally:
             stop.set()

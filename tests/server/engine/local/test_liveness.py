@@ -4,32 +4,18 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
 from scanline.server.engine.job import EngineFailedError
-from scanline.server.engine.local import engine_process
+from scanline.server.engine.local import engine_client, engine_process
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
 from tests.support.server.metrics_reader import Metrics
-from tests.support.server.running_server import LISTENS, PATIENCE, descendants, process_name, serve
+from tests.support.server.running_server import PATIENCE, serve
 from tests.support.waiting import wait_for
-
-UNKILLABLE = """
-import sys
-from scanline.server.engine.local import engine_process
-
-engine_process.KILL_SECONDS = 1.0
-engine_process.EngineProcess.kill = lambda self: setattr(self, "is_killed", True)
-from scanline.server.cli import main
-options = ["--port", "0", "--slots", "1", "--threads", "1", "--engine-timeout", "2"]
-sys.argv[1:] = ["serve", "--model", sys.argv[1], *options]
-main()
-"""
 
 
 def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_directory: Path) -> None:
@@ -64,6 +50,7 @@ def test_a_killed_engine_is_not_ready_at_once(runner: asyncio.Runner, grey_direc
 @pytest.fixture
 def short_kill(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_process, "KILL_SECONDS", 1.0)
+    monkeypatch.setattr(engine_client, "CLOSING_SECONDS", 1.0)
 
 
 @pytest.mark.usefixtures("short_kill")
@@ -112,18 +99,3 @@ def test_closing_does_not_wait_for_an_engine_that_cannot_be_killed(
             process.join()
 
     runner.run(closed())
-
-
-def test_a_server_whose_engine_cannot_be_killed_exits_with_1(grey_directory: Path) -> None:
-    command = [sys.executable, "-c", UNKILLABLE, grey_directory]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
-        assert server.stdout is not None
-        url = next(found[1] for line in server.stdout if (found := LISTENS.search(line)))
-        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
-            wait_for(lambda: client.get("/readyz").status_code == 200, "a server that is ready")
-        (engine,) = [pid for pid in descendants(server.pid) if process_name(pid) == "scanline-engine"]
-        os.kill(engine, signal.SIGSTOP)
-        try:
-            assert server.wait(PATIENCE) == 1
-        finally:
-            server.kill()

@@ -25,7 +25,7 @@ from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE, wait_for
 
 URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
-IMAGES = 1000  # in four slots: a second of painting or more
+IMAGES = 300  # in four slots: many ticks
 
 
 def client_of(server: Server, process: int) -> httpx.Client:
