@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, arbitrary_address
 from typing import Any
@@ -43,10 +43,11 @@ if AVAILABLE:
 class ForkedServer:
     """A server process, with the part of Popen's interface that tests use."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], prepare: Callable[[], None] | None = None) -> None:
+        """`prepare` is called in the server's process before it starts, such as to shorten its limits."""
         receiving, sending = CONTEXT.Pipe(duplex=False)
         self.stdout = os.fdopen(os.dup(receiving.fileno()))
-        given = (list(arguments), dict(os.environ), os.getcwd(), sending)
+        given = (list(arguments), dict(os.environ), os.getcwd(), sending, prepare)
         self._process = CONTEXT.Process(target=_run, args=given, name="scanline-server")
         start(self._process)
         for end in (receiving, sending):
@@ -72,7 +73,13 @@ class ForkedServer:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(arguments: list[str], environment: dict[str, str], directory: str, output: Connection) -> None:
+def _run(
+    arguments: list[str],
+    environment: dict[str, str],
+    directory: str,
+    output: Connection,
+    prepare: Callable[[], None] | None,
+) -> None:
     """Run `scanline serve ARGUMENTS` in this process, as the installed command would in that environment."""
     for standard in (1, 2):
         os.dup2(output.fileno(), standard)
@@ -85,6 +92,8 @@ def _run(arguments: list[str], environment: dict[str, str], directory: str, outp
     _start_fork_server()
     from scanline.server.cli import main
 
+    if prepare is not None:
+        prepare()
     sys.argv = ["scanline", "serve", *arguments]
     status: Any = 1
     try:

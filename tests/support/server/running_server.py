@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,24 @@ LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+)")
 class Server:
     """A server process; it may still be loading, or have exited."""
 
-    def __init__(self, model: Path, *options: str, command: Sequence[str] = (), forked: bool = True) -> None:
-        """`command` starts the server in place of a fork; not `forked`: the installed command starts it."""
+    def __init__(
+        self,
+        model: Path,
+        *options: str,
+        command: Sequence[str] = (),
+        forked: bool = True,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        """`command` starts the server in place of a fork; not `forked`: the installed command starts it.
+
+        `prepare` is a function of a module, called in the server's process before it starts.
+        """
         arguments = ["--model", str(model), "--port", "0", "--threads", "1", *options]
         self.process: ForkedServer | subprocess.Popen[str]
         if AVAILABLE and forked and not command:
-            self.process = ForkedServer(arguments)
+            self.process = ForkedServer(arguments, prepare)
         else:
+            assert prepare is None, "only a fork can be prepared"
             argv = [*command, str(SCANLINE), "serve", *arguments]
             self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.log: list[str] = []
@@ -133,9 +144,11 @@ def command_line(process: int | str) -> str:
 
 
 @contextmanager
-def serve(model: Path, *options: str, forked: bool = True) -> Iterator[Server]:
+def serve(
+    model: Path, *options: str, forked: bool = True, prepare: Callable[[], None] | None = None
+) -> Iterator[Server]:
     """Yield a server that is ready, for as long as the context lasts."""
-    server = Server(model, *options, forked=forked)
+    server = Server(model, *options, forked=forked, prepare=prepare)
     try:
         server.wait_until_ready()
         yield server
