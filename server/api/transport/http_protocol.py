@@ -1,7 +1,7 @@
 """uvicorn's HTTP/1.1 protocol with limits of a request's head and time, one request at a time, and our error answers.
 
 uvicorn itself bounds neither heads nor pipelined requests: it begins as many as fit into what was received, and a
-client that sends nothing would stay connected. test_private_parts.py lists what of uvicorn's private parts this needs.
+client that sends nothing would stay connected. It relies on private parts of uvicorn.
 """
 
 import asyncio

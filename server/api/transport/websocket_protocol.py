@@ -1,6 +1,6 @@
 """uvicorn's websocket protocol, bounded in what a client can make the server buffer and in how long it may take.
 
-Relies on private parts of uvicorn and websockets, which tests/server/api/transport/test_private_parts.py lists.
+Relies on private parts of uvicorn and websockets.
 """
 
 import json

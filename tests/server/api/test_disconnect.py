@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -13,16 +13,11 @@ from tests.support.pictures import encode, noise, text
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import LIMITED_SLOTS, LONG
-from tests.support.server.sockets import open_connection, open_websocket, post_request, reset
+from tests.support.server.sockets import CLOSES, open_connection, open_websocket, post_request, reset
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 URL = "/v1/images/generations"
-CLOSES: dict[str, Callable[[socket.socket], None]] = {
-    "close": socket.socket.close,
-    "reset": reset,
-    "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),
-}
 
 
 @pytest.fixture

@@ -59,12 +59,6 @@ def test_a_full_queue_refuses_more_and_a_cancelled_job_gives_its_room_back(
         wait_for_room(client)
 
 
-def test_a_client_that_leaves_gives_its_room_back(full_queue_server: Server, client: httpx.Client) -> None:
-    with full_queue(full_queue_server):
-        assert client.post(URL, json={"n": MORE}).status_code == 429
-    wait_for_room(client)
-
-
 def test_a_refused_request_gives_its_room_back(client: httpx.Client) -> None:
     small = encode(noise(3, 3))
     response = client.post("/v1/images/edits", json={"image": text(small), "n": LONG, "keep_rows": 1})

@@ -33,6 +33,11 @@ class Metrics:
         assert found, (name, labels)
         return sum(found)
 
+    def errors(self, code: str) -> float:
+        """How many errors of that code have been counted, which may be none."""
+        named = [sample for sample in self.samples if sample.name == "scanline_errors_total"]
+        return sum(sample.value for sample in named if sample.labels["code"] == code)
+
 
 def wait_for_metrics(client: httpx.Client, condition: Callable[[Metrics], bool]) -> Metrics:
     """Scrapes until the condition holds."""

@@ -3,7 +3,7 @@
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -82,3 +82,10 @@ def reset(connection: socket.socket) -> None:
     """Closes the connection with a TCP reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
+
+
+CLOSES: dict[str, Callable[[socket.socket], None]] = {
+    "close": socket.socket.close,
+    "reset": reset,
+    "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),
+}

@@ -62,13 +62,6 @@ def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None
     assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 
 
-def test_a_form_can_be_streamed(client: httpx.Client) -> None:
-    files = [("image[]", ("upload", encode(image), "application/octet-stream")) for image in GREYS]
-    form = {"stream": "true", "partial_images": "1", "keep_rows": "4", "seed": "4"}
-    events = read(client.post(EDITS, files=files, data=form).iter_lines())
-    np.testing.assert_array_equal(images(events)[:, :4], GREYS[:, :4])
-
-
 def test_streamed_completions_and_their_usages_are_those_of_a_plain_response(client: httpx.Client) -> None:
     events, answer = post_for_events(client, EDITS, **EDIT), client.post(EDITS, json=EDIT).json()
     np.testing.assert_array_equal(images(events), painted(answer))

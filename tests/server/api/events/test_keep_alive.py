@@ -17,7 +17,6 @@ from scanline.server.api.routes import image_events
 from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.server.running_server import PATIENCE
 
-NEVER = 1e6
 OFTEN = 0.01
 MESSAGE: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
 Served = tuple[str, EngineClient]
@@ -28,40 +27,11 @@ class Connection:
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
-        self.more = asyncio.Event()
         self.open = asyncio.Event()
-        self.open.set()
 
     async def send(self, message: Message) -> None:
         await self.open.wait()
         self.sent.append(message)
-        self.more.set()
-
-    async def has(self, count: int) -> None:
-        while len(self.sent) < count:
-            self.more.clear()
-            await self.more.wait()
-
-
-def test_a_silent_stream_is_pinged_repeatedly() -> None:
-    async def sent() -> list[Message]:
-        connection = Connection()
-        async with send_with_pings(connection.send, OFTEN):
-            await connection.has(3)
-        assert len(asyncio.all_tasks()) == 1  # no task is left to ping
-        return connection.sent
-
-    assert asyncio.run(sent())[:3] == [PING] * 3
-
-
-def test_a_message_postpones_the_ping() -> None:
-    async def sent() -> list[Message]:
-        connection = Connection()
-        async with send_with_pings(connection.send, NEVER) as send:
-            await send(MESSAGE)
-        return connection.sent
-
-    assert asyncio.run(sent()) == [MESSAGE]
 
 
 def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,13 +46,14 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sent() -> list[Message]:
         connection = Connection()
         async with send_with_pings(connection.send, 1.0) as send:
-            connection.open.clear()
             sending = asyncio.create_task(send(MESSAGE))
             while now < 1.0:
                 await sleep(0)
             connection.open.set()
             await sending
-            return connection.sent.copy()
+            found = connection.sent.copy()
+        assert len(asyncio.all_tasks()) == 1  # no task is left to ping
+        return found
 
     monkeypatch.setattr(sse, "monotonic", lambda: now)
     monkeypatch.setattr(asyncio, "sleep", advance_clock)

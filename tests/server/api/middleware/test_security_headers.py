@@ -35,7 +35,3 @@ def test_the_pages_load_scripts_and_styles_of_this_server_alone(client: httpx.Cl
     for one in loaded:
         assert one.startswith("./assets/") or one.startswith("#"), one
         assert one.startswith("#") or client.get(one.removeprefix(".")).status_code == 200
-
-
-def test_redoc_is_not_served(client: httpx.Client) -> None:
-    assert client.get("/redoc").status_code == 404

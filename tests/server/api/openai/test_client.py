@@ -60,13 +60,6 @@ def test_a_raw_response_has_headers_and_the_answer(official: openai.OpenAI) -> N
     assert raw.parse().data == official.images.generate(prompt="", extra_body={"seed": 7}).data
 
 
-def test_a_picture_is_streamed_as_it_is(official: openai.OpenAI, grey: Transformer) -> None:
-    wanted = {"prompt": "", "extra_body": {"seed": 7}, "extra_headers": {"accept": "application/x-npy"}}
-    with official.images.with_streaming_response.generate(**wanted) as raw:
-        data = b"".join(raw.iter_bytes())
-    assert data.endswith(paint(grey, 1, seed=7).images.tobytes())
-
-
 def test_the_asynchronous_client_gets_the_same(server: Server, official: openai.OpenAI) -> None:
     fields = {"prompt": "", "n": 3, "extra_body": {"seed": 7}}
 

@@ -41,16 +41,11 @@ IMAGES: dict[str, Callable[[Path], Any]] = {  # label: what is given as `image`
     "a name, bytes and a misleading type": lambda directory: ("image.png", FILE, "text/plain"),
     "a list of an open file": lambda directory: [on_disk(FILE, directory).open("rb")],
     "a WebP": lambda directory: encode(IMAGE, "WEBP", lossless=True),
-    "a BMP": lambda directory: encode(IMAGE, "BMP"),
-    "grey as RGB": lambda directory: encode(np.dstack([IMAGE] * 3)),
 }
 
 MASKS = {  # label: what is given as `mask`
     "alpha": encode(np.dstack((np.zeros((7, 5, 3), np.uint8), ALPHA))),
-    "alpha of grey": encode(np.dstack((IMAGE, ALPHA))),
     "black and white": encode(ALPHA),
-    "black and white in RGB": encode(np.dstack([ALPHA] * 3)),
-    "black and white of one bit": encode(KNOWN),
     "a file": io.BytesIO(encode(ALPHA)),
     "a name, bytes and a type": ("mask.png", encode(ALPHA), "image/png"),
 }

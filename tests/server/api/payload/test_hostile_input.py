@@ -17,7 +17,7 @@ from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.hostile_pictures import PICTURES
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.server_health import assert_server_healthy
-from tests.support.server.websocket_client import NOT_READING, connected
+from tests.support.server.websocket_client import connected
 
 EDITS, LIKELIHOODS = "/v1/images/edits", "/v1/images/likelihoods"
 FILE = encode(noise(7, 5))
@@ -123,9 +123,3 @@ def test_a_flood(small_room_server: Server, label: str) -> None:
         websocket.send_together(*FLOODS[label] * 1000)
         with pytest.raises(ConnectionClosed):
             deque(iter(lambda: websocket.socket.recv(timeout=PATIENCE), None))
-
-
-@pytest.mark.parametrize("label", FLOODS)
-def test_a_flood_by_a_client_that_does_not_read(small_room_server: Server, label: str) -> None:
-    with connected(small_room_server.url, **NOT_READING) as websocket:
-        websocket.send_together(*FLOODS[label] * 50)

@@ -81,7 +81,6 @@ FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the
     "nothing that decides": (GIVEN, "mask", "missing_parameter"),
     "two that decide": ({**GIVEN, "keep_rows": 3, "mask": text(encode(MASK))}, "keep_rows", "invalid_value"),
     "all rows kept": ({**GIVEN, "keep_rows": 7}, "keep_rows", "invalid_value"),
-    "rows as text": ({**GIVEN, "keep_rows": "3"}, "keep_rows", "invalid_value"),
     "a mask of another size": ({**GIVEN, "mask": text(encode(MASK[:6]))}, "mask", "wrong_size"),
     "a mask that is no picture": ({**GIVEN, "mask": text(FILE[:50])}, "mask", "invalid_image"),
     "a mask with values between": ({**GIVEN, "mask": text(mask_with(128))}, "mask", "invalid_mask"),

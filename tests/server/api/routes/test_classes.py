@@ -105,19 +105,6 @@ def test_likelihoods_are_those_under_the_class(shapes_client: httpx.Client, shap
         assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(expected, rel=1e-6)
 
 
-def test_streams_are_of_the_class_too(shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model) -> None:
-    expected = shapes_model.sample(3, class_name="square", seed=7).array
-    events = post_for_events(shapes_client, GENERATIONS, n=3, seed=7, prompt="a box")
-    np.testing.assert_array_equal(images(events), expected)
-    with connected(shapes_server.url) as websocket:
-        job = websocket.paint(type="generate", n=3, seed=7, **{"class": "square"})
-        np.testing.assert_array_equal(job.images(), expected.reshape(3, 35))
-        fields = {"image": FILE, "keep_rows": 3, "n": 2, "seed": 4}
-        job = websocket.paint(type="complete", prompt="star", **fields)
-        completed = shapes_model.complete(IMAGE, keep_rows=3, n=2, class_name="star", seed=4).array
-        np.testing.assert_array_equal(job.images(), completed.reshape(2, 35))
-
-
 @pytest.mark.parametrize("label", WRONG)
 def test_a_class_that_is_not_known_is_refused(shapes_server: Server, shapes_client: httpx.Client, label: str) -> None:
     fields, param, code = WRONG[label]

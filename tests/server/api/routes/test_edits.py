@@ -58,11 +58,6 @@ def test_several_images_are_completed_one_after_the_other(client: httpx.Client) 
     np.testing.assert_array_equal(images[:, :4], GREYS[[0, 0, 0, 1, 1, 1], :4])
 
 
-def test_every_completion_differs(client: httpx.Client) -> None:
-    images = painted(edit(client, image=[text(encode(GREYS[0]))] * 2, keep_rows=1, n=3))
-    assert len(np.unique(images.reshape(6, 35), axis=0)) == 6
-
-
 def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
     expected = edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE)))["data"]
     assert edit(client, image=text(alpha(GREYS[0], HOLE)))["data"] == expected
@@ -70,12 +65,6 @@ def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
     assert edit(client, image=text(alpha(GREYS[0], HOLE[::-1])), mask=text(encode(HOLE)))["data"] == expected
     by_alpha = edit(client, image=text(encode(GREYS[0])), mask=text(alpha(noise(7, 5, 3, seed=1), HOLE)))
     assert by_alpha["data"] == expected
-
-
-def test_each_image_has_its_own_alpha(client: httpx.Client) -> None:
-    images = painted(edit(client, image=[text(alpha(GREYS[0], HOLE)), text(alpha(GREYS[1], HOLE[::-1]))]))
-    np.testing.assert_array_equal(images[0][HOLE == 255], GREYS[0][HOLE == 255])
-    np.testing.assert_array_equal(images[1][HOLE[::-1] == 255], GREYS[1][HOLE[::-1] == 255])
 
 
 def test_a_data_url_equals_base64(client: httpx.Client) -> None:

@@ -3,17 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
-from starlette.testclient import TestClient
 
-from scanline.server.process.app import build
-from scanline.server.process.registry import served_models
-from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise, text
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server
@@ -127,14 +122,6 @@ def test_responses_are_counted_by_the_path_of_their_route(client: httpx.Client) 
 
     assert increase(client, "http_requests_total", request_unknown_paths, method="other", path="other") == 3
     assert not [sample for sample in Metrics(client).samples if "nothing" in sample.labels.get("path", "")]
-
-
-def test_applications_in_one_process_have_counters_of_their_own(grey_directory: Path) -> None:
-    settings = Settings(models=(str(grey_directory),))
-    first, second = (TestClient(build(settings, served_models(settings))) for _ in range(2))
-    assert first.post(URL, json={}).status_code == 503  # its engine has not been started
-    assert Metrics(first).of("requests_rejected_total", reason="not_ready") == 1
-    assert Metrics(second).of("requests_rejected_total", reason="not_ready") == 0
 
 
 def test_errors_are_counted_by_their_code(full_queue_server: Server, client: httpx.Client) -> None:

@@ -121,27 +121,6 @@ def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, clien
         assert websocket.paint(type="generate", model="grey").order[-1] == "done"
 
 
-def test_a_server_without_a_loadable_model_exits_with_one_sentence(broken_directory: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(broken_directory, tmp_path / "other")
-    server = Server(broken_directory, "--model", str(other))
-    assert server.wait_until_exited() == 2
-    assert server.log[-1].startswith("scanline: ")
-    assert str(broken_directory / "model.safetensors") in server.log[-1]
-    assert str(other / "model.safetensors") in server.log[-1]
-    assert not [line for line in server.log if "Traceback" in line]
-
-
-def shares(count: int, grey_directory: Path, tmp_path: Path, **given: Any) -> list[tuple[float, int | None]]:
-    """Share of the free memory, and threads, of the engines of `count` models."""
-    directories = []
-    for index in range(count):
-        directories.append(tmp_path / f"copy{index}")
-        directories[-1].mkdir()
-        (directories[-1] / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
-    models = served_models(Settings(models=tuple(map(str, directories)), **given)).all.values()
-    return [(model.engine.options.share, model.engine.options.threads) for model in models]
-
-
 @pytest.mark.parametrize(
     ("cores", "models", "given", "expected"),
     [
@@ -153,13 +132,16 @@ def shares(count: int, grey_directory: Path, tmp_path: Path, **given: Any) -> li
     ids=["a single model", "several models", "more models than cores", "threads of each"],
 )
 def test_models_share_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    grey_directory: Path,
     cores: int,
     models: int,
     given: Any,
     expected: Any,
-    grey_directory: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Each has a share of the free memory, and threads."""
     monkeypatch.setattr("scanline.server.process.registry.cores", lambda: cores)
-    assert shares(models, grey_directory, tmp_path, **given) == expected
+    copies = tuple(str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models))
+    options = [model.engine.options for model in served_models(Settings(models=copies, **given)).all.values()]
+    assert [(one.share, one.threads) for one in options] == expected

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,11 +13,11 @@ from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments
 from tests.support.server.sockets import (
+    CLOSES,
     WEBSOCKET_HEAD,
     open_connection,
     post_request,
     read_until_closed,
-    reset,
     until,
 )
 
@@ -26,11 +26,6 @@ GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n"
 LAST_GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
 FLOOD = b"GET / HTTP/1.1\r\n\r\n"
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
-CLOSES: dict[str, Callable[[socket.socket], None]] = {
-    "close": socket.socket.close,
-    "reset": reset,
-    "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),
-}
 
 
 @pytest.fixture(scope="module")

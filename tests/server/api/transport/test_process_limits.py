@@ -55,12 +55,6 @@ def client(small_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def count(client: httpx.Client, code: str) -> float:
-    """How many errors of that code have been counted, which may be none."""
-    samples = Metrics(client).samples
-    return sum(one.value for one in samples if (one.name, one.labels.get("code")) == ("scanline_errors_total", code))
-
-
 def assert_refused_for_now(response: httpx.Response, code: str) -> None:
     __tracebackhide__ = True
     assert response.status_code == 503, response.text
@@ -89,7 +83,7 @@ def answered(server: Server, source: str) -> bool:
 
 def test_one_client_has_a_share_of_all_connections(small_server: Server, client: httpx.Client) -> None:
     """One beyond it is refused, and closed even if its client does not close."""
-    before = count(client, "too_many_connections")
+    before = Metrics(client).errors("too_many_connections")
     with open_many(small_server, ["127.0.0.2"] * int(CONNECTIONS * SHARE)):
         with open_connection(small_server, source="127.0.0.2") as refused:
             assert_refused_for_now(parse_response(read_until_closed(refused)), "too_many_connections")
@@ -98,7 +92,7 @@ def test_one_client_has_a_share_of_all_connections(small_server: Server, client:
                     refused.sendall(b"x")
                     time.sleep(0.05)
         assert answered(small_server, "127.0.0.3")
-        assert count(client, "too_many_connections") == before + 1
+        assert Metrics(client).errors("too_many_connections") == before + 1
     wait_for(lambda: answered(small_server, "127.0.0.2"), "room for connections")
 
 
@@ -138,7 +132,7 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
 
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
-    before = count(client, "too_much_arriving")
+    before = Metrics(client).errors("too_much_arriving")
     message = Frame(Opcode.TEXT, b" " * 700_000).serialize(mask=True, extensions=[])
     with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
         for connection in (first, second):
@@ -149,15 +143,15 @@ def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, clien
         data = read_until_closed(second)
     assert b'"too_much_arriving"' in data
     assert b"\x03\xf5Too many bytes" in data  # a close frame of code 1013
-    assert count(client, "too_much_arriving") == before + 1
+    assert Metrics(client).errors("too_much_arriving") == before + 1
 
 
 def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server: Server, client: httpx.Client) -> None:
-    before = count(client, "too_much_unread")
+    before = Metrics(client).errors("too_much_unread")
     with ExitStack() as stack:
         for _ in range(8):
             connection = stack.enter_context(open_connection(small_server, receive_buffer=4096, source="127.0.0.2"))
             connection.sendall(GET_ASSET)
-        wait_for(lambda: count(client, "too_much_unread") > before, "an aborted connection")
+        wait_for(lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection")
         # another client loses nothing
         assert client.get(f"/assets/{ASSET.name}").content == ASSET.read_bytes()

@@ -22,14 +22,12 @@ from tests.support.server.shared_servers import NO_DELAY, arguments
 from tests.support.server.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
 from tests.support.waiting import wait_for
 
-GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
+GENERATIONS = "/v1/images/generations"
 
 HTTP = [  # whole requests and parts of them
     b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n",
-    b"GET / HTTP/1.1\r\n\r\n",
     b"HEAD /healthz HTTP/1.0\r\n\r\n",
     b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n",
-    b"OPTIONS * HTTP/1.1\r\nhost: [::1]\r\n\r\n",
     b"CONNECT x:1 HTTP/1.1\r\nhost: [::1]\r\n\r\n",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
@@ -37,17 +35,13 @@ HTTP = [  # whole requests and parts of them
     b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\n",
     b"5\r\nhello\r\n",
     b"0\r\n\r\n",
-    b"0\r\na: b\r\n\r\n",
     b"ffffffffffffffff\r\n",
     b"POST / HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n",
     b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
     post_request(GENERATIONS, {"n": 2}),
     post_request(GENERATIONS, {"n": 300, "stream": True, "partial_images": 2}),
-    post_request(EDITS, {"image": "x"}),
     post_request(GENERATIONS, {"user": "x" * 70_000}),
     b"\r\n",
-    b"\r\n\r\n",
-    b"\n",
     b"a: b\r\n",
     b"GET /" + b"a" * 10_000,
     b"\x00",
@@ -63,15 +57,12 @@ WEBSOCKET = [  # whole frames and parts of them
     frame(Opcode.TEXT, b'{"type": "generate", "n": 2}'),
     frame(Opcode.TEXT, b'{"type": "generate", "n": 300, "id": 1}'),
     frame(Opcode.TEXT, b'{"type": "cancel", "id": 1}'),
-    frame(Opcode.TEXT, b"\xff"),
     frame(Opcode.TEXT, b"[", fin=False),
     frame(Opcode.CONT, b"", fin=False),
     frame(Opcode.CONT, b"]"),
     frame(Opcode.BINARY, bytes(70_000)),
     frame(Opcode.PING, b"x"),
-    frame(Opcode.PONG, b"x"),
     frame(Opcode.CLOSE, b"\x03\xe8"),
-    frame(Opcode.CLOSE, b"\x00"),
     b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff",  # a length of 63 bits
     b"\x89\xfe\x00\x7e",  # a ping that is too long
     b"\x81\x05hello",  # not masked

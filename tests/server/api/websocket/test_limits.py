@@ -58,13 +58,6 @@ def test_one_websocket_too_many_is_refused_before_it_opens(limited_server: Serve
     assert "Traceback" not in log, log
 
 
-def test_a_closed_websocket_makes_room_for_another(limited_server: Server, client: httpx.Client) -> None:
-    for _ in range(MAX_WEBSOCKETS + 1):
-        with connected(limited_server.url) as websocket:
-            assert websocket.paint(type="generate").order[-1] == "done"
-        wait_for_metrics(client, lambda now: now.of("websocket_connections") == 0)
-
-
 def test_one_job_too_many_is_refused_and_the_others_continue(limited_server: Server, client: httpx.Client) -> None:
     with connected(limited_server.url) as websocket, connected(limited_server.url) as other:
         for number in range(MAX_JOBS):

@@ -3,7 +3,6 @@
 from base64 import b64decode
 from collections.abc import Iterator
 
-import httpx
 import numpy as np
 import pytest
 import torch
@@ -63,10 +62,3 @@ def test_the_number_of_observed_jobs_is_limited(websocket: WebsocketClient) -> N
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
     assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_state_snapshots"]
     assert websocket.paint(type="generate", state=[0, 0]).order[-1] == "done"
-
-
-def test_only_the_websocket_offers_state_snapshots(colour_client: httpx.Client, websocket: WebsocketClient) -> None:
-    response = colour_client.post("/v1/images/generations", json={"state": [0, 0]})
-    assert response.status_code == 400
-    assert response.json()["error"]["code"] == "unknown_parameter"
-    assert websocket.paint(type="complete", state=[0, 0], image="").order[-1] == "error"

@@ -20,12 +20,6 @@ def test_a_job_begins_with_its_description_and_ends_with_done(websocket: Websock
     assert (job.order[0], job.order[-1]) == ("started", "done")
 
 
-def test_a_drawn_seed_is_returned(websocket: WebsocketClient) -> None:
-    drawn = websocket.paint(type="generate", n=2)
-    again = websocket.paint(type="generate", n=2, seed=drawn.messages[0]["seed"])
-    np.testing.assert_array_equal(again.images(), drawn.images())
-
-
 def test_the_image_message_follows_the_last_frame(websocket: WebsocketClient) -> None:
     order = websocket.paint(type="generate", n=70, seed=7).order
     last = {what: place for place, what in enumerate(order)}
@@ -48,14 +42,6 @@ def test_a_completion_sends_its_known_bytes(websocket: WebsocketClient, client: 
     streamed = websocket.paint(type="complete", n=2, seed=7, **fields).images()
     posted = client.post("/v1/images/edits", json={"n": 2, "seed": 7, **fields}).json()
     np.testing.assert_array_equal(streamed, painted(posted).reshape(4, 35))
-
-
-def test_colour_images_have_three_channels(colour_server: Server, colour_client: httpx.Client) -> None:
-    with connected(colour_server.url) as websocket:
-        job = websocket.paint(type="generate", seed=7)
-    posted = colour_client.post("/v1/images/generations", json={"seed": 7}).json()
-    assert job.messages[0]["channels"] == 3
-    assert job.image(0) == painted(posted).tobytes()
 
 
 def test_default_ids_are_unused_ones_of_the_connection(websocket: WebsocketClient, server: Server) -> None:
