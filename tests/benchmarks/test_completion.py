@@ -25,16 +25,6 @@ def no_classifier(name: str, folder: Path, config: ModelConfig, cache: Path | No
     return Classifier(config.height, config.width, config.channels).eval()
 
 
-@pytest.mark.parametrize("mask", completion.MASKS)
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_each_mask_hides_a_part_and_known_pixels_follow_it(mask: str, config: ModelConfig) -> None:
-    known = completion.MASKS[mask](config, 3)
-    assert known.shape == (8, 8)
-    hidden = np.flatnonzero(~known)
-    assert 16 <= len(hidden) <= 32
-    assert known.reshape(-1)[hidden[0] :].any()
-
-
 def test_it_prints_tables_and_json_and_draws_a_sheet(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from benchmarks.paper.__main__ import PARTS
 from benchmarks.paper.speech.espeak import missing
-from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 FIVE_MINUTES = 300
@@ -35,18 +33,3 @@ def test_everything_runs_in_five_minutes(tmp_path: Path) -> None:
         else:
             assert json.loads((tmp_path / f"{part}.json").read_text())["points"], part
             assert f"`python -m benchmarks.paper {part} --quick`" in page
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    def points() -> dict[str, dict[str, object]]:
-        path = tmp_path / "blog.json"
-        return json.loads(path.read_text())["points"] if path.exists() else {}
-
-    with subprocess.Popen(command("blog", out=tmp_path), cwd=ROOT) as process:
-        wait_for(lambda: len(points()) >= 2, "two points")
-        process.send_signal(signal.SIGKILL)
-    kept = points()
-    subprocess.run(command("blog", "--resume", out=tmp_path), cwd=ROOT, check=True)
-    assert len(points()) > len(kept)
-    assert {key: points()[key] for key in kept} == kept

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.paper import painting
-from benchmarks.paper.painting import METHODS, QUICK_SIZES, SIZES, Size, lengths, measure, missing, summed
+from benchmarks.paper.painting import METHODS, QUICK_SIZES, lengths, measure, missing, summed
 
 
 def test_an_image_is_the_sum_of_its_passes() -> None:
@@ -16,14 +15,6 @@ def test_an_image_is_the_sum_of_its_passes() -> None:
     )
     in_chunks = sum(seconds(10 * -(-n // 10)) for n in range(1, 101))
     assert summed({n: seconds(n) for n in lengths(100, 10)}, 100, 10) == pytest.approx(in_chunks)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_passes_are_timed_at_whole_chunks_up_to_the_image(size: Size) -> None:
-    found = lengths(size.config.steps, size.chunk)
-    assert found[-1] == size.config.steps
-    assert len(found) == painting.POINTS
-    assert all(length % size.chunk == 0 for length in found)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -11,7 +11,7 @@ from benchmarks.paper.encoder import Sizes
 from benchmarks.paper.results import Results
 from benchmarks.paper.speech import corpus, part, training
 from benchmarks.paper.speech.ctc import edit_distance, error_rate, greedy
-from benchmarks.paper.speech.features import BANDS, filters, mel_bands
+from benchmarks.paper.speech.features import BANDS, mel_bands
 from benchmarks.paper.speech.network import NetworkSizes, networks
 from benchmarks.paper.speech.training import Data, Recipe, Recording
 
@@ -22,14 +22,6 @@ RATE = 16000
 
 def tone(hertz: float, seconds: float = 0.3) -> np.ndarray:
     return 0.5 * np.sin(2 * np.pi * hertz * np.arange(int(seconds * RATE)) / RATE)
-
-
-def test_filters_are_triangles_that_cover_all_bands() -> None:
-    found = filters(RATE, 512)
-    assert found.shape == (BANDS, 257)
-    assert (found.amax(dim=1) > 0.4).all()
-    between = found[:, 6:225].sum(dim=0)  # neighbours overlap, so that their sum is 1
-    torch.testing.assert_close(between, torch.ones_like(between), atol=1e-4, rtol=0)
 
 
 def test_a_higher_tone_is_in_a_higher_band_and_frames_are_10_ms_apart() -> None:

@@ -34,13 +34,6 @@ def test_products_are_those_of_the_network_and_their_flop_two_for_each_weight(
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
 
 
-def test_the_fastest_number_of_rows_is_the_matrix_rate() -> None:
-    ceilings = Ceilings(flop_per_step=100, products_seconds={1: 1.0, 64: 2.0, 256: 16.0}, square_flop=1, copy_bytes=1)
-    assert ceilings.best_rows == 64
-    assert ceilings.matrix_flop == 64 * 100 / 2.0
-    assert ceilings.against_torch_matmul(48) == pytest.approx(1.5)
-
-
 def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock on which every call takes ten seconds."""
     clock, calls = itertools.count(step=10.0), []
@@ -54,7 +47,10 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch
     assert len(durations(lambda: None, 45.0)) == 5
 
 
-def test_ceilings_of_images_count_steps() -> None:
+def test_the_fastest_number_of_rows_is_the_matrix_rate_and_ceilings_of_images_count_steps() -> None:
+    ceilings = Ceilings(flop_per_step=100, products_seconds={1: 1.0, 64: 2.0, 256: 16.0}, square_flop=1, copy_bytes=1)
+    assert (ceilings.best_rows, ceilings.matrix_flop) == (64, 64 * 100 / 2.0)
+    assert ceilings.against_torch_matmul(48) == pytest.approx(1.5)
     found = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=9000).to_dict(steps=20, state_bytes=15)
     assert found["flop_per_image"] == 2000
     assert found["images_by_products"] == pytest.approx(64 * 100 / 2.0 / 2000)

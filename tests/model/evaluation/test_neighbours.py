@@ -23,13 +23,6 @@ def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     assert nearest(images, pool[:2], 5).indices.shape == (20, 2)
 
 
-def test_a_copy_is_at_distance_zero_and_first() -> None:
-    pool = noise(50, 1, 3072)
-    found = nearest(pool[[31, 4]], pool, 3)
-    assert found.indices[:, 0].tolist() == [31, 4]
-    assert found.distances[:, 0].tolist() == [0, 0]
-
-
 def test_neighbours_that_float32_cannot_distinguish_are_ordered_exactly() -> None:
     image = np.full((1, 3072), 255, np.uint8)
     pool = np.zeros((4, 3072), np.uint8)

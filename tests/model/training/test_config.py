@@ -9,6 +9,7 @@ from scanline.model.training import TrainingConfig
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no updates": ({"updates": 0}, "updates must be at least 1, not 0"),
+    "no minutes": ({"minutes": 0.0}, "minutes must be above 0, not 0.0"),
     "no checkpoints": ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, not 0"),
     "no samples": ({"sample_images": -1}, "sample_images must be at least 1, not -1"),
     "no rate": ({"learning_rate": 0.0}, "learning_rate and clip must be above 0"),

@@ -70,15 +70,6 @@ def test_an_image_is_filled_up_with_its_last_position_and_cut_where_there_is_no_
     assert np.array_equal(of_first, weight[:64])
 
 
-def test_on_average_a_sum_over_drawn_positions_is_that_over_all() -> None:
-    near = near_paint(drawings(3)[2:], SHEET)[0]
-    values, random = np.random.default_rng(0).normal(size=192), np.random.default_rng(1)
-    sums = [
-        (values[position] * weight).sum() for position, weight in (draw(near, 192, 0.2, random) for _ in range(4000))
-    ]
-    assert abs(np.mean(sums) - values.sum()) < 4 * np.std(sums) / np.sqrt(4000)
-
-
 def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
     """In even steps it would: a painted position between two steps would be known by the short way to the last one."""
     random, chosen = np.random.default_rng(0), np.zeros((4000, 192), bool)

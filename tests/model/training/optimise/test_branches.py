@@ -15,10 +15,9 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
 from scanline.model.training.optimise.optimiser import learning_rate
-from scanline.model.training.optimise.processes import Group, WorkerError
+from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.run.state import ResumeError, load_state, save_state
-from tests.model.training.optimise.test_processes import kill_worker, workers
 from tests.support.close import assert_close
 from tests.support.training.training_runs import (
     CLASSES,
@@ -96,33 +95,12 @@ def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole: Path, t
     assert_close("weights", model.head.weight, load_model(whole).head.weight, bound=1e-3)
 
 
-@pytest.mark.slow
-def test_checkpoints_change_no_branch(whole: Path, tmp_path: Path) -> None:
-    run(tmp_path, classes=True, **{**TWO, "checkpoint_every": 10})
-    found, expected = saved(tmp_path), saved(whole)
-    assert torch.equal(weights(found), weights(expected))
-    assert torch.equal(weights(found["others"][0]), weights(expected["others"][0]))
-
-
 @pytest.mark.parametrize("others", [[], [{}], "no branches"])
 def test_a_state_without_all_of_its_branches_is_refused(whole: Path, tmp_path: Path, others: Any) -> None:
     save_state(tmp_path, saved(whole) | {"others": others})
     config, model = TrainingConfig(**{**RECIPE, **TWO}), replace(MODEL, classes=CLASSES)
     with pytest.raises(ResumeError, match=r"training.pt (has 1 of 2 branches|is not a training state of this program)"):
         load_state(tmp_path, model, config, torch.device("cpu"))
-
-
-def test_another_number_of_branches_is_another_recipe(whole: Path) -> None:
-    config = TrainingConfig(**{**RECIPE, **TWO, "branches": 3})
-    with pytest.raises(ResumeError, match=re.escape("is of another recipe: branches is 2 there, 3 here")):
-        load_state(whole, replace(MODEL, classes=CLASSES), config, torch.device("cpu"))
-
-
-@pytest.mark.slow  # test_processes.py kills one that shares batches
-def test_a_branch_that_is_killed_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"):
-        run(tmp_path, stop_at=4, then=kill_worker, **{**TWO, "updates": 10_000})
-    assert not workers()
 
 
 def test_branches_beside_processes_that_share_batches_are_refused(tmp_path: Path) -> None:

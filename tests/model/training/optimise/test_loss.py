@@ -55,25 +55,20 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
     assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
 
 
-@pytest.mark.slow  # compiles for half a minute, as the test below does
-def test_compiled_it_reads_the_labels_of_each_batch() -> None:
+@pytest.mark.slow  # compiles for half a minute
+def test_compiled_it_has_the_same_value_and_gradients_with_the_labels_of_each_batch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     model, batch, labels = with_classes("pixels")
-    loss = CompiledLoss()
-    for given in (labels, labels.roll(1)):
-        assert_close("loss", loss_of(model, batch, torch.float32, given), loss(model, batch, torch.float32, given))
-    assert loss.compiled is not loss_of
-
-
-@pytest.mark.slow
-def test_compiled_it_has_the_same_value_and_gradients(caplog: pytest.LogCaptureFixture) -> None:
-    model, batch = small("pixels")
-    found = []
+    compiled = CompiledLoss()
     with caplog.at_level(logging.INFO, "scanline.training"):
-        for loss in (loss_of, CompiledLoss()):
-            value = loss(model, batch)
-            gradients = torch.autograd.grad(value, list(model.parameters()))
-            found.append(torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)]))
-    assert_close("loss and gradients", *found, bound=1e-3)
+        for given in (labels, labels.roll(1)):
+            found = []
+            for loss in (loss_of, compiled):
+                value = loss(model, batch, torch.float32, given)
+                gradients = torch.autograd.grad(value, list(model.parameters()))
+                found.append(torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)]))
+            assert_close("loss and gradients", *found, bound=1e-3)
     assert said(caplog) == ["the loss is compiled"]
 
 

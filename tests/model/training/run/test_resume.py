@@ -117,6 +117,7 @@ def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"branches": 2}, "training.pt is of another recipe: branches is 1 there, 2 here"),
         ({"seed": 1}, "training.pt is of another recipe: seed is 0 there, 1 here"),
         ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is muon there, radam here"),
         ({}, "is of another model: components is 3 there, 4 here"),
