@@ -5,7 +5,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 
 from tests.server.web.test_complete import complete, picture, shown, upload
@@ -71,14 +70,6 @@ def test_a_link_without_a_class_paints_without_one(
     assert (np.load(visitor.saved("#save-array")) == painted(classified_client, model="guided", n=4, seed=3)).all()
 
 
-def test_a_link_chooses_its_class(visit: Visit, classified: Server, classified_client: httpx.Client) -> None:
-    visitor = visit(f"{classified.url}/?seed=3&n=4&class=horse")
-    visitor.expect_done(4)
-    expect(visitor.see("#paint-class input").nth(2)).to_be_checked()
-    images = np.load(visitor.saved("#save-array"))
-    assert (images == painted(classified_client, n=4, seed=3, **{"class": "horse"})).all()
-
-
 def test_a_link_to_a_class_that_the_model_does_not_have_paints_nothing(visit: Visit, classified: Server) -> None:
     visitor = visit(f"{classified.url}/?seed=3&n=4&class=zebra")
     visitor.expect_notice("The model has no class zebra.")
@@ -113,15 +104,12 @@ def test_a_model_without_classes_has_no_class_buttons(visit: Visit, classified: 
         expect(visitor.see(f"#{tab}-class")).to_be_hidden()
 
 
-@pytest.mark.parametrize("name", ["none", "horse"])
-def test_completions_are_of_the_chosen_class(
-    visit: Visit, classified: Server, classified_client: httpx.Client, name: str
-) -> None:
+def test_completions_are_of_the_chosen_class(visit: Visit, classified: Server, classified_client: httpx.Client) -> None:
     visitor = visit(f"{classified.url}/#complete")
     visitor.expect_ready()
     upload(visitor, encode(picture()))
-    choose(visitor, "complete", name)
+    choose(visitor, "complete", "horse")
     complete(visitor, 2, seed=5)
-    fields = {} if name == "none" else {"class": name}
+    fields = {"class": "horse"}
     expected = painted(classified_client, "edits", image=text(encode(picture())), n=2, seed=5, keep_rows=3, **fields)
     assert (np.array(shown(visitor)[2:])[..., 0] == expected).all()

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, expect
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor, painted
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import Server, serve
+from tests.support.sweeps import and_slow
 
 WIDE = {"layers": 3, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
 LONG = small_models.config(height=100, width=100, **WIDE)  # seconds: several redraws, also beside other programs
@@ -26,10 +27,11 @@ RECORD_DRAWS = """
 """
 
 
-@pytest.fixture
-def long_server(tmp_path: Path) -> Iterator[Server]:
-    save_model(small_models.model(LONG), tmp_path / "long")
-    with serve(tmp_path / "long") as server:
+@pytest.fixture(scope="module")
+def long_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    directory = tmp_path_factory.mktemp("gallery") / "long"
+    save_model(small_models.model(LONG), directory)
+    with serve(directory) as server:
         yield server
 
 
@@ -38,7 +40,7 @@ def grey(image: np.ndarray) -> np.ndarray:
     return np.stack((image, image, image, np.full_like(image, 255)), -1)
 
 
-@pytest.mark.parametrize("n", [1, 7, 64])
+@pytest.mark.parametrize("n", and_slow([7], 1, 64))
 def test_one_canvas_shows_each_image_over_its_button_at_every_window_size(
     visit: Visit, server: Server, client: httpx.Client, n: int
 ) -> None:
@@ -57,7 +59,7 @@ def test_one_canvas_shows_each_image_over_its_button_at_every_window_size(
         assert opaque == images.size, "an image is drawn over another one, or twice"
 
 
-@pytest.mark.parametrize("density", [1, 1.5, 2.625])
+@pytest.mark.parametrize("density", and_slow([2.625], 1, 1.5))
 def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: Server, density: float) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density)
     visitor.expect_done(7)
@@ -85,12 +87,12 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
 
 
 def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_server: Server) -> None:
-    visitor = visit(f"{long_server.url}/?seed=3&n=16")
+    visitor = visit(f"{long_server.url}/?seed=3&n=4")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
     visitor.see("#paint-stop").click()
     expect(visitor.see("#paint-status")).to_have_text("Stopped.")
-    unpainted = visitor.gallery_image(7)[..., 3].reshape(-1) == 0
+    unpainted = visitor.gallery_image(1)[..., 3].reshape(-1) == 0
     assert (np.diff(unpainted.astype(int)) >= 0).all(), "pixels are not shown in the order in which they are painted"
     first.click()
     expect(visitor.see("#viewer-figures")).to_contain_text("not finished")
@@ -100,18 +102,11 @@ def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_s
 def test_the_gallery_is_drawn_at_most_ten_times_a_second(browser: Browser, tmp_path: Path, long_server: Server) -> None:
     visitor = Visitor(browser, tmp_path, viewport={"width": 1280, "height": 800})
     visitor.page.add_init_script(RECORD_DRAWS)
-    visitor.page.goto(f"{long_server.url}/?seed=3&n=8")
-    visitor.expect_done(8)
+    visitor.page.goto(f"{long_server.url}/?seed=3&n=2")
+    visitor.expect_done(2)
     draws = visitor.page.evaluate("window.draws")
     visitor.page.context.close()
     assert visitor.errors == []
     assert len(draws) > 2, "the gallery is not drawn while its images are painted"
     # one redraw at each end may come without the pause
     assert len(draws) - 2 <= (draws[-1] - draws[0]) / PAUSE + 1
-
-
-def test_the_last_pixels_are_shown_when_the_job_is_done(visit: Visit, server: Server, client: httpx.Client) -> None:
-    visitor = visit(f"{server.url}/?seed=3&n=5")
-    visitor.see("#after").wait_for(timeout=1000 * PATIENCE)
-    images = painted(client, n=5, seed=3)
-    assert all((visitor.gallery_image(index) == grey(image)).all() for index, image in enumerate(images))

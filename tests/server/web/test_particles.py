@@ -60,24 +60,16 @@ def captions(answer: dict[str, Any], *, effective: bool) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("particles", [1, 4, 16])
-def test_a_completion_with_particles_is_the_apis_and_shows_its_numbers(
-    hidden: Visitor, client: httpx.Client, particles: int
+def test_the_choice_at_the_start_is_the_default_of_the_api_and_its_numbers_are_shown(
+    hidden: Visitor, client: httpx.Client
 ) -> None:
-    choose(hidden, particles)
-    complete(hidden, N, SEED)
-    answer = completed(client, mask_of(hidden), particles=particles)
-    assert (np.array(shown(hidden)[2:])[..., 0] == images_of(answer)).all()
-    assert hidden.see("#results figcaption").all_inner_texts()[2:] == captions(answer, effective=particles > 1)
-    expect(hidden.see("#particles-legend")).to_be_visible()
-    name = hidden.see("#results .stack canvas:first-child").nth(2).get_attribute("aria-label")
-    assert f"evidence {answer['data'][0]['evidence_bits']:.1f} bits" in str(name)
-
-
-def test_the_choice_at_the_start_is_the_default_of_the_api(hidden: Visitor, client: httpx.Client) -> None:
     complete(hidden, N, SEED)
     answer = completed(client, mask_of(hidden))
     assert (np.array(shown(hidden)[2:])[..., 0] == images_of(answer)).all()
+    assert hidden.see("#results figcaption").all_inner_texts()[2:] == captions(answer, effective=True)
+    expect(hidden.see("#particles-legend")).to_be_visible()
+    name = hidden.see("#results .stack canvas:first-child").nth(2).get_attribute("aria-label")
+    assert f"evidence {answer['data'][0]['evidence_bits']:.1f} bits" in str(name)
 
 
 def test_completions_with_one_particle_stand_above_those_with_several(hidden: Visitor, client: httpx.Client) -> None:

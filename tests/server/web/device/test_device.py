@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -29,14 +31,22 @@ LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
 LARGEST = str(2**63 - 1)
 
 
+def serve_models(directory: Path, *names: str) -> AbstractContextManager[Server]:
+    for name in names:
+        save_model(small_models.model(MODELS[name]), directory / name)
+    return serve(directory / names[0], *(f"--model={directory / name}" for name in names[1:]), "--slots", "16")
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of MODELS."""
-    directory = tmp_path_factory.mktemp("device")
-    for name, config in MODELS.items():
-        save_model(small_models.model(config), directory / name)
-    first, *others = (directory / name for name in MODELS)
-    with serve(first, *(f"--model={other}" for other in others), "--slots", "16") as server:
+    """A server of the models that are not left to a sweep."""
+    with serve_models(tmp_path_factory.mktemp("device"), "pixels", "long") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def all_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_models(tmp_path_factory.mktemp("device"), *MODELS) as server:
         yield server
 
 
@@ -66,20 +76,29 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(found[1]), float(found[2])
 
 
-@pytest.mark.parametrize("name", ["server", pytest.param("colour_server", marks=pytest.mark.slow)])
-def test_the_browser_paints_what_the_server_paints(visit: Visit, request: pytest.FixtureRequest, name: str) -> None:
-    server: Server = request.getfixturevalue(name)
-    paint_and_compare(visit(f"{server.url}/#device"))
+@pytest.mark.slow
+def test_the_browser_paints_what_the_server_paints_in_colour(visit: Visit, colour_server: Server) -> None:
+    paint_and_compare(visit(f"{colour_server.url}/#device"))
 
 
-@pytest.mark.parametrize("name", ["pixels", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
-def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str) -> None:
+def test_a_model_of_pixels_is_painted(visit: Visit, models: Server) -> None:
+    paint_as_the_server(visit, models, "pixels")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_kind_of_model_is_painted(visit: Visit, all_models: Server, name: str) -> None:
     """Without a start token; by pixels, grey and colour, whose bytes are one step."""
-    visitor = visit(f"{models.url}/?model={name}#device")
+    paint_as_the_server(visit, all_models, name)
+
+
+def paint_as_the_server(visit: Visit, server: Server, name: str) -> None:
+    """Paints and compares the images, and their bits with the API's."""
+    visitor = visit(f"{server.url}/?model={name}#device")
     expect(visitor.see("#model")).to_have_value(name)
     paint_and_compare(visitor)
     fields = {"model": name, "n": IMAGES, "seed": int(LARGEST), "class": "any" if MODELS[name].classes else None}
-    answer = httpx.post(f"{models.url}/v1/images/generations", json=fields, timeout=PATIENCE)
+    answer = httpx.post(f"{server.url}/v1/images/generations", json=fields, timeout=PATIENCE)
     expected = sum(image["bits_per_dim"] for image in answer.json()["data"]) / IMAGES
     shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
@@ -87,9 +106,9 @@ def test_every_kind_of_model_is_painted(visit: Visit, models: Server, name: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
-def test_images_of_a_class_are_painted(visit: Visit, models: Server, model: str) -> None:
+def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: str) -> None:
     """Those of another class are others, and so are those of none; where the class is drawn, each is one of them."""
-    visitor = visit(f"{models.url}/?model={model}#device")
+    visitor = visit(f"{all_models.url}/?model={model}#device")
     expect(visitor.see("#model")).to_have_value(model)
     images = []
     for name in ("none", "7", "horse", "any"):
@@ -114,27 +133,23 @@ def paint_and_compare(visitor: Visitor) -> None:
     expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
 
 
-def test_several_workers_share_the_images(visit: Visit, server: Server) -> None:
+def test_workers_share_the_images_and_the_model_is_downloaded_once_and_only_on_request(
+    visit: Visit, server: Server
+) -> None:
     visitor = visit("about:blank")
     visitor.page.add_init_script("Object.defineProperty(navigator, 'hardwareConcurrency', { value: 4 })")
-    visitor.page.goto(f"{server.url}/#device")
-    paint(wait_for_size(visitor))
-    assert len(visitor.page.workers) == 3
-    assert compare(visitor)[0] >= IMAGES - 1
-
-
-def test_the_model_is_downloaded_once_and_only_on_request(visit: Visit, server: Server) -> None:
-    visitor = visit("about:blank")
     requests: list[tuple[str, str]] = []
     visitor.page.on("request", lambda request: requests.append((request.method, request.url)))
     visitor.page.goto(f"{server.url}/#device")
     wait_for_size(visitor)
     assert {method for method, url in requests if LARGE.search(url)} == {"HEAD"}
-    for seed in ("1", "2"):
+    for seed in ("1", LARGEST):
         paint(visitor, seed)
         expect(visitor.see("#device-go")).to_have_text("Paint")
+        assert len(visitor.page.workers) == 3
         fetched = [url for method, url in requests if method == "GET" and LARGE.search(url)]
-        assert len(fetched) == 2 + len(visitor.page.workers)
+        assert len(fetched) == 2 + 3
+    assert compare(visitor)[0] >= IMAGES - 1
 
 
 def test_a_download_can_be_stopped(visit: Visit, server: Server) -> None:
@@ -155,7 +170,7 @@ def test_a_download_can_be_stopped(visit: Visit, server: Server) -> None:
 
 def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
     visitor = wait_for_size(visit(f"{models.url}/?model=long#device"))
-    visitor.see("#device-count").fill("64")
+    visitor.see("#device-count").fill("8")
     visitor.see("#device-go").click()
     expect(visitor.see("#device-meter")).to_contain_text("pixels/s")
     visitor.see("#device-stop").click()
@@ -166,8 +181,8 @@ def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
 
 
 @pytest.mark.slow
-def test_another_model_resets_the_tab(visit: Visit, models: Server) -> None:
-    visitor = wait_for_size(visit(f"{models.url}/#device"))
+def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
+    visitor = wait_for_size(visit(f"{all_models.url}/#device"))
     paint(visitor)
     for model in ("long", "without-start"):
         visitor.see("#model").select_option(model)
