@@ -23,6 +23,7 @@ ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
 LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
 FLAGS = [
+    "-fno-fast-math",  # whatever CXXFLAGS says: it would change the bytes
     "-std=c++17",
     "-O3",
     "-fPIC",

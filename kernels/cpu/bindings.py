@@ -6,6 +6,7 @@ its scanline_abi() is compared when it is loaded.
 
 import ctypes
 import errno
+import os
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -60,6 +61,7 @@ class Network:
         not those it needs; MemoryError if there is no memory for it.
         """
         known = instruction_sets()
+        self.process = os.getpid()  # whose threads it has
         self.isa, self.shape = isa or known[0], shape
         self._network = None
         if self.isa not in known:
@@ -110,13 +112,18 @@ class Network:
     def _open(self) -> int:
         if not self._network:
             raise ValueError("the network is closed")
+        if self.process != os.getpid():
+            raise ValueError(f"the network's threads are those of process {self.process}: load the model after a fork")
         return int(self._network)
 
     def close(self) -> None:
-        """Free memory and threads; a later call of `advance` or `read` raises ValueError."""
-        if self._network:
+        """Free memory and threads; a later call of `advance` or `read` raises ValueError.
+
+        In a fork of the process that made it there is nothing to free: the threads are not there.
+        """
+        if self._network and self.process == os.getpid():
             _library().scanline_destroy(self._network)
-            self._network = None
+        self._network = None
 
     def __del__(self) -> None:
         if getattr(self, "_network", None):

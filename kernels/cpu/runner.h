@@ -2,6 +2,10 @@
 #pragma once
 #include "abi.h"
 
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "-ffast-math would change the bytes of images: compile without it"
+#endif
+
 struct Runner {
     virtual ~Runner() = default;
     virtual void advance(const Slots&, int64_t steps) = 0;

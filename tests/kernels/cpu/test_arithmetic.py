@@ -1,12 +1,13 @@
 """fma, exp, log and what is made of them: the same bits everywhere, and errors as small as elementwise.h says."""
 
 import platform
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
-from tests.support.kernels.compilers import COMPILER, compile_program, run_program
+from tests.support.kernels.compilers import COMPILER, HEADERS, compile_program, run_program
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
@@ -32,6 +33,13 @@ def arithmetic(folder: Path, isa: str) -> str:
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
     return arithmetic(tmp_path_factory.mktemp("baseline"), "portable")
+
+
+def test_fast_math_is_refused_because_it_would_change_the_bytes() -> None:
+    command = [str(COMPILER), "-ffast-math", "-fsyntax-only", "-x", "c++", str(HEADERS / "runner.h")]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode
+    assert "compile without it" in refused.stderr
 
 
 def test_fma_is_exact_and_errors_are_as_small_as_stated(baseline: str) -> None:
