@@ -4,13 +4,16 @@ It drives the same engine loop as the server, so the same seed gives the same by
 uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a ValueError with the API's sentence.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from scanline.model import pictures, zoo
 from scanline.model.class_names import label_of_class, label_to_paint
@@ -27,6 +30,9 @@ from scanline.model.precision import precision as precision_named
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.model.sampling.offline import loaded_engine, paint_request, run
+
+# A forked process has none of torch's threads, and would wait for them for ever.
+os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 @dataclass(frozen=True)
