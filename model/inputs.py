@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
+MIN_TEMPERATURE = 1e-6  # the likeliest byte, nearly always; far below it, float32 has too few digits
 MAX_TEMPERATURE = 2.0
 MAX_PARTICLES = 64  # of a completion
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
@@ -41,11 +42,10 @@ def checked_seed(seed: int | None) -> int:
 
 
 def check_temperature(temperature: float) -> None:
-    """Raise InvalidInput unless 0 < temperature <= 2."""
-    if not 0 < temperature <= MAX_TEMPERATURE:
-        raise InvalidInput(
-            f"temperature must be above 0 and at most {MAX_TEMPERATURE:g}, not {temperature}.", "temperature"
-        )
+    """Raise InvalidInput unless 0.000001 <= temperature <= 2."""
+    if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
+        limits = f"from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}"
+        raise InvalidInput(f"temperature must be {limits}, not {temperature}.", "temperature")
 
 
 def check_guidance(guidance: float, has_class: bool, config: "ModelConfig") -> None:

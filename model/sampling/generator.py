@@ -7,7 +7,8 @@ states; the scheduler decides which image gets which slot.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from decimal import Decimal
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -189,13 +190,14 @@ class Generator:
 
     def _draw_first_bytes(self, arrivals: Arrivals) -> None:
         """Draw byte 0 of each image from the histogram of a model without a start token, unless it is known."""
-        histogram = torch.tensor(self.config.first_byte_histogram, dtype=torch.float64)
+        histogram = self.config.first_byte_histogram
+        assert histogram is not None
         values, unknown = arrivals.images[:, 0], ~arrivals.known[:, 0]
         for temperature in arrivals.temperature.float().unique().double().tolist():
             rows = unknown & (arrivals.temperature.float() == temperature)
             seed, index = arrivals.seed[rows], arrivals.index[rows]
             draw = uniforms(seed, index, torch.zeros_like(seed))[:, 0].double()
-            cumulative = histogram.pow(1 / torch.tensor([temperature], dtype=torch.float64)).cumsum(0)
+            cumulative = _tempered(histogram, temperature).cumsum(0)
             values[rows] = torch.searchsorted(cumulative, draw * cumulative[-1], right=True).to(torch.uint8)
         arrivals.bits.copy_(first_byte_bits(self.config, values))
         arrivals.evidence_bits.copy_(arrivals.bits.masked_fill(unknown, 0.0))
@@ -256,6 +258,16 @@ class Generator:
 
     def close(self) -> None:
         self.backend.close()
+
+
+@lru_cache(64)
+def _tempered(histogram: tuple[float, ...], temperature: float) -> torch.Tensor:
+    """Return weights [256] float64 in proportion to p^(1/T), in decimal arithmetic: its digits are the same on every
+    machine, unlike those of a mathematics library."""
+    if temperature == 1:
+        return torch.tensor(histogram, dtype=torch.float64)
+    most, power = Decimal(max(histogram)), 1 / Decimal(temperature)
+    return torch.tensor([float((Decimal(p) / most) ** power) for p in histogram], dtype=torch.float64)
 
 
 def _pair(arrivals: Arrivals, specs: Sequence[ImageSpec]) -> None:

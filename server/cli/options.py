@@ -7,13 +7,22 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import BACKEND_HELP
-from scanline.model.inputs import DEFAULT_PARTICLES, MAX_GUIDANCE, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE
+from scanline.model.inputs import (
+    DEFAULT_PARTICLES,
+    MAX_GUIDANCE,
+    MAX_PARTICLES,
+    MAX_SEED,
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+)
 from scanline.model.precision import PRECISION_HELP
 
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help="Name of a shipped model, or a model directory.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Random seed. Drawn and printed if not given.")]
-Temperature = Annotated[float, typer.Option(help=f"Sampling temperature, above 0 and at most {MAX_TEMPERATURE:g}.")]
+Temperature = Annotated[
+    float, typer.Option(help=f"Sampling temperature, from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}.")
+]
 Class = Annotated[str | None, typer.Option("--class", help="Class of the images, by its name or a synonym.")]
 PaintedClass = Annotated[
     str | None,

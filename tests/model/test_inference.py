@@ -53,6 +53,11 @@ def test_samples_are_those_of_offline_painting_and_a_drawn_seed_gives_them_again
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
+def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: "scanline.Model") -> None:
+    first, second = grey_model.sample(2, seed=1, temperature=1e-6).array
+    np.testing.assert_array_equal(first, second)
+
+
 def test_the_backend_that_is_asked_for_paints_scores_and_streams(grey_directory: Path, grey: Transformer) -> None:
     model = scanline.load(grey_directory, device="cpu", backend="eager")
     assert model.backend == "eager"
@@ -147,7 +152,11 @@ def test_images_are_saved_in_the_form_of_the_name(grey_model: "scanline.Model", 
 
 WRONG = {
     "n": (lambda m, p: m.sample(0), "n must be a whole number of at least 1, not 0."),
-    "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be above 0 and at most 2, not 3."),
+    "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be from 0.000001 to 2, not 3."),
+    "temperature that float32 does not know": (
+        lambda m, p: m.sample(1, temperature=1e-46),
+        "temperature must be from 0.000001 to 2, not 1e-46.",
+    ),
     "seed": (lambda m, p: m.sample(1, seed=-1), "seed must be a whole number from 0 to 2^63 - 1, not -1."),
     "rows": (lambda m, p: m.complete(p, keep_rows=7), "keep_rows must be 0 to 6, so that something is left to paint."),
     "no mask": (lambda m, p: m.complete(p), "Give keep_rows or mask."),

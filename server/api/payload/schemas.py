@@ -24,6 +24,7 @@ from scanline.model.inputs import (
     MAX_PARTICLES,
     MAX_SEED,
     MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
     InvalidInput,
 )
 from scanline.model.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
@@ -114,7 +115,7 @@ class PaintFields(ModelField):
     class_: PaintedClass = None
     size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
     seed: Seed = None
-    temperature: Annotated[float, Field(gt=0, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
+    temperature: Annotated[float, Field(ge=MIN_TEMPERATURE, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
     guidance: Guidance = 1.0
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] = "png"
