@@ -10,7 +10,7 @@ import signal
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
-from scanline.server.process.signals import STOPPING
+from scanline.server.process.signals import HANDLED
 
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
 PRELOADED = ["scanline.server.engine.worker.preloaded"]
@@ -19,12 +19,14 @@ PRELOADED = ["scanline.server.engine.worker.preloaded"]
 def warm_up() -> None:
     """Start the fork server where there is none, without waiting for its imports.
 
-    It and every engine block the signals that stop a server, since a terminal sends them to all processes of a group.
+    It and every engine block the signals that a server handles, since a terminal sends them to all processes of a
+    group.
     """
     CONTEXT.set_forkserver_preload(PRELOADED)
-    resource_tracker.ensure_running()  # now, because starting it later would unblock the signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
+        resource_tracker.ensure_running()  # first, because it unblocks SIGINT and SIGTERM, which it ignores
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
