@@ -25,6 +25,7 @@ class RequestCounters:
         self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}  # of finished requests
         self.refused: Counter[str] = Counter()
         self.coalesced = 0  # by jobs that have ended
+        self.restarts = 0  # engines started after a crash
 
     def end(self, operation: str, job: PendingJob, began: float) -> None:
         """Count a job that has ended; it began at that time of the monotonic clock."""

@@ -11,6 +11,7 @@ from typing import Protocol
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.process.registry import ModelRegistry, ServedModel, served_model
 
+NOT_LOADABLE = (ValueError, OSError, RuntimeError)  # wrong files; no room on the disk, for a process or a thread
 RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready
 
 log = logging.getLogger("scanline.server")
@@ -98,15 +99,15 @@ class ModelReloader:
         directory = str(old.options.directory)
         try:
             new = await asyncio.to_thread(EngineClient, old.options)
-        except ValueError as error:
+        except NOT_LOADABLE as error:
             raise self._not_loadable(name, str(error).replace(directory, name)) from None
         new.take_over(old)
         try:
             served = await asyncio.to_thread(served_model, new)
-        except ValueError as error:
+            new.start()
+        except NOT_LOADABLE as error:
             new.copy.remove()
             raise self._not_loadable(name, str(error).replace(str(new.directory), name)) from None
-        new.start()
         try:
             ends = [asyncio.create_task(event.wait()) for event in (new.loaded, new.failed)]
             try:
@@ -130,11 +131,13 @@ class ModelReloader:
 
     async def _retire(self, engine: EngineClient, lock: asyncio.Lock) -> None:
         """Stop an engine once it has no requests."""
-        await asyncio.sleep(RETIRE_SECONDS)
-        await engine.unused.wait()
-        engine.failed.set()  # from here on it accepts nothing
-        await engine.close()
-        lock.release()
+        try:
+            await asyncio.sleep(RETIRE_SECONDS)
+            await engine.unused.wait()
+            engine.failed.set()  # from here on it accepts nothing
+            await engine.close()
+        finally:
+            lock.release()
 
     async def _reload_on_request(self) -> None:
         while await self.requested.wait():
@@ -144,3 +147,5 @@ class ModelReloader:
                     await self.reload(name, wait=True)
                 except ReloadError as error:
                     log.warning("SIGHUP: %s", error)
+                except Exception:
+                    log.exception("SIGHUP: the model %s was not reloaded", name)

@@ -37,7 +37,6 @@ MODEL_CHANGED = "The engine was restarted with another model or on another devic
 class EngineClient(EngineHandle):
     """One model's engine through all its restarts."""
 
-    restarts = 0
     load_seconds = 0.0
 
     def __init__(self, options: EngineOptions, limits: QueueLimits = UNLIMITED) -> None:
@@ -50,20 +49,20 @@ class EngineClient(EngineHandle):
         self.unproductive_crashes = 0  # in a row without progress: no image finished and no suspect eliminated
         self.closing = asyncio.Event()
 
-    def take_over(self, old: EngineHandle) -> None:
-        """Continue the counts of the engine that this one replaces, and share one queue with it."""
-        super().take_over(old)
-        self.restarts = old.restarts
-
     def start(self) -> None:
         """Start the process, on the running event loop; `ready` is set once the model is loaded."""
         self.process = self._started_process()
-        self.supervisor = asyncio.create_task(self._supervise(self.process))
+        self.supervisor = asyncio.create_task(self._supervise())
 
     @property
     def directory(self) -> Path:
         """Directory of the copy, which has the weights once the model is loaded."""
         return self.copy.directory
+
+    @property
+    def restarts(self) -> int:
+        """Engines started after a crash, those of earlier versions of the model included."""
+        return self.counters.restarts
 
     @property
     def slots(self) -> int:
@@ -161,11 +160,17 @@ class EngineClient(EngineHandle):
             self.quarantine.end(job.id)
             self._send_admitted()
 
-    async def _supervise(self, process: EngineProcess) -> None:
+    async def _supervise(self) -> None:
         """Start the next engine whenever one has died, until the server closes or crashes in a row made no progress."""
+        process = self.process
         try:
             while True:
-                how = await process.wait_for_death()
+                try:
+                    process = process or self._started_process()
+                    self.process = process
+                    how = await process.wait_for_death()
+                except (OSError, RuntimeError) as error:  # no room for a process or a thread: as a crash
+                    how = f"it cannot be started: {error}"
                 cause = self.load_error or how
                 if self.closing.is_set():
                     return
@@ -179,17 +184,15 @@ class EngineClient(EngineHandle):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.closing.wait(), RESTART_DELAYS[self.unproductive_crashes])
                     return
-                self.restarts += 1
-                process = self.process = self._started_process()
+                self.counters.restarts += 1
+                process = None
         except UnkillableEngineError as error:
             self.death = "its engine hangs and cannot be killed"
             log.critical("the engine cannot be killed and is given up: %s", error)
-        except (OSError, RuntimeError):  # no room for a process, or for a thread
-            log.exception("the engine cannot be started again")
         finally:
             self._end()
 
-    def _after_crash(self, process: EngineProcess) -> str | None:
+    def _after_crash(self, process: EngineProcess | None) -> str | None:
         """Fail the request that killed the engine, if any; return why there is to be no other engine, or None."""
         was_idle = not self.quarantine.inside
         self.reported = replace(
@@ -208,7 +211,7 @@ class EngineClient(EngineHandle):
             log.error("request %s has killed the engine twice and fails", verdict.culprit)
             self.jobs[verdict.culprit].receive(Failed(verdict.culprit, message))
         # Crashes without progress are counted; too many in a row mean that another engine would die too.
-        if process.is_loaded and was_idle and process.age > STEADY_SECONDS:
+        if process and process.is_loaded and was_idle and process.age > STEADY_SECONDS:
             self.unproductive_crashes = 0
         if verdict.culprit is None and not verdict.narrowed:
             self.unproductive_crashes += 1

@@ -75,9 +75,16 @@ class EngineProcess:
     async def wait_for_death(self) -> str:
         """Return how it died, once it and its threads have ended; one that hangs is killed.
 
-        UnkillableEngineError where a kill does not end it; OSError where it could not be started.
+        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be
+        started.
         """
-        await self.starting
+        try:
+            await self.starting
+        except (OSError, RuntimeError):
+            self.child_connection.close()  # which ends the pipe's threads
+            await asyncio.to_thread(self.pipe.close)
+            atexit.unregister(self.kill)
+            raise
         limit = await self._hang()
         if limit is not None:
             self.kill()

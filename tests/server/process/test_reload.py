@@ -1,5 +1,6 @@
 """Reloading a model: new requests get the files that are there now, requests in progress finish with the old ones."""
 
+import asyncio
 import itertools
 import os
 import pty
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import numpy as np
@@ -16,7 +18,12 @@ import pytest
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.process.registry import served_models
+from scanline.server.process.reload import ModelReloader, ReloadError
+from scanline.server.settings import Settings
 from tests.support import small_models
+from tests.support.engine.engines import with_deadline
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.metrics_reader import Metrics
@@ -179,7 +186,34 @@ def test_a_server_without_keys_does_not_reload_over_http(grey_directory: Path) -
         assert_error(httpx.post(f"{server.url}/v1/models/grey/reload"), 403, "reload_not_allowed")
 
 
-def test_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
+def test_an_error_of_any_kind_leaves_the_next_reload_working_and_restarts_are_never_forgotten(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_reload_and_kill() -> None:
+        models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
+        old, reloader = models.default.engine, ModelReloader(models)
+        assert isinstance(old, EngineClient)
+        old.start()
+        await old.loaded.wait()
+        with monkeypatch.context() as patch:
+            patch.setattr(EngineClient, "start", Mock(side_effect=OSError("no room for a process")))
+            with pytest.raises(ReloadError, match=r"still served: no room for a process\."):
+                await reloader.reload("grey")
+        reloader.request_all()
+        while models.default.engine is old:
+            await asyncio.sleep(0.01)
+        # The old engine dies before it is retired, and is started again for the requests that it may have.
+        assert old.process is not None
+        old.process.kill()
+        while not models.default.engine.restarts:
+            await asyncio.sleep(0.01)
+        await reloader.close()
+        await models.default.engine.close()
+
+    asyncio.run(with_deadline(start_reload_and_kill()))
+
+
+def test_a_hangup_of_the_group_reloads_and_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
     """Closing a terminal sends SIGHUP too."""
     pid, terminal = pty.fork()
     if not pid:
@@ -188,6 +222,12 @@ def test_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
     said = ""
     while not LISTENS.search(said):
         said += os.read(terminal, 4096).decode()
+    url = LISTENS.search(said)[1]  # type: ignore[index]
+    wait_for(lambda: httpx.get(f"{url}/readyz").status_code == 200, "a server that is ready")
+    os.killpg(pid, signal.SIGHUP)
+    while "was reloaded" not in said:
+        said += os.read(terminal, 4096).decode()
+    assert "died" not in said
     os.close(terminal)
     ended = wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the server")
     assert ended == pid

@@ -1,6 +1,7 @@
 """An engine that dies is restarted and its jobs are replayed: the same bytes, each sent once."""
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, Finished, Scored
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.job import EngineFailedError, Job
+from scanline.server.engine.local import engine_process
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
@@ -116,6 +118,24 @@ def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
     signal_file.write_text(str(int(signal.SIGSTOP)))
     assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
     assert f"silent for {faulty_engine.options.timeout:g} seconds, then killed" in caplog.text
+
+
+def test_an_engine_that_cannot_be_started_is_tried_again(
+    runner: asyncio.Runner,
+    faulty_engine: RecordingClient,
+    signal_file: Path,
+    grey: Transformer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail_once(process: object) -> None:
+        monkeypatch.undo()
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    restarts = faulty_engine.restarts
+    monkeypatch.setattr(engine_process, "start", fail_once)
+    signal_file.write_text(str(int(signal.SIGKILL)))
+    assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
+    assert faulty_engine.restarts == restarts + 2
 
 
 def test_an_idle_engine_sends_heartbeats(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
