@@ -36,7 +36,7 @@ class Placement:
 
     assignment: SlotAssignment
     specs: tuple[ImageSpec, ...]  # one for each slot
-    prefix: Prefix | None
+    prefixes: list[Prefix | None]  # one for each slot
 
 
 class Admission:
@@ -93,14 +93,16 @@ class Admission:
             assert index is not None
             source, spec = request.source(index), request.image(index)
             assert source is not None
-            self.prefixes.reserve(request.id, request.client, source)
+            labels = (spec.label, 0) if request.is_guided else (spec.label,)
+            self.prefixes.reserve(request.id, request.client, source, labels)
             known, stop = request.known[source], self.generator.prefix(spec)
-            self.reads.add(request.id, request.client, [Read(request.id, index, known, stop, False, spec.label)])
+            reads = [Read(request.id, index, known, stop, False, label) for label in labels]
+            self.reads.add(request.id, request.client, reads)
 
-    def put_prefix(self, request: int, prefix: Prefix) -> None:
-        """Give a request its turns again, with the prefix of its next image."""
-        self.prefixes.put(request, prefix)
-        self.scheduler.resume(request)
+    def put_prefix(self, read: Read, prefix: Prefix) -> None:
+        """Keep the prefix of a request's next image, and give the request its turns again with the last one of it."""
+        if self.prefixes.put(read.request, read.label, prefix):
+            self.scheduler.resume(read.request)
 
     def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
         while assignment := self.scheduler.admit():
@@ -112,7 +114,9 @@ class Admission:
         request, index = active.request, assignment.index
         spec, source = request.image(index), request.source(index)
         known = self.generator.prefix(spec)
-        prefix = self.prefixes.start_from(request.id, source) if source is not None and known else None
+        prefixes: list[Prefix | None] = [None]
+        if source is not None and known:
+            prefixes = [*self.prefixes.start_from(request.id, source)]
         for slot in assignment.slots:
             self.scheduler.positions[slot] = known or self.generator.config.first
         # A guided image has a second state without the label; particles differ in their random numbers alone.
@@ -125,7 +129,7 @@ class Admission:
             assignment.checks = tuple(checks(spec.mask, self.generator.config))
             specs += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
         self._prepare_next(active)
-        return Placement(assignment, specs, prefix)
+        return Placement(assignment, specs, prefixes if len(prefixes) > 1 else prefixes * len(specs))
 
     def _place(
         self, placements: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]
@@ -148,9 +152,9 @@ class Admission:
         """Start images in their slots, and report the requests of which they are the first."""
         slots = [slot for placement in placements for slot in placement.assignment.slots]
         specs = [spec for placement in placements for spec in placement.specs]
-        prefixes = [placement.prefix for placement in placements for _ in placement.specs]
+        prefixes = [prefix for placement in placements for prefix in placement.prefixes]
         self.generator.place_many(slots, specs, prefixes)
-        starts = [placement.prefix for placement in placements]
+        starts = [placement.prefixes[0] for placement in placements]
         self.recorder.drawn_bytes += self.generator.config.first * starts.count(None)
         self.recorder.known_bytes += sum(prefix.position for prefix in starts if prefix is not None)
         for request in dict.fromkeys(placement.assignment.request for placement in placements):

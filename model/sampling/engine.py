@@ -136,16 +136,18 @@ class Engine:
         ended = self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys(), self._wait)
         self.time_shares.charge(self.reads.spent)
         # A score is the answer itself; a prefix lets its request's next image start.
+        failed: set[int] = set()
         for each in ended:
             request, reading = each.read.request, each.reading
-            if reading is None:
-                self._fail(request, events)
-            elif not np.isfinite(reading.bits_of(each.row)[reading.first :]).all():
-                self._fail(request, events, NOT_FINITE)
+            if request in failed:
+                continue
+            if reading is None or not np.isfinite(reading.bits_of(each.row)[reading.first :]).all():
+                failed.add(request)
+                self._fail(request, events, FAILED if reading is None else NOT_FINITE)
             elif each.read.is_score:
                 events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes()))
             else:
-                self.admission.put_prefix(request, reading.prefix(each.row))
+                self.admission.put_prefix(each.read, reading.prefix(each.row))
 
     def _wait(self) -> None:
         """Return when the device has nothing to do, so that what it does next can be timed."""

@@ -92,9 +92,8 @@ class Generator:
         return model_digest(self.model, self.backend, self.precision)
 
     def prefix(self, spec: ImageSpec) -> int:
-        """Return how many bytes before the first unknown one can be prefilled: those of whole steps; none of a guided
-        image, whose two states run through them step by step."""
-        return 0 if spec.guidance != 1 else spec.prefix - spec.prefix % self.config.step_bytes
+        """Return how many bytes before the first unknown one can be prefilled: those of whole steps."""
+        return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
     def start_reading(self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:

@@ -1,4 +1,4 @@
-"""Prefixes: the states after the known first bytes of waiting images, at most one a request, and a fixed number in all.
+"""Prefixes: the states after the known first bytes of waiting images, of one image a request, a fixed number in all.
 
 A request is on hold in the scheduler until the prefix of its next image is there. The images of a request that complete
 the same picture share a prefix, which is kept between them while there is room for all. Where requests wait for room, a
@@ -6,7 +6,7 @@ prefix is dropped after one image for another client's, after a few for the same
 memory is bounded whatever arrives, no client waits for another's long requests, and little is read twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scanline.model.sampling.turns import Turns
@@ -20,16 +20,19 @@ MOST_IMAGES = 8  # that start from a prefix while requests of the same client wa
 
 @dataclass
 class HeldPrefix:
-    """Room for the prefix of a request's known image `source`."""
+    """Room for the prefixes of a request's known image `source`: one, or for guided images one with their label and
+    one without."""
 
     source: int
     client: str
-    prefix: "Prefix | None" = None  # not read yet
+    labels: tuple[int, ...]
+    prefixes: dict[int, "Prefix"] = field(default_factory=dict)  # by label, as soon as each is read
     images: int = 0  # that have started from it
 
 
 class Prefixes:
-    """Invariant: a request is in `wanted`, in `held`, or needs no prefix now; `held` has at most `room` entries."""
+    """Invariant: a request is in `wanted`, in `held`, or needs no prefix now; `held` has room for at most `room`
+    prefixes, and one more where the last one is guided."""
 
     def __init__(self, slots: int) -> None:
         self.room = max(1, int(PER_SLOT * slots))
@@ -42,28 +45,29 @@ class Prefixes:
 
     def next_wanted(self) -> int | None:
         """Take the next request for which there is room now; None where there is none. `reserve` its room."""
-        if len(self.held) >= self.room or (request := self.wanted.next()) is None:
+        if self._is_full or (request := self.wanted.next()) is None:
             return None
         self.wanted.end_turn(request)
         self.wanted.leave(request)
         return request
 
-    def reserve(self, request: int, client: str, source: int) -> None:
-        """Take room for the prefix of a request's image `source`, which is read now."""
-        assert len(self.held) < self.room
-        self.held[request] = HeldPrefix(source, client)
+    def reserve(self, request: int, client: str, source: int, labels: tuple[int, ...]) -> None:
+        """Take room for the prefixes of a request's image `source`, which are read now."""
+        assert not self._is_full
+        self.held[request] = HeldPrefix(source, client, labels)
 
-    def put(self, request: int, prefix: "Prefix") -> None:
-        """Hold the prefix that room was reserved for."""
-        self.held[request].prefix = prefix
+    def put(self, request: int, label: int, prefix: "Prefix") -> bool:
+        """Hold a prefix that room was reserved for; return whether it was the last one of its image."""
+        held = self.held[request]
+        held.prefixes[label] = prefix
+        return len(held.prefixes) == len(held.labels)
 
-    def start_from(self, request: int, source: int) -> "Prefix":
-        """Return the prefix of a request's image `source`, which is held, for one of its images."""
+    def start_from(self, request: int, source: int) -> list["Prefix"]:
+        """Return the prefixes of a request's image `source`, which are held, for one of its images."""
         held = self.held[request]
         assert held.source == source
-        assert held.prefix is not None
         held.images += 1
-        return held.prefix
+        return [held.prefixes[label] for label in held.labels]
 
     def keep(self, request: int, source: int) -> bool:
         """Return whether the request's next image starts from the prefix that it holds; drop that otherwise."""
@@ -73,9 +77,13 @@ class Prefixes:
         self.drop(request)
         return False
 
+    @property
+    def _is_full(self) -> bool:
+        return sum(len(held.labels) for held in self.held.values()) >= self.room
+
     def _is_due(self, held: HeldPrefix) -> bool:
         """Return whether a prefix has to make room for others now."""
-        if len(self.held) < self.room or not self.wanted:
+        if not self._is_full or not self.wanted:
             return False
         another_waits = len(self.wanted.clients) > 1 or held.client not in self.wanted.clients
         return another_waits or held.images >= MOST_IMAGES
