@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 from PIL import Image, PngImagePlugin
@@ -152,13 +153,14 @@ def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
 
 
 def from_base64(text: str, param: str) -> bytes:
-    """Return the bytes of a base64 text or a data URL."""
-    if text.startswith("data:"):
+    """Return the bytes of a base64 text, in one line or in several (RFC 2045), or of a data URL (RFC 2397)."""
+    if text[:5].lower() == "data:":
         head, _, text = text.partition(",")
-        if not head.endswith(";base64"):
+        if not head.lower().endswith(";base64"):
             raise InvalidInput(f"{param} is a data URL without ;base64.", param, "invalid_base64")
+        text = unquote(text)
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(f"{param} is not valid base64.", param, "invalid_base64") from None
 

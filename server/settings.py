@@ -62,7 +62,9 @@ class Settings(BaseSettings):
     request_timeout: Seconds = setting(600, "Seconds from accepting a request to its last pixel; then 504.")
     receive_timeout: Seconds = setting(60, "Seconds for a request to arrive; then 408.")
     send_timeout: Seconds = setting(60, "Seconds without progress after which an unread answer is dropped.")
-    keep_alive_timeout: Seconds = setting(5, "Seconds an idle connection stays open.")
+    keep_alive_timeout: Seconds = setting(
+        75, "Seconds an idle connection stays open: longer than in a proxy's pool (60)."
+    )
     # below the 30 after which Kubernetes kills a pod
     drain_seconds: float = setting(25, "Seconds for running requests to finish at shutdown.", ge=0, allow_inf_nan=False)
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = setting(

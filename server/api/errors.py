@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
@@ -32,6 +33,7 @@ log = logging.getLogger("scanline.server")
 RETRY_SOON = {"retry-after": "2"}
 NO_RETRY = {"x-should-retry": "false"}  # without it the official clients retry every response of 500 and above
 FIELD_NAME = re.compile(r"[\w\[\]-]{1,64}")  # other names are not repeated in messages
+PATH = re.compile(r"[\w/.-]{1,128}", re.ASCII)  # other paths are not repeated either
 MAX_QUOTED = 64  # characters of a client's value that a message repeats
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = MAX_QUOTED
@@ -169,6 +171,24 @@ def from_exception(error: Exception) -> ApiError:
     return ApiError(500, message, code="internal_error", headers=NO_RETRY)
 
 
+def _no_route(request: Request) -> ApiError:
+    """Return the error for a path that no route has; it names the route that was meant, where that can be seen."""
+    path = request.url.path
+    meant = "/" + "/".join(filter(None, path.split("/")))
+
+    def is_route(path: str, kind: str) -> bool:
+        scope = {**request.scope, "path": path, "type": kind}
+        return any(route.matches(scope)[0] is not Match.NONE for route in request.app.routes)
+
+    if is_route(path, "websocket"):
+        upgrade = {"upgrade": "websocket", "connection": "upgrade"}
+        return ApiError(426, f"{path} is a websocket; open it as one.", code="upgrade_required", headers=upgrade)
+    code, message = FRAMEWORK_ERRORS[404]
+    if meant != path and PATH.fullmatch(meant) and is_route(meant, "http"):
+        message = f"Not found; {meant} is the path."
+    return ApiError(404, message, code=code)
+
+
 async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
     """Send the error in answer to a request, or to a websocket that is not accepted yet."""
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
@@ -187,6 +207,8 @@ def install(app: FastAPI) -> None:
     """Let `app` answer expected exceptions in the one shape; the others reach ExceptionMiddleware."""
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
+        if isinstance(error, HTTPException) and error.status_code == 404:
+            return response(_no_route(request))
         return response(from_exception(error))
 
     framework = (RequestValidationError, ValidationError, HTTPException, ClientDisconnect)

@@ -34,6 +34,11 @@ class FormParser(MultiPartParser):
         super().__init__(headers, stream, max_files=max_files, max_fields=MAX_FORM_FIELDS, max_part_size=MAX_TEXT_BYTES)
         self.max_file_bytes = max_file_bytes
         self.file_bytes = 0  # of the current part
+        self.has_ended = False
+
+    def on_end(self) -> None:
+        self.has_ended = True
+        super().on_end()
 
     def on_part_begin(self) -> None:
         super().on_part_begin()
@@ -59,9 +64,14 @@ async def read_form(request: Request, max_pictures: int, max_picture_bytes: int)
         form = await parser.parse()
     except MultiPartException as error:
         raise _refusal(error.message, max_pictures) from None
+    if not parser.has_ended:
+        raise ApiError(400, "The form ends before its closing boundary.", code="invalid_multipart")
     parts: list[Part] = []
     for name, value in form.multi_items():
-        parts.append((name, await value.read() if isinstance(value, UploadFile) else value))
+        content = await value.read() if isinstance(value, UploadFile) else value
+        # A page's form sends a field that was left empty, and a file without name and content where none was chosen.
+        if content or (isinstance(value, UploadFile) and value.filename):
+            parts.append((name, content))
         if not len(parts) % PARTS_PER_TURN:
             await asyncio.sleep(0)
     return parts

@@ -6,6 +6,7 @@ have as many bytes as the fields need, and no value longer than a picture.
 """
 
 import string
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,9 @@ async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: st
         parsed = await offload.run(lambda: _parse(document, limits, what))
     if not isinstance(parsed, dict):
         raise ApiError(400, f"The {what} must be a JSON object.", code="invalid_body")
+    for name, value in parsed.items():
+        if isinstance(value, float) and value.is_integer():  # 1.0 is a whole number, as in JSON Schema
+            parsed[name] = int(value)
     return parsed
 
 
@@ -50,7 +54,7 @@ def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
         message = f"The {what} has more fields, or a longer value, than any request."
         raise ApiError(400, message, code="json_too_complex")
     try:
-        return from_json(document)  # of its own limits: 200 levels, numbers of 4,300 digits
+        return from_json(document.removeprefix(BOM_UTF8))  # of its own limits: 200 levels, numbers of 4,300 digits
     except ValueError:
         raise ApiError(400, f"The {what} is not valid JSON.", code="invalid_json") from None
 

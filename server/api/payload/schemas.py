@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -64,8 +65,11 @@ def _whole_number(least: int, most: int) -> WrapValidator:
 
 
 Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at random, and returned, if absent")]
+_AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)  # 7, the digit
 Class = Annotated[
-    str | None, Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name")
+    str | None,
+    Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name"),
+    _AsText,
 ]
 PaintedClass = Annotated[
     str | None,
@@ -74,6 +78,7 @@ PaintedClass = Annotated[
         max_length=MAX_CLASS_CHARACTERS,
         description='a class of the model, by any name; of generations also "any": one for each image, drawn',
     ),
+    _AsText,
 ]
 Guidance = Annotated[
     float,

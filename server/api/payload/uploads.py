@@ -5,6 +5,7 @@ images is a repeated `image[]` part; in JSON, `image` is one string or a list of
 or copied before its size and its number are known to be what a request may have.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 
 from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import from_base64, max_file_bytes
-from scanline.server.api.errors import FIELD_NAME, ApiError, unknown_field
+from scanline.server.api.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.form_parser import Part, read_form, too_many_pictures
 from scanline.server.api.payload.json_object import JsonLimits, parse_object
@@ -21,6 +22,7 @@ from scanline.server.api.payload.schemas import MaskFields, PictureFields, field
 from scanline.server.process.registry import ModelRegistry
 
 Fields = TypeVar("Fields", bound=BaseModel)
+PICTURE_NAME = re.compile(r"images?(\[\d*\])?")  # as clients number or name a form's pictures
 FILE_FIELDS = ("image", "mask", "markup")  # markup is refused, by the schema
 MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
@@ -47,6 +49,7 @@ async def read_json(request: Request, schema: type[Fields]) -> Fields:
     """Read a request without pictures; raises ApiError or InvalidInput if the body or a field is wrong."""
     if _kind(request) != "application/json":
         raise ApiError(415, "Send application/json.", code="unsupported_media_type")
+    _check_encoding(request)
     body = await parse_object(await _body(request), JsonLimits())
     check_names(body, schema)
     return schema.model_validate(body)
@@ -55,6 +58,7 @@ async def read_json(request: Request, schema: type[Fields]) -> Fields:
 async def read_fields(request: Request, schema: type[Fields], models: ModelRegistry) -> Fields:
     """Read a request with pictures for one of the models; raises ApiError or InvalidInput if it is wrong."""
     kind = _kind(request)
+    _check_encoding(request)
     if kind == "application/json":
         body = await parse_object(await _body(request), json_limits(models))
         return await from_json(body, schema, models)
@@ -66,6 +70,7 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
 
 async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelRegistry) -> Fields:
     """Return the fields of a JSON object with base64 pictures as `schema`; InvalidInput where one is wrong."""
+    body = _with_texts(body)
     check_names(body, schema)
     texts: list[tuple[str, Any]] = []
     if "image" in body:
@@ -83,6 +88,33 @@ async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelReg
     if "image" in fields:
         fields["image"] = files
     return schema.model_validate(fields)
+
+
+def _with_texts(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with texts for pictures: the official API's edits have objects, `images` and `mask`."""
+    body = dict(body)
+    if "images" in body and "image" not in body:
+        pictures = body.pop("images")
+        body["image"] = [_text_of(each, "images") for each in (pictures if isinstance(pictures, list) else [pictures])]
+    if isinstance(body.get("mask"), dict):
+        body["mask"] = _text_of(body["mask"], "mask")
+    return body
+
+
+def _text_of(picture: Any, param: str) -> Any:
+    """Return the data URL of a picture, which may be an object that holds it; InvalidInput for other objects."""
+    if not isinstance(picture, dict):
+        return picture
+    if set(picture) != {"image_url"}:
+        raise InvalidInput(f"{param}: a picture must be base64 text or an object with image_url alone.", param)
+    return picture["image_url"]
+
+
+def _check_encoding(request: Request) -> None:
+    """Raise ApiError where a body is compressed."""
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise ApiError(415, "Send the body without a Content-Encoding.", code="unsupported_encoding")
 
 
 async def _body(request: Request) -> bytearray:
@@ -126,17 +158,16 @@ def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:
 
 
 def _base64_length(size: int) -> int:
-    """Return the number of characters of a data URL of so many bytes."""
-    return len("data:application/octet-stream;base64,") + 4 * ((size + 2) // 3)
+    """Return the number of characters of a data URL of so many bytes, in lines of 76 between escaped ends."""
+    return len("data:application/octet-stream;base64,") + 4 * ((size + 2) // 3) * 80 // 76
 
 
 def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
     """Return the fields of a form's parts; InvalidInput where a name is unknown or repeated, or a part is misplaced."""
     fields: dict[str, Any] = {}
     for name, value in parts:
-        key = name.removesuffix("[]")
-        if not FIELD_NAME.fullmatch(key):
-            raise unknown_field(key)
+        key = "image" if PICTURE_NAME.fullmatch(name) else name.removesuffix("[]")
+        check_names([key], schema)
         if isinstance(value, bytes) != (key in FILE_FIELDS):
             expected = "a file" if key in FILE_FIELDS else "text"
             raise InvalidInput(f"{key} must be {expected}.", key)
@@ -146,5 +177,4 @@ def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
             raise InvalidInput(f"{key} is given twice.", key)
         else:
             fields[key] = value
-    check_names(fields, schema)
     return fields

@@ -1,5 +1,6 @@
 """POST /v1/images/generations and /v1/images/edits."""
 
+import re
 import time
 
 from fastapi import APIRouter, Request, Response
@@ -18,6 +19,8 @@ from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, 
 from scanline.server.api.payload.uploads import read_fields, read_json
 from scanline.server.api.routes.image_events import EventStream
 from scanline.server.process.registry import ModelRegistry
+
+WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type in Accept
 
 
 def router(models: ModelRegistry) -> APIRouter:
@@ -75,7 +78,7 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
 
 def _media_type(request: Request, output_format: str) -> str:
     """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
-    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    accepted = _accepted(request.headers.get("accept", ""))
     for kind in accepted:
         if kind in (NPY, *pictures.MEDIA_TYPES.values()):
             return kind
@@ -86,5 +89,15 @@ def _media_type(request: Request, output_format: str) -> str:
     for kind in accepted:
         if kind.startswith("image/"):
             message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use image/png or image/webp."
-            raise ApiError(400, message, code="invalid_value")
+            raise ApiError(406, message, code="not_acceptable")
     return JSON
+
+
+def _accepted(header: str) -> list[str]:
+    """Return the media types of an Accept header, those of the greatest weight first (RFC 9110, 12.4.2)."""
+    weights: dict[str, float] = {}
+    for part in header.lower().split(","):
+        kind, *parameters = map(str.strip, part.split(";"))
+        given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
+        weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
+    return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
+from scanline.server.api.transport.http10 import send_to_http10
 from scanline.server.api.transport.message_ends import MessageEnds
 from scanline.server.api.transport.refusals import head_too_long, record_refusal, response_bytes
 from scanline.server.api.transport.upgrades import head_without_upgrade
@@ -40,6 +41,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.bytes_without_callback = 0  # given to the parser since it last called back
         self.in_message = self.in_head = self.is_websocket = False
         self.ignores_upgrade = False  # of the current request
+        self.keeps_alive = False  # whether the current request asks for it, as those of HTTP/1.1 do unless they say no
         self.ends = MessageEnds()
         self.buffered = b""  # received, and not given to the parser yet
         self.error: ApiError | None = None  # what send_400_response answers
@@ -170,6 +172,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head = False
+        self.keeps_alive = self.parser.should_keep_alive()
         headers = dict(self.headers)
         if self.parser.should_upgrade() and self._should_upgrade():
             head = self.parser.get_method(), self.parser.get_http_version()
@@ -249,15 +252,17 @@ class HttpProtocol(HttpToolsProtocol):
         return True
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        super()._start_asgi_task(cycle, partial(self._run, app))
+        super()._start_asgi_task(cycle, partial(self._run, app, cycle))
 
-    async def _run(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run(self, app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send) -> None:
         async def receive_or_refuse() -> Message:
             message = await receive()
             if self.arrival_error is not None and message.get("more_body", False):
                 raise self.arrival_error
             return message
 
+        if scope["http_version"] == "1.0":
+            send = send_to_http10(cycle, send, self.keeps_alive)
         await app(scope, receive_or_refuse, send)
 
     def _count_head(self, part: bytes) -> None:

@@ -40,7 +40,7 @@ def read(body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, pict
 
 @given(
     files=st.lists(st.binary(max_size=300).filter(lambda data: b"--x" not in data), max_size=4),
-    texts=st.lists(st.text("aé😀 ", max_size=20), max_size=4),
+    texts=st.lists(st.text("aé😀 ", min_size=1, max_size=20), max_size=4),
     chunk=st.integers(1, 500),
 )
 def test_parts_are_read_however_they_arrive(files: list[bytes], texts: list[str], chunk: int) -> None:

@@ -69,6 +69,7 @@ def test_an_array_has_all_bytes_and_channels_last(
         ("image/*", "image/png"),
         ("IMAGE/PNG; q=0.9", "image/png"),
         ("image/webp,image/png", "image/webp"),
+        ("image/webp;q=0.5, image/png;q=0.8, application/json;q=0", "image/png"),
         ("image/avif,image/webp,image/png,*/*;q=0.8", "image/webp"),
     ],
 )
@@ -82,5 +83,5 @@ def test_any_image_type_means_the_output_format(client: httpx.Client) -> None:
 
 def test_an_unsupported_image_type_is_refused(client: httpx.Client) -> None:
     response = accepted(client, "image/jpeg")
-    assert response.status_code == 400
+    assert response.status_code == 406
     assert response.json()["error"]["message"] == "Accept: image/jpeg is not supported; use image/png or image/webp."

@@ -150,7 +150,7 @@ def test_a_form_has_guidance_too(guided_client: httpx.Client) -> None:
     files = {"image": encode(IMAGE), "mask": encode(HOLE)}
     response = guided_client.post(EDITS, files=files, data={"seed": "7", "class": "star", "guidance": "2.5"})
     assert response.json()["data"] == post(guided_client, EDITS, guidance=2.5, **MASKED)["data"]
-    for wrong in ("strong", "nan", "0.5", "11", ""):
+    for wrong in ("strong", "nan", "0.5", "11"):
         response = guided_client.post(EDITS, files=files, data={"class": "star", "guidance": wrong})
         assert_refused(response, 400, "guidance", "invalid_value")
 
