@@ -1,19 +1,21 @@
 """Pictures in and out: files to the bytes that a model reads, painted bytes to files.
 
 A picture's format is read from its bytes, never from its name or declared type, and it must have exactly the model's
-size, which is checked before it is decoded.
+size, which is checked before it is decoded. Training reads pixels as uploads are read: upright by EXIF, on white where
+they are transparent, the upper 8 bits of 16.
 """
 
 import base64
 import binascii
 import io
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
-from PIL import Image, PngImagePlugin
+from PIL import Image, JpegImagePlugin, PngImagePlugin
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
@@ -21,7 +23,17 @@ from scanline.model.contact_sheet import class_sheet, sheet
 from scanline.model.inputs import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
-MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
+EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
+ORIENTATION = 0x0112  # EXIF's tag
+UPRIGHT = {  # by EXIF's orientation
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
@@ -37,13 +49,26 @@ def max_file_bytes(config: ModelConfig) -> int:
     return BYTES_PER_PIXEL * config.height * config.width + METADATA_BYTES
 
 
+class PixelsError(ValueError):
+    """Why pixels do not fit 8 bits."""
+
+
+class _Jpeg(JpegImagePlugin.JpegImageFile):
+    """A JPEG, of several pictures (MPO) the first, whose EXIF Pillow does not parse: it may take minutes and
+    gigabytes."""
+
+    def _read_dpi_from_exif(self) -> None:
+        pass
+
+
 def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
-    """Return the decoded upload, of the model's size; an InvalidInput that names `param` otherwise."""
+    """Return the decoded upload, upright and of the model's size; an InvalidInput that names `param` otherwise."""
+    expected = config.width, config.height
     with readable(param):
-        picture = Image.open(io.BytesIO(data), formats=FORMATS)
-    if picture.size != (config.width, config.height):
-        size = f"{picture.width}x{picture.height}"
-        raise InvalidInput(f"{param} is {size}; the model needs exactly {config.size}.", param, "wrong_size")
+        is_jpeg = data.startswith(b"\xff\xd8\xff")
+        picture = _Jpeg(io.BytesIO(data)) if is_jpeg else Image.open(io.BytesIO(data), formats=FORMATS)
+    if picture.size not in (expected, expected[::-1]):
+        raise _wrong_size(picture, config, param)
     with readable(param):
         frames = getattr(picture, "n_frames", 1)
     if frames > 1:
@@ -52,10 +77,50 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
         picture.load()
         if picture.mode == "P" and picture.palette is None:
             raise ValueError
-    if picture.mode not in MODES:
-        reason = f"{param} has pixels of mode {picture.mode}; send 8-bit grey or RGB, with or without alpha."
-        raise InvalidInput(reason, param, "invalid_image")
-    return picture
+        turned = upright(picture)
+    if turned.size != expected:
+        raise _wrong_size(turned, config, param)
+    return turned
+
+
+def _wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
+    size = f"{picture.width}x{picture.height}"
+    return InvalidInput(f"{param} is {size}; the model needs exactly {config.size}.", param, "wrong_size")
+
+
+def upright(picture: Image.Image) -> Image.Image:
+    """Return a decoded picture as its EXIF turns it; as it is where that is broken or absent."""
+    tiff = bytes(picture.info.get("exif") or b"").removeprefix(b"Exif\0\0")
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
+    if order is None:
+        return picture
+    try:
+        (directory,) = struct.unpack_from(f"{order}I", tiff, 4)
+        (count,) = struct.unpack_from(f"{order}H", tiff, directory)
+        tags = tiff[directory + 2 : directory + 2 + 12 * count]
+        values = dict(struct.iter_unpack(f"{order}H6xH2x", tags[: len(tags) // 12 * 12]))
+    except struct.error:
+        return picture
+    turn = UPRIGHT.get(values.get(ORIENTATION, 1))
+    return picture if turn is None else picture.transpose(turn)
+
+
+def in_8_bits(picture: Image.Image, grey: bool) -> Image.Image:
+    """Return a decoded picture as L or RGB, on white where it is transparent; PixelsError where its pixels do not fit.
+
+    Of 16 bits the upper 8 count.
+    """
+    if picture.mode.startswith("I"):
+        values = np.asarray(picture).astype(np.int64)
+        if values.min() < 0 or values.max() > 0xFFFF:
+            raise PixelsError("it has grey values of more than 16 bits")
+        picture = Image.fromarray((values >> 8).astype(np.uint8))
+    elif picture.mode not in EXACT_MODES:
+        raise PixelsError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return picture.convert("RGB").convert("L") if grey else picture.convert("RGB")
 
 
 @contextmanager
@@ -73,8 +138,10 @@ def readable(param: str) -> Iterator[None]:
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
     """Return bytes [N] uint8 of a picture, converted to grey or RGB as the model has it."""
-    with readable(param):
-        return np.asarray(picture.convert("L" if config.channels == 1 else "RGB")).reshape(-1)
+    try:
+        return np.asarray(in_8_bits(picture, grey=config.channels == 1)).reshape(-1)
+    except PixelsError as error:
+        raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
 
 
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:

@@ -14,13 +14,12 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
-from scanline.model import pictures  # noqa: F401 (limits the text that Pillow unpacks from a PNG)
 from scanline.model.datasets.files import DataError
+from scanline.model.pictures import FORMATS, PixelsError, in_8_bits, upright
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
-EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 LONGEST_REASON = 120
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 
@@ -75,7 +74,7 @@ def load(
         name = printable(path.relative_to(folder))
         try:
             picture = _decode(path, size, grey)
-        except _RefusedError as error:
+        except (_RefusedError, PixelsError) as error:
             refused.append(Refused(name, str(error)))
         except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
             refused.append(Refused(name, _reason(error)))
@@ -140,26 +139,12 @@ def _decode(path: Path, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
                 raise _RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
             if size is not None:
                 opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
-            picture = _in_8_bits(ImageOps.exif_transpose(opened), grey)
+            opened.load()
+            turned = upright(opened) if opened.format in FORMATS else ImageOps.exif_transpose(opened)
+            picture = in_8_bits(turned, grey)
     if size is not None:
         picture = ImageOps.fit(picture, size, Image.Resampling.LANCZOS)
     return np.asarray(picture)
-
-
-def _in_8_bits(picture: Image.Image, grey: bool) -> Image.Image:
-    """Return the picture as L or RGB."""
-    picture.load()
-    if picture.mode.startswith("I"):
-        values = np.asarray(picture).astype(np.int64)
-        if values.min() < 0 or values.max() > 0xFFFF:
-            raise _RefusedError("it has grey values of more than 16 bits")
-        picture = Image.fromarray((values >> 8).astype(np.uint8))
-    elif picture.mode not in EXACT_MODES:
-        raise _RefusedError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
-    if picture.has_transparency_data:
-        picture = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
-    return picture.convert("RGB").convert("L") if grey else picture.convert("RGB")
 
 
 def _reason(error: Exception) -> str:

@@ -2,6 +2,8 @@
 
 import io
 import struct
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scanline.model.config import ModelConfig
+from scanline.model.datasets.folder import load
 from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import known_by_picture, open_picture, pixels, readable
 from tests.support.pictures import encode, noise
@@ -47,10 +50,39 @@ def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels() -> None:
     np.testing.assert_array_equal(read(encode(greys), COLOUR), np.repeat(greys.reshape(-1), 3))
 
 
-def test_colours_below_alpha_zero_are_kept_as_they_are() -> None:
-    colours = noise(3, 4, 4)
-    colours[..., 3] = 0
-    np.testing.assert_array_equal(read(encode(colours), COLOUR), colours[..., :3].reshape(-1))
+STORED = noise(4, 3, 3)  # turned by a quarter, 3 rows of 4 pixels
+TURNED = np.rot90(STORED, -1)
+EXIF = Image.Exif()
+EXIF[0x0112] = 6
+OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
+    "turned PNG": (encode(STORED, exif=EXIF), TURNED),
+    "turned WebP": (encode(STORED, "WEBP", lossless=True, exif=EXIF), TURNED),
+    "transparent": (encode(np.dstack((TURNED, np.zeros((3, 4), np.uint8)))), np.full((3, 4, 3), 255)),
+    "16 bits": (encode(TURNED[..., 0].astype(np.uint16) << 8 | 77), np.repeat(TURNED[..., :1], 3, axis=2)),
+    "broken EXIF": (encode(TURNED, exif=b"Exif\0\0II*\0\xff\xff\xff\xff"), TURNED),
+}
+
+
+@pytest.mark.parametrize("label", OF_ANY_KIND)
+def test_uploads_are_read_as_training_reads_them(tmp_path: Path, label: str) -> None:
+    data, shown = OF_ANY_KIND[label]
+    (tmp_path / "picture").write_bytes(data)
+    trained = load(tmp_path)
+    np.testing.assert_array_equal(np.broadcast_to(trained.images.reshape(3, 4, -1), (3, 4, 3)), shown)
+    np.testing.assert_array_equal(read(data, COLOUR), shown.reshape(-1))
+
+
+def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unpacked() -> None:
+    """EXIF of 60 KB whose 5,000 tags all have the same 60 KB for their value takes Pillow 300 MB."""
+    tags = b"".join(struct.pack("<HHII", tag, 7, 60_000, 8) for tag in range(1000, 6000))
+    swollen = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<H", 5000) + tags
+    several = encode(IMAGE, "MPO", save_all=True, append_images=[Image.fromarray(IMAGE)], quality=100)
+    tracemalloc.start()
+    for data in (encode(IMAGE, "JPEG", quality=100, exif=swollen), several):
+        assert np.abs(read(data).astype(int) - IMAGE.reshape(-1)).max() < 4
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
 
 
 def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:
