@@ -9,6 +9,8 @@ import asyncio
 import logging
 import socket
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
+from time import monotonic
 from typing import Any
 
 import uvicorn
@@ -30,6 +32,7 @@ from scanline.server.process.tls import TlsCertificate
 from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections
+LOOP_ERROR_SECONDS = 10.0
 OTHER_DESCRIPTORS = 256  # besides connections: the engines' pipes, files
 
 log = logging.getLogger("scanline.server")
@@ -61,7 +64,8 @@ async def run(
     ValueError if no model can be loaded.
     """
     # Build the application and uvicorn's server around it.
-    raise_descriptor_limit(max(settings.max_connections, settings.max_websockets))
+    settings = within_descriptors(settings)
+    log_loop_errors_rarely()
     lifecycle = Lifecycle()
     hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
     budgets, message_bytes = Budgets(settings), min(settings.max_body_bytes, max_message_bytes(models))
@@ -106,18 +110,40 @@ async def run(
     return 0 if was_orderly else 1
 
 
-def raise_descriptor_limit(connections: int) -> None:
-    """Raise this process's limit of open files to the system's; log a warning if that is too low."""
+def within_descriptors(settings: Settings) -> Settings:
+    """Raise this process's limit of open files to the system's; return the settings with as many connections as that
+    has room for, and log a warning where these are fewer."""
     try:
         import resource
     except ImportError:  # not a POSIX system
-        return
-    needed = connections + OTHER_DESCRIPTORS
+        return settings
+    connections = max(settings.max_connections, settings.max_websockets)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_unlimited = hard == resource.RLIM_INFINITY
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed) if is_unlimited else hard, hard))
-    if not is_unlimited and hard < needed:
-        log.warning("the limit of %s open files is too low for %s connections: raise ulimit -n", hard, connections)
+    limit = max(soft, connections + OTHER_DESCRIPTORS) if is_unlimited else hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    room = limit - min(OTHER_DESCRIPTORS, limit // 2)
+    if room >= connections:
+        return settings
+    log.warning(
+        "the limit of %s open files has room for %s connections, not %s: raise ulimit -n", limit, room, connections
+    )
+    fewer = {name: min(getattr(settings, name), room) for name in ("max_connections", "max_websockets")}
+    return settings.model_copy(update=fewer)
+
+
+def log_loop_errors_rarely() -> None:
+    """Log each kind of error that the running event loop reports at most once in LOOP_ERROR_SECONDS: without
+    descriptors it would report thousands in a second."""
+    logged: dict[str, float] = {}
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        now = monotonic()
+        if now - logged.get(context["message"], -inf) >= LOOP_ERROR_SECONDS:
+            logged[context["message"]] = now
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(handle)
 
 
 def _tls_options(certificate: TlsCertificate | None) -> dict[str, Any]:
