@@ -9,6 +9,7 @@ import base64
 import binascii
 import io
 import struct
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,8 @@ UPRIGHT = {  # by EXIF's orientation
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+# A picture of another size than the model's is refused unread: a warning of each large one would only fill a log.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed

@@ -26,16 +26,19 @@ log = logging.getLogger("scanline.server")
 
 
 class ApiKeys:
-    """Names by key; ValueError if the file is broken or has no key in it."""
+    """Names by key; ValueError if the file is broken, or there is no key at the start."""
 
     def __init__(self, unnamed: Sequence[SecretStr] = (), path: Path | None = None) -> None:
         self.unnamed = {key.get_secret_value(): f"key-{number}" for number, key in enumerate(unnamed, 1)}
         self.path = path
         self.watch = None if path is None else FileWatch([path], self.reload)
         self.reload()
+        if not self.by_digest:
+            raise ValueError(f"{path}: there is no key in this file")
 
     def reload(self) -> None:
-        """Read the file now. ValueError if it is broken; then the keys of before stay."""
+        """Read the file now; one without keys revokes all of its keys. ValueError if it is broken; then the keys of
+        before stay."""
         keys = self.unnamed | ({} if self.path is None else read_keys(self.path))
         # Keys are looked up by a digest that needs the secret: the time of a look-up reveals nothing about the keys.
         secret = secrets.token_bytes(32)
@@ -63,9 +66,9 @@ def api_keys(settings: Settings) -> ApiKeys | None:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return the names by key of a file; ValueError, with the line's number, if it is broken or has no key in it."""
+    """Return the names by key of a file; ValueError, with the line's number, if it is broken."""
     keys: dict[str, str] = {}
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(_text(path).split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, *rest = line.split()
@@ -76,8 +79,6 @@ def read_keys(path: Path) -> dict[str, str]:
             )
         if keys.setdefault(rest[0], name) != name:
             raise ValueError(f"{path}: line {number} repeats a key under another name")
-    if not keys:
-        raise ValueError(f"{path}: there is no key in this file")
     if len(keys) > MAX_KEYS:
         raise ValueError(f"{path}: there are more than {MAX_KEYS} keys in this file")
     return keys

@@ -33,15 +33,16 @@ class ApiKeyMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        sent = list(_sent_keys(scope))
-        name = next((name for key in sent if (name := self.keys.name_of(key)) is not None), None)
+        sent = set(_sent_keys(scope))  # one key a request: several would be as many guesses at once
+        has_key = bool(sent)
+        name = self.keys.name_of(sent.pop()) if len(sent) == 1 else None
         if name is not None:
             scope[CLIENT] = replace(client_of(scope), key=name)
             bind_contextvars(key=name)
         if name is not None or _is_open(scope):
             await self.app(scope, receive, send)
         else:
-            await refuse(await self._refusal(scope, bool(sent)), scope, receive, send)
+            await refuse(await self._refusal(scope, has_key), scope, receive, send)
 
     async def _refusal(self, scope: Scope, has_key: bool) -> ApiError:
         """Return what to answer, after the delay of a wrong key."""

@@ -29,7 +29,7 @@ class ModelCopy:
         try:
             _remove_abandoned()
             root = Path(tempfile.mkdtemp(prefix=PREFIX))
-            lock = _lock(root)
+            self.remove = weakref.finalize(self, _remove, root, _lock(root))  # also called when the process exits
             self.directory = root / source.name
             self.directory.mkdir()
             for name in SMALL_FILES:
@@ -37,7 +37,6 @@ class ModelCopy:
                     shutil.copy2(source / name, self.directory / name)
         except OSError as error:
             raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
-        self.remove = weakref.finalize(self, _remove, root, lock)  # also called when the process exits
 
 
 def copy_weights(source: Path, target: Path) -> None:

@@ -18,8 +18,7 @@ from tests.support.waiting import wait_for
 
 ALICE, BOB = "sk-alice-0001", "sk-bob=0002=="
 BROKEN = {  # label: the file's content, part of the sentence
-    "empty": ("", "there is no key in this file"),
-    "comments alone": ("# alice sk-1\n\n", "there is no key in this file"),
+    "a line separator in a comment": (f"# \u2028mallory sk-m\nalice {ALICE} x", "line 2 must be a name"),
     "a name alone": (f"alice {ALICE}\nbob\n", "line 2 must be a name"),
     "three words": (f"alice {ALICE} admin", "line 1 must be a name"),
     "a comma in a key": ("alice sk,1", "line 1 must be a name"),
@@ -68,6 +67,15 @@ def test_a_broken_file_is_refused_at_the_start_and_later_changes_nothing(path: P
     assert ALICE not in str(caught.value)
     assert keys.name_of(ALICE.encode()) == "alice"
     assert said in refused("serve", "--api-keys-file", path)
+
+
+@pytest.mark.parametrize("content", ["", "# alice sk-1\n\n"])
+def test_a_file_without_keys_is_refused_at_the_start_and_later_revokes_its_keys(path: Path, content: str) -> None:
+    keys = ApiKeys([SecretStr(KEY)], path)
+    path.write_text(content)
+    keys.reload()
+    assert keys.names == ["key-1"]
+    assert "there is no key in this file" in refused("serve", "--api-keys-file", path)
 
 
 def test_a_missing_file_or_a_directory_is_refused(tmp_path: Path) -> None:

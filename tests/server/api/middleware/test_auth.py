@@ -107,6 +107,11 @@ def test_each_key_is_accepted(keyless: httpx.Client, key: str) -> None:
         assert keyless.get("/v1/models", headers={"authorization": f"{scheme} {key}"}).status_code == 200
 
 
+def test_a_request_with_two_keys_is_refused(keyless: httpx.Client) -> None:
+    several = [("authorization", f"Bearer {key}") for key in ("a-guess", KEY)]
+    assert_refused(keyless.get("/v1/models", headers=several), 401, None, "invalid_api_key")
+
+
 @pytest.mark.parametrize("label", WRONG_HEADERS)
 def test_a_wrong_key_is_refused(keyless: httpx.Client, label: str) -> None:
     response = keyless.get("/v1/models", headers={"authorization": WRONG_HEADERS[label]})

@@ -81,3 +81,12 @@ def test_a_place_that_cannot_be_written_is_an_error_of_one_sentence(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ValueError, match=r"cannot be copied to .*: No such file or directory"):
         ModelCopy(grey_directory)
+
+
+def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "model" / "config.json").mkdir(parents=True)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="cannot be copied"):
+        ModelCopy(tmp_path / "model")
+    assert list(temporary.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == descriptors
