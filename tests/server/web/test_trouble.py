@@ -42,7 +42,7 @@ def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -
         visitor.expect_done(4)
 
 
-@pytest.mark.parametrize("query", ["seed=x", "seed=3&n=1000"])
+@pytest.mark.parametrize("query", ["seed=x", "seed=3&n=1000", "seed=3&temperature=3"])
 def test_an_invalid_link_paints_nothing(visit: Visit, server: Server, query: str) -> None:
     visitor = visit(f"{server.url}/?{query}")
     expect(visitor.see("#notice")).to_be_visible()
