@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch._inductor.config as inductor
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, loss_of
@@ -83,6 +82,8 @@ def test_small_features_leave_gradients_right_in_bfloat16() -> None:
 
 
 def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    import torch._inductor.config as inductor  # seconds, which only this test needs
+
     model, batch = small("plain")
     nowhere = {"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}
     with inductor.patch(nowhere), caplog.at_level(logging.INFO, "scanline.training"):
