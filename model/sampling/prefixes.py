@@ -38,6 +38,7 @@ class Prefixes:
         self.room = max(1, int(PER_SLOT * slots))
         self.wanted = Turns()  # requests whose next image needs a prefix for which there is no room yet
         self.held: dict[int, HeldPrefix] = {}  # by request
+        self.used = 0  # of the room, in prefixes
 
     def want(self, request: int, client: str) -> None:
         """Queue a request for room."""
@@ -55,6 +56,7 @@ class Prefixes:
         """Take room for the prefixes of a request's image `source`, which are read now."""
         assert not self._is_full
         self.held[request] = HeldPrefix(source, client, labels)
+        self.used += len(labels)
 
     def put(self, request: int, label: int, prefix: "Prefix") -> bool:
         """Hold a prefix that room was reserved for; return whether it was the last one of its image."""
@@ -79,7 +81,7 @@ class Prefixes:
 
     @property
     def _is_full(self) -> bool:
-        return sum(len(held.labels) for held in self.held.values()) >= self.room
+        return self.used >= self.room
 
     def _is_due(self, held: HeldPrefix) -> bool:
         """Return whether a prefix has to make room for others now."""
@@ -91,4 +93,5 @@ class Prefixes:
     def drop(self, request: int) -> None:
         """Forget a request and free its room, if it is there."""
         self.wanted.leave(request)
-        self.held.pop(request, None)
+        if held := self.held.pop(request, None):
+            self.used -= len(held.labels)
