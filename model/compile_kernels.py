@@ -32,6 +32,7 @@ from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.float16)  # of the precisions that a GPU has
+READ_STEPS = 16  # each place of a row in 16-byte units of memory is met
 SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts is how layers are aligned in memory
 
 
@@ -57,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     if options.jobs > 1 and options.share is None:
         return _run_jobs(options)
+    torch.set_num_threads(1)  # as many processes as processors may do the same beside this one
     compiled = Compiler(options.capability, options.jobs, options.share or 0)
     with compiled.active():
         for name in options.models:
@@ -90,10 +92,11 @@ def launch_all(model: Transformer) -> None:
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
         images = torch.zeros(1, config.bytes, dtype=torch.uint8)
+        stop = min(config.bytes, config.first + READ_STEPS * config.step_bytes)
         for in_one_launch in (True, False):
             backend.reader.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype)
-            backend.read(images, state, np.array([config.bytes]))
+            backend.read(images, state, np.array([stop]))
         backend.close()
 
 

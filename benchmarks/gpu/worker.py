@@ -129,7 +129,8 @@ def _work(connection: Connection, sizes: Sizes) -> None:
                 torch.cuda.empty_cache()
         except Exception as error:
             failure = summary(error) + _where(error)
-        connection.send(failure)
+        with suppress(BrokenPipeError):  # the part took too long, and nobody waits for it any more
+            connection.send(failure)
 
 
 def _where(error: BaseException) -> str:

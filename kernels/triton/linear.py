@@ -209,10 +209,12 @@ def _linear(
             depth, scale,
         )  # fmt: skip
 
-    # The low sums were scaled by 2^11 to stay within float16's range; the residual comes after the activation.
+    # The low sums were scaled by 2^11 to stay within float16's range. They are added by an fma, which rounds as a sum
+    # does: where all of K is one block, Triton makes a plain sum's other term the product's start, and adds in another
+    # order. The residual comes after the activation.
     if not early:
         end = tl.load(bias + o, mask=o < width, other=0.0)
-    result = _activated(sums + low_sum * (1.0 / scale) + end[:, None], activation)
+    result = _activated(tl.fma(low_sum, 1.0 / scale, sums) + end[:, None], activation)
     if residual is not None:
         result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
     tl.store(out + places, result, mask=in_out)

@@ -17,3 +17,20 @@ def sums(ttgir: str) -> list[tuple[str, str]]:
     layouts = dict(re.findall(r"^(#\w+) = (.*)$", ttgir, re.MULTILINE))
     found = re.findall(r"\}\) : \(tensor<([\dx]+f32), (#\w+)>\)", ttgir)
     return [(shape, layouts[name]) for shape, name in found]
+
+
+def products_begin_at_zero(ttgir: str) -> bool:
+    """Whether each product adds to zeros, to another product or to a sum carried through a loop. Where Triton has made
+    another term of a sum the product's start, the order of the sum depends on the shape of the program."""
+    made_by = dict(re.findall(r"^\s*(%[\w#]+?)(?::\d+)? = (\S+) ", ttgir, re.MULTILINE))
+    converted = dict(re.findall(r"(%\w+) = ttg\.convert_layout (%[\w#]+) ", ttgir))
+    starts = re.findall(r"= (?:ttng\.warp_group_dot|tt\.dot) %[\w#]+, %[\w#]+, (%[\w#]+)", ttgir)
+    assert starts
+    for start in starts:
+        source = start
+        while source in converted:
+            source = converted[source]
+        maker = made_by.get(source.partition("#")[0], "an argument of a loop")
+        if maker not in ("arith.constant", "an argument of a loop", "scf.for") and "dot" not in maker:
+            return False
+    return True
