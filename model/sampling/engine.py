@@ -61,7 +61,7 @@ class Engine:
         self.admission = Admission(generator, self.scheduler, self.requests, self.reads, self.recorder)
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick
         self.streams = Streams(generator, clock)
-        self.time_shares = TimeShares()
+        self.time_shares = TimeShares(2 * TICK_SECONDS)  # with less, clients of about equal shares take turns
         self.tick_length = TickLength()
         self.launched: Launch | None = None  # in this tick
         self.under_way: Launch | None = None  # what the device is doing between two ticks

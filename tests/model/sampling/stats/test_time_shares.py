@@ -48,6 +48,17 @@ def test_a_client_pays_for_its_reads_with_its_steps() -> None:
     assert sum(shares.balances.values()) == pytest.approx(0, abs=1e-9)
 
 
+def test_clients_of_about_as_many_images_do_not_take_turns() -> None:
+    """With no overdraft half of them would step in every other turn, which a GPU's batches are too small for."""
+    shares, images = TimeShares(0.05), {f"client {i}": 200 + 10 * (i % 7) for i in range(16)}
+    share = []
+    for _ in range(500):
+        stepped = {client: images[client] for client in shares.next(images)}
+        shares.spent(0.01, stepped)
+        share.append(sum(stepped.values()) / sum(images.values()))
+    assert sum(share) / len(share) > 0.9
+
+
 @given(clients)
 @example({"many": 1000, "few": 4})
 def test_every_client_has_its_share(images: dict[str, int]) -> None:
