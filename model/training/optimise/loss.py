@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from scanline.kernels import LN2
+from scanline.kernels import LN2, attention
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Drawn
 
@@ -106,6 +106,7 @@ def compile_loss(device: torch.device) -> Loss:
     ATEN_CPU_CAPABILITY has changed.
     """
     if device.type != "cpu":
+        attention.keep_out_of_graphs()
         return torch.compile(loss_of, dynamic=False)
     from torch._inductor.cpu_vec_isa import pick_vec_isa  # imported late: it costs 150 MB
 
