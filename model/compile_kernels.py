@@ -31,7 +31,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
-STATES = (torch.float32, torch.float16)  # of the precisions that a GPU has
+STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has
 READ_STEPS = 16  # each place of a row in 16-byte units of memory is met
 SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts is how layers are aligned in memory
 

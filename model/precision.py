@@ -1,7 +1,7 @@
 """The precision of a network's weights, and of its states between two steps.
 
 `exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` needs a CPU and
-`float16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per model (`scanline evaluate
+`bfloat16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per model (`scanline evaluate
 --precision`). The same seed gives the same image within one precision.
 """
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # the command line reads the names below before it needs torc
 
     from scanline.model.config import ModelConfig
 
-PrecisionName = Literal["exact", "int8", "float16-state"]
+PrecisionName = Literal["exact", "int8", "bfloat16-state"]
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Precision:
     """How numbers are stored."""
 
     int8_weights: bool = False  # and activations in 8 bits, in the products of blocks and layers
-    float16_state: bool = False  # s between steps; z stays float32
+    bfloat16_state: bool = False  # s between steps, which is too large for float16; z stays float32
 
     @property
     def state_dtype(self) -> "torch.dtype":
         """The type in which s is stored between steps."""
         import torch
 
-        return torch.float16 if self.float16_state else torch.float32
+        return torch.bfloat16 if self.bfloat16_state else torch.float32
 
     def state_bytes(self, config: "ModelConfig") -> int:
         """Return the bytes of (s, z) of one image in flight."""
@@ -38,10 +38,10 @@ class Precision:
 PRECISIONS: dict[PrecisionName, Precision] = {
     "exact": Precision(),
     "int8": Precision(int8_weights=True),
-    "float16-state": Precision(float16_state=True),
+    "bfloat16-state": Precision(bfloat16_state=True),
 }
 DEFAULT: PrecisionName = "exact"
-PRECISION_HELP = "exact, int8 (CPU) or float16-state (GPU): fewer bytes moved, nearly the same bits."
+PRECISION_HELP = "exact, int8 (CPU) or bfloat16-state (GPU): fewer bytes moved, nearly the same bits."
 
 
 def precision(name: str) -> Precision:

@@ -4,7 +4,7 @@ They are of the code as it was at commit f14d6f9, for an H200 unless said otherw
 compiler made of it; `then` is what the changes made since should reach, where a figure was given. None is measured.
 Those of resampling are of the commit that added it: the bytes that copies read and write over the copy's rate of 4.0 to
 4.4 TB/s (an H100's 2.8 to 3.1), of which programs of 16 KB reach 0.85 to 0.93 as the recurrent step does, and 20 us for
-programs that find nothing to copy. A slot of the paper's MNIST model is 271,128 bytes, 140,056 with float16 states.
+programs that find nothing to copy. A slot of the paper's MNIST model is 271,128 bytes, 140,056 with 16-bit states.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class Prediction:
         return self.h100 if self.h100 is not None and "H100" in gpu else (self.least, self.most)
 
 
-MNIST, FLOAT16, COPIES = "rates/mnist/float32", "rates/mnist/float16", "resampling/mnist/float32/4096"
+MNIST, SIXTEEN_BITS, COPIES = "rates/mnist/float32", "rates/mnist/bfloat16", "resampling/mnist/float32/4096"
 PREDICTIONS = (
     Prediction("ceilings/copy", "copy, read + written", 4.0, 4.4, "TB/s", h100=(2.8, 3.1)),
     Prediction("ceilings/launch/chained", "launch after launch, chained", 0.9, 1.5, "us"),
@@ -44,9 +44,9 @@ PREDICTIONS = (
     Prediction(f"{MNIST}/10000/images_per_second", "10,000 in flight", 4600, 5600, "images/s"),
     Prediction(f"{MNIST}/1024/images_per_second", "1,024 in flight", 3100, 3900, "images/s"),
     Prediction(f"{MNIST}/64/images_per_second", "64 in flight", 350, 450, "images/s"),
-    Prediction(f"{FLOAT16}/4096/images_per_second", "4,096, float16 states", 6500, 7900, "images/s", "11,000"),
+    Prediction(f"{SIXTEEN_BITS}/4096/images_per_second", "4,096, 16-bit states", 6500, 7900, "images/s", "11,000"),
     Prediction("rates/cifar10/float32/4096/images_per_second", "paper's CIFAR-10, 4,096", 580, 720, "images/s"),
-    Prediction("rates/cifar10/float16/4096/images_per_second", "the same, float16 states", 850, 1050, "images/s"),
+    Prediction("rates/cifar10/bfloat16/4096/images_per_second", "the same, 16-bit states", 850, 1050, "images/s"),
     Prediction("one_image/mnist", "one MNIST image", 110, 180, "ms", "85 to 95; 30 wanted"),
     Prediction("one_image/mnist/step", "a byte of it", 140, 230, "us"),
     Prediction("one_image/cifar10", "one CIFAR-10 image", 1000, 1400, "ms"),
@@ -61,10 +61,10 @@ PREDICTIONS = (
     Prediction(f"{COPIES}/copies_0%", "no slot copied", 25, 70, "us"),
     Prediction(f"{COPIES}/resample", "all resampled, from call to end", 750, 1250, "us", h100=(950, 1600)),
     Prediction(f"{COPIES}/resample/of_row", "share of a row of pixels", 0.025, 0.05, ""),
-    Prediction("resampling/mnist/float16/4096/copies_50%", "half, float16 states", 150, 195, "us", h100=(205, 265)),
+    Prediction("resampling/mnist/bfloat16/4096/copies_50%", "half, 16-bit states", 150, 195, "us", h100=(205, 265)),
     Prediction("kernels/product_error/1024/ours", "error of a product, of sum |x| |w|", 0.0, 8e-6, ""),
-    Prediction("states/mnist-small/float16/more", "float16 states, mnist-small", -5e-3, 5e-3, "bits/dim"),
-    Prediction("states/cifar10-small/float16/more", "float16 states, cifar10-small", -5e-3, 5e-3, "bits/dim"),
+    Prediction("states/mnist-small/bfloat16/more", "16-bit states, mnist-small", -5e-3, 5e-3, "bits/dim"),
+    Prediction("states/cifar10-small/bfloat16/more", "16-bit states, cifar10-small", -5e-3, 5e-3, "bits/dim"),
 )
 
 

@@ -102,7 +102,7 @@ def tiny(config: ModelConfig) -> ModelConfig:
 
 
 DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "reads": 2, "read_rows": 8}
-STATES = (torch.float32, torch.float16)
+STATES = (torch.float32, torch.bfloat16)
 
 
 def microseconds(call: Callable[[], object], sizes: Sizes, calls: int = 10) -> float:

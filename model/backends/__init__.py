@@ -100,7 +100,7 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
     else:
         candidates = [(name, device) for name in (ON_GPU if device == "cuda" else ON_CPU)]
     chosen = precision(precision_name)
-    if chosen.float16_state:
+    if chosen.bfloat16_state:
         candidates = [(name, on) for name, on in candidates if name in TRITON and on == "cuda"]
         if not candidates:
             needed = "needs a GPU" if device == "cpu" else f"needs one of the backends {' and '.join(TRITON)}"

@@ -45,7 +45,7 @@ class CpuBackend(Backend):
         float16 or int8), by default the smallest that the precision allows. Raises ValueError if the precision needs
         another device."""
         if precision.state_dtype != torch.float32:
-            raise ValueError("precision 'float16-state' needs a GPU")
+            raise ValueError("precision 'bfloat16-state' needs a GPU")
         self.config, self.parameters = model.config, model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
         self.reads_at_once = threads = threads or resources.threads()

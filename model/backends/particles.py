@@ -20,7 +20,7 @@ import torch
 
 from scanline.kernels.philox import uniforms
 from scanline.kernels.philox_rounds import uniform_pair
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.slots import SlotPool, as_numpy
 
 RESAMPLING = 2**31 - 1  # in the place of a particle: the random numbers of resampling
 UNIT = 2.0**40  # of which weights are whole numbers, relative to the largest
@@ -90,7 +90,7 @@ def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> 
         sources, targets = sources[different], targets[different]
         _copy_images(pool, sources, targets)
         for array in (pool.state.s, pool.state.z):
-            array.numpy()[:, targets.numpy()] = array.numpy()[:, sources.numpy()]
+            as_numpy(array)[:, targets.numpy()] = as_numpy(array)[:, sources.numpy()]
 
 
 def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:

@@ -144,10 +144,10 @@ class SlotPool:
         self.known_bits.numpy()[slots] = 0
         self.state.position.numpy()[slots] = arrivals.position.numpy()
         for name in ("s", "z"):
-            array = getattr(self.state, name).numpy()
+            array = as_numpy(getattr(self.state, name))
             array[:, slots[:first]] = 0
             for row, slot in zip(arrivals.prefix, slots[first:], strict=True):
-                array[:, slot] = getattr(arrivals.prefixes[row], name)[:, 0].numpy()
+                array[:, slot] = as_numpy(getattr(arrivals.prefixes[row], name)[:, 0])
 
     def _place_by_torch(self, arrivals: Arrivals) -> None:
         slots, first = arrivals.slots, arrivals.without_prefix
@@ -169,6 +169,11 @@ class SlotPool:
         evidence = self.evidence_bits[rows] + self.known_bits[rows]
         numbers = torch.cat((self.bits[rows], evidence, self.effective_particles[rows]))
         return torch.cat((numbers.view(torch.uint8), self.images[rows].flatten()))
+
+
+def as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """Return a view of a tensor on the host; bfloat16, which numpy does not know, as int16."""
+    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _taken_apart(block: torch.Tensor, count: int) -> Fetched:

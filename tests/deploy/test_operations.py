@@ -65,6 +65,6 @@ def test_every_preset_and_model_has_its_images_per_gigabyte_computed_from_state_
     numbers = 36  # bytes of seed, index, temperature, bits, position
     for name, *shown in ROWS:
         config = load_config(zoo.find(name)) if name in zoo.names() else PRESETS[name].model
-        for number, word in zip(shown, ("exact", "float16-state"), strict=True):
+        for number, word in zip(shown, ("exact", "bfloat16-state"), strict=True):
             image = precision(word).state_bytes(config) + 2 * config.bytes + numbers
             assert int(number.replace(",", "")) == round(1e9 / image), (name, word)

@@ -11,10 +11,10 @@ CONFIG = small_models.config()
 @pytest.mark.parametrize(
     ("name", "backend", "sentence"),
     [
-        ("int4", None, "unknown precision 'int4'; known: exact, int8, float16-state"),
-        ("float16-state", None, "precision 'float16-state' needs a GPU"),
-        ("float16-state", "cpu", "precision 'float16-state' needs a GPU"),
-        ("float16-state", "eager", "precision 'float16-state' needs a GPU"),
+        ("int4", None, "unknown precision 'int4'; known: exact, int8, bfloat16-state"),
+        ("bfloat16-state", None, "precision 'bfloat16-state' needs a GPU"),
+        ("bfloat16-state", "cpu", "precision 'bfloat16-state' needs a GPU"),
+        ("bfloat16-state", "eager", "precision 'bfloat16-state' needs a GPU"),
         ("int8", "eager", "precision 'int8' needs the cpu kernel"),
     ],
 )

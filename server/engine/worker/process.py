@@ -69,7 +69,7 @@ class EngineOptions:
         model = load_model(self.directory, device)
         chosen = precision(self.precision)
         state_bytes = chosen.state_bytes(model.config)
-        slots = self.slots or auto_slots(state_bytes, device, self.share, float16_state=chosen.float16_state)
+        slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
         log.info("%s on %s: %s slots of %s bytes", self.directory.name, device, slots, state_bytes)
         return Generator(model, slots, self.threads, self.precision, backends)
 
@@ -79,7 +79,7 @@ def process_of(options: EngineOptions, connection: Connection) -> ForkServerProc
     return CONTEXT.Process(target=_main, args=(options, connection), name="scanline-engine", daemon=True)
 
 
-def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_state: bool = False) -> int:
+def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, bfloat16_state: bool = False) -> int:
     """Return the slots that a share of the free memory has room for: a quarter of it in states, those of prefixes
     included, at most what still makes painting faster, which is twice as many where states are half as large."""
     if device == "cuda":
@@ -88,7 +88,7 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, float16_sta
         free, _ = torch.cuda.mem_get_info()
     else:
         free = free_memory()
-    most = AUTO_MOST[device] * (2 if float16_state else 1)
+    most = AUTO_MOST[device] * (2 if bfloat16_state else 1)
     return max(1, min(most, int(AUTO_SHARE * share * free / (state_bytes * (1 + PER_SLOT)))))
 
 

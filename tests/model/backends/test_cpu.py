@@ -149,7 +149,7 @@ def test_reading_beyond_an_image_or_a_part_of_a_step_is_refused(
     ("options", "sentence"),
     [
         ({"isa": "avx9"}, r"cannot run 'avx9'; it can run .*portable"),
-        ({"precision": PRECISIONS["float16-state"]}, "precision 'float16-state' needs a GPU"),
+        ({"precision": PRECISIONS["bfloat16-state"]}, "precision 'bfloat16-state' needs a GPU"),
     ],
 )
 def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sentence: str) -> None:

@@ -54,7 +54,7 @@ def main(capability: int, name: str) -> None:
     model = load_model(zoo.find(name))
     for chained in (True, False) if capability >= 90 else (False,):
         kernels = KernelSequence(model, chained)
-        for dtype in (torch.float32, torch.float16):
+        for dtype in (torch.float32, torch.bfloat16):
             slots = SlotPool.empty(model.config, 3, state_dtype=dtype)
             for batch in (1, 64, 1024, 4096):
                 kernels.run(slots, Buffers.of(model.config, batch, torch.device("cpu")))

@@ -47,7 +47,7 @@ def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
     return vars(pool.state) | {name: getattr(pool, name) for name in ARRAYS}
 
 
-@pytest.mark.parametrize("state_dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype) -> None:
     pool, backend = filled(state_dtype), backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
     pool.known_bits.copy_(torch.linspace(0, 30, SLOTS))  # some survive, some are copied, in both groups

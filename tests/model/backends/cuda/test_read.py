@@ -94,7 +94,7 @@ def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) ->
 
 def test_states_in_16_bits_are_rounded_after_each_position() -> None:
     model = model_of("plain", layers=2)
-    backend, images = CudaBackend(model, torch.float16, options=OPTIONS), images_of(model)
+    backend, images = CudaBackend(model, torch.bfloat16, options=OPTIONS), images_of(model)
     history, stops = stepped(backend, images), [3, 3, 2]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)

@@ -107,4 +107,4 @@ def test_slots_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slots_are_no_more_than_make_painting_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (80 * 10**9, 80 * 10**9))
     assert auto_slots(10**6, "cuda") == 4096
-    assert auto_slots(10**6, "cuda", float16_state=True) == 8192
+    assert auto_slots(10**6, "cuda", bfloat16_state=True) == 8192
