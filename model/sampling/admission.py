@@ -87,21 +87,37 @@ class Admission:
             self._place(list(placed.values()), events, fail)
 
     def read_prefixes(self) -> None:
-        """Queue the prefixes of the next images of requests, as long as there is room for them."""
+        """Queue the prefixes of the next images of requests, as long as there is room for them, and then of later ones,
+        where the backend reads several at once."""
         while (number := self.prefixes.next_wanted()) is not None:
-            request, index = self.requests[number].request, self.scheduler.next_index(number)
+            index = self.scheduler.next_index(number)
             assert index is not None
-            source, spec = request.source(index), request.image(index)
-            assert source is not None
-            labels = (spec.label, 0) if request.is_guided else (spec.label,)
-            self.prefixes.reserve(request.id, request.client, source, labels)
-            known, stop = request.known[source], self.generator.prefix(spec)
-            reads = [Read(request.id, index, known, stop, False, label) for label in labels]
-            self.reads.add(request.id, request.client, reads)
+            self._read_prefix(self.requests[number].request, index)
+        most = self.generator.backend.reads_at_once - 1
+        for number in self.prefixes.held if most else ():
+            request = self.requests[number].request
+            while (source := self.prefixes.next_ahead(number, most)) is not None and source < len(request.known):
+                index = request.first_of(source)
+                if request.known[source] and self.generator.prefix(request.image(index)):
+                    self._read_prefix(request, index)
+                else:  # of another shard, or without known first bytes
+                    self.prefixes.furthest[number] = source
+
+    def _read_prefix(self, request: GenerateRequest, index: int) -> None:
+        """Queue the prefixes of image `index` of a request."""
+        source, spec = request.source(index), request.image(index)
+        assert source is not None
+        labels = (spec.label, 0) if request.is_guided else (spec.label,)
+        self.prefixes.reserve(request.id, request.client, source, labels)
+        known, stop = request.known[source], self.generator.prefix(spec)
+        reads = [Read(request.id, index, known, stop, False, label) for label in labels]
+        self.reads.add(request.id, request.client, reads)
 
     def put_prefix(self, read: Read, prefix: Prefix) -> None:
-        """Keep the prefix of a request's next image, and give the request its turns again with the last one of it."""
-        if self.prefixes.put(read.request, read.label, prefix):
+        """Keep a prefix of a request, and give the request its turns again with the last one of its next image."""
+        source = self.requests[read.request].request.source(read.index)
+        assert source is not None
+        if self.prefixes.put(read.request, source, read.label, prefix):
             self.scheduler.resume(read.request)
 
     def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
@@ -167,8 +183,11 @@ class Admission:
         """Keep a request's prefix for its next image, or hold the request until the one that it needs is there."""
         request, index = active.request, self.scheduler.next_index(active.request.id)
         source = None if index is None else request.source(index)
-        if index is None or source is None or not self.generator.prefix(request.image(index)):
+        if index is None:
             self.prefixes.drop(request.id)
+        elif source is None or not self.generator.prefix(request.image(index)):
+            self.prefixes.forget(request.id)
         elif not self.prefixes.keep(request.id, source):
             self.scheduler.hold(request.id)
-            self.prefixes.want(request.id, request.client)
+            if request.id not in self.prefixes.held:  # else they are being read ahead
+                self.prefixes.want(request.id, request.client)

@@ -84,11 +84,12 @@ class Reads:
         return not self.left
 
     def add(self, request: int, client: str, reads: Sequence[Read]) -> None:
-        """Queue the reads of a client's request, all of them of one kind."""
-        self.waiting[request] = deque(reads)
-        self.left[request] = len(reads)
+        """Queue more reads of a client's request, all of them of one kind."""
+        if request not in self.waiting:
+            self.turns.join(request, client)
+        self.waiting.setdefault(request, deque()).extend(reads)
+        self.left[request] = self.left.get(request, 0) + len(reads)
         self.client_of[request] = client
-        self.turns.join(request, client)
 
     def drop(self, request: int) -> None:
         """Forget a request, if it is there. One that is being read stays in its batch, for the others."""

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -242,6 +243,25 @@ def test_of_a_batch_that_fails_only_the_request_at_fault_fails(generator: Genera
     found = {event.index: event.bits for event in events if isinstance(event, Scored) and event.request == 0}
     assert found == {index: bits.tobytes() for index, bits in enumerate(generator.score(IMAGES))}
     assert engine.reads.idle
+
+
+def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transformer) -> None:
+    masks = [(np.arange(35) < 10 + picture).tobytes() for picture in range(6)]
+    masks[2] = (np.arange(35) >= 30).tobytes()  # has no prefix
+    whole = GenerateRequest(0, 12, seed=3, known=PICTURES, masks=tuple(masks))
+    for request, batches in ((whole, [4, 1]), (whole.shard((0, 1, 8, 9, 11)), [3])):
+        painted = []
+        for at_once, expected in ((4, batches), (1, [1] * sum(batches))):
+            generator = Generator(grey, 32, threads=2)
+            generator.backend.reads_at_once = at_once
+            engine = Engine(generator)
+            with mock.patch.object(generator, "start_reading", wraps=generator.start_reading) as start:
+                events = run_until_idle(engine, request)
+            painted.append({event.index: event.image for event in events if isinstance(event, Finished)})
+            assert [len(call.args[0]) for call in start.call_args_list] == expected
+            assert engine.admission.prefixes.used == 0
+            generator.close()
+        assert painted[0] == painted[1]
 
 
 def test_a_request_that_is_cancelled_while_it_is_read_changes_nothing_for_the_others(generator: Generator) -> None:
