@@ -23,9 +23,9 @@ def label_of_class(config: ModelConfig, text: str | None) -> int:
     text = str(text)  # Python's users may give 7
     if not config.classes:
         raise InvalidInput("This model knows no classes; leave class out.", "class")
-    if label := _labels(config).get(_plain(text)):
+    if label := _labels(config).get(plain(text)):
         return label
-    if _plain(text) == ANY:
+    if plain(text) == ANY:
         reason = 'class "any" is for images that are painted from nothing; leave class out.'
         raise InvalidInput(reason, "class")
     raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
@@ -34,7 +34,7 @@ def label_of_class(config: ModelConfig, text: str | None) -> int:
 def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
     """Return `label` and `drawn_classes` of a GenerateRequest for images that are painted from nothing: those of a
     class, or of "any". InvalidInput where it names no class."""
-    if config.classes and text is not None and _plain(str(text)) == ANY and ANY not in _labels(config):
+    if config.classes and text is not None and plain(str(text)) == ANY and ANY not in _labels(config):
         return 0, len(config.classes)
     return label_of_class(config, text), 0
 
@@ -50,7 +50,7 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
 
     InvalidInput where it names no class, or several.
     """
-    text = _plain(text)
+    text = plain(text)
     if not text:
         return 0
     if not config.classes:
@@ -74,14 +74,14 @@ def _refused(message: str) -> InvalidInput:
     return InvalidInput(message, "prompt", "prompt_not_supported")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text as words are compared."""
     return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
 def _labels(config: ModelConfig) -> dict[str, int]:
     """Return the label of each word of each class."""
-    return {_plain(word): label for label, words in enumerate(config.classes, 1) for word in words}
+    return {plain(word): label for label, words in enumerate(config.classes, 1) for word in words}
 
 
 def _names(config: ModelConfig) -> str:

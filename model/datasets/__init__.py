@@ -7,7 +7,7 @@ import numpy as np
 
 from scanline.model.datasets import cifar10, mnist
 from scanline.model.datasets.fetch import fetch
-from scanline.model.datasets.files import DataError
+from scanline.model.datasets.files import DataError, find
 
 __all__ = ["CLASSES", "DATASETS", "WORDS", "DataError", "fetch", "first_byte_histogram", "labels", "load", "of_shape"]
 
@@ -15,6 +15,7 @@ DATASETS = {"mnist": mnist.load, "cifar10": cifar10.load}
 LABELS = {"mnist": mnist.labels, "cifar10": cifar10.labels}
 CLASSES = {"mnist": mnist.CLASSES, "cifar10": cifar10.CLASSES}
 WORDS = {"mnist": mnist.WORDS, "cifar10": cifar10.WORDS}
+DIGESTS = {"mnist": mnist.DIGEST, "cifar10": cifar10.DIGEST}
 SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
 
 
@@ -25,12 +26,22 @@ def load(name: str, directory: Path, split: str) -> np.ndarray:
     return DATASETS[name](directory, split)
 
 
-def labels(name: str, directory: Path, split: str, images: np.ndarray) -> np.ndarray:
-    """Return the class [n] uint8 of each of `images` [n, N], which `load` returned for the same split."""
+def labels(name: str, directory: Path, split: str, images: np.ndarray, *, published: bool = True) -> np.ndarray:
+    """Return the label [n] uint8 of each of `images` [n, N], which `load` returned for the same split; of a `published`
+    set, its class."""
     values = LABELS[name](directory, split)
     if len(values) != len(images):
         raise DataError(f"{directory} holds {len(values)} labels for the {len(images)} {split} images of {name}")
+    if published and len(values) and values.max() >= len(CLASSES[name]):
+        raise DataError(f"{directory} is not {name}: it holds the label {values.max()}")
     return values
+
+
+def is_in(name: str, directory: Path) -> bool:
+    """Return whether files with the names of a set's are in a directory."""
+    if name == "cifar10":
+        return cifar10.is_in(directory)
+    return any(find(directory, file) for file, _ in mnist.FILES.values())
 
 
 def first_byte_histogram(images: np.ndarray) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's tar.
+"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's, in its tar or not.
 
 A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The python
 version's batches are pickles: they are read by an unpickler that builds only lists, dicts, strings and a
@@ -19,6 +19,8 @@ from scanline.model.datasets.files import DataError, read
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
+UNPACKED = ("", "cifar-10-batches-py")  # the python version's tar
+DIGEST = "2c961a5f1f799cfc47fe06f45f32b65986d7f941c2b74b41a48078bca5bf1ec6"  # SHA-256 of the training images of `load`
 WORDS = (  # as ModelConfig.classes
     ("airplane", "aeroplane", "plane"),
     ("automobile", "car"),
@@ -53,7 +55,27 @@ def labels(directory: Path, split: str) -> np.ndarray:
 def _batches(directory: Path, split: str, labelled: bool) -> list[Batch]:
     if (directory / TAR).is_file():
         return _from_tar(directory / TAR, split, labelled)
-    return _from_binary(directory, split)
+    if (folder := unpacked(directory)) is None:
+        return _from_binary(directory, split)
+    return [_unpickled(folder, name, _bytes(folder / name), labelled) for name in BATCHES[split]]
+
+
+def is_in(directory: Path) -> bool:
+    """Return whether files of the set are in a directory."""
+    binary = any(list((directory / folder).glob("*_batch*.bin*")) for folder in FOLDERS)
+    return binary or (directory / TAR).is_file() or unpacked(directory) is not None
+
+
+def unpacked(directory: Path) -> Path | None:
+    """Return the folder of the python version's batches, None where they are not there."""
+    return next((directory / name for name in UNPACKED if (directory / name / "data_batch_1").is_file()), None)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _from_binary(directory: Path, split: str) -> list[Batch]:

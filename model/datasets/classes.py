@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from scanline.model.class_names import plain
 from scanline.model.config import MOST_CLASSES
 from scanline.model.datasets.files import DataError
-from scanline.model.datasets.folder import Pictures, Refused, printable
+from scanline.model.datasets.folder import Pictures, Refused, passed_over, printable
 
 Words = tuple[tuple[str, ...], ...]  # for each class the words that mean it, its name first
 
@@ -57,18 +58,21 @@ def _missing(classes: Words, labels: np.ndarray) -> tuple[str, ...]:
     return tuple(words[0] for words, count in zip(classes, counts, strict=True) if not count)
 
 
-def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarray]:
-    """Return the pictures of a folder, their classes, which are its subfolders, and the label [n] int64 of each.
+def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> tuple[Pictures, Words, np.ndarray]:
+    """Return the pictures of a folder, their classes, which are its subfolders, or those of its `parts`, and the label
+    [n] int64 of each.
 
     A picture that is in two classes is refused in both. DataError where a picture is in no subfolder, a subfolder has
     no picture, two subfolders have one name but for capitals, or there are fewer than 2 or more than 1,000.
     """
     if loose := [file for file in pictures.files if len(file.parts) < 2]:
         raise DataError(
-            f"{printable(loose[0])} is not in a subfolder of {folder}, so it has no class: the subfolders are the"
-            " classes"
+            f"{printable(loose[0])} is not in a subfolder of {folder.joinpath(*parts[:1])}, so it has no class: the"
+            " subfolders are the classes"
         )
-    subfolders = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    roots = [folder / part for part in parts] or [folder]
+    inside = [path for root in roots for path in root.iterdir()]
+    subfolders = sorted({path.name for path in inside if path.is_dir() and not passed_over(path.name)})
     with_pictures = {file.parts[0] for file in pictures.files}
     if empty := [name for name in subfolders if name not in with_pictures]:
         raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
@@ -86,7 +90,8 @@ def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.nd
             *(Refused(printable(pictures.files[row]), why) for row, why in contradicted.items()),
         )
         files = tuple(file for file, keep in zip(pictures.files, kept, strict=True) if keep)
-        pictures = replace(pictures, images=pictures.images[kept], files=files, refused=refused)
+        is_test = None if pictures.is_test is None else pictures.is_test[kept]
+        pictures = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=is_test)
     return pictures, _words(subfolders, folder), labels[kept]
 
 
@@ -109,10 +114,12 @@ def _words(subfolders: Sequence[str], folder: Path) -> Words:
     """Return the words of classes: the subfolder's name, and the name with spaces for its underscores and hyphens."""
     names: dict[str, str] = {}
     for subfolder in subfolders:
-        name = " ".join(printable(Path(subfolder)).lower().split())
+        name = plain(printable(Path(subfolder)))
         if name in names or not name:
             shown = " and ".join(filter(None, (names.get(name, ""), subfolder)))
-            raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are in lower case")
+            raise DataError(
+                f"the subfolders {shown} of {folder} do not name two classes: names are in lower case and NFC"
+            )
         names[name] = subfolder
     spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
     taken = {*names}

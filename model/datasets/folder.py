@@ -7,7 +7,7 @@ picture is its first frame, turned as its EXIF says, on white where it is transp
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from scanline.model.pictures import FORMATS, PixelsError, in_8_bits, upright
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
 LONGEST_REASON = 120
+PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test"}  # by a subfolder's name
+PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 
 
@@ -49,6 +51,7 @@ class Pictures:
     channels: int  # 1 where no picture has a colour
     refused: tuple[Refused, ...]
     files: tuple[Path, ...]  # of each picture, relative to the folder
+    is_test: np.ndarray | None = None  # [n] bool, where the folder has parts of its own
 
 
 def load(
@@ -103,20 +106,65 @@ def load(
     return Pictures(images, height, width, channels, tuple(refused), tuple(accepted))
 
 
-def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
-    """Yield the files below a folder, in the order of their names; none that is hidden, or in a hidden folder.
+def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
+    """Return the pictures of a folder whose subfolders are its training and test pictures by their names, with paths
+    relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder.
 
-    Folders that cannot be listed are added to `refused`.
+    Pictures to validate on are the test pictures where there are no others; otherwise they are refused.
     """
+    tops = {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}
+    part_of = {top: PARTS.get(top.lower(), "") for top in tops}
+    named = set(part_of.values())
+    if "" in named or "train" not in named or named == {"train"}:
+        return pictures, ()
+    test = "test" if "test" in named else "validation"
+    part = np.array([part_of[file.parts[0]] for file in pictures.files])
+    kept = (part == "train") | (part == test)
+    refused = pictures.refused
+    if not kept.all():
+        unused = sorted(top for top in tops if part_of[top] not in ("train", test))
+        refused += (Refused(", ".join(unused), "not used, since there are test pictures"),)
+    files = tuple(Path(*file.parts[1:]) for file, keep in zip(pictures.files, kept, strict=True) if keep)
+    tested = part[kept] == test
+    chosen = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=tested)
+    return chosen, tuple(sorted(top for top in tops if part_of[top] in ("train", test)))
+
+
+def passed_over(name: str) -> bool:
+    """Return whether a file or folder is not looked at: a hidden one, or what macOS adds to its archives."""
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
+    """Yield the files below a folder, in the order of their names; links to folders are followed, each folder once.
+
+    Folders that cannot be listed, and links to one that is read elsewhere, are added to `refused`.
+    """
+    read = {_identity(folder)}
+
+    def is_new(path: Path) -> bool:
+        identity = _identity(path)
+        if identity in read:
+            refused.append(
+                Refused(printable(path.relative_to(folder)), "it is a link to a folder that is read already")
+            )
+            return False
+        read.add(identity)
+        return True
 
     def refuse(error: OSError) -> None:
         refused.append(Refused(printable(Path(error.filename).relative_to(folder)), _reason(error)))
 
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = [name for name in sorted(folders) if not passed_over(name) and is_new(Path(parent, name))]
         for name in sorted(names):
-            if not name.startswith("."):
+            if not passed_over(name):
                 yield Path(parent, name)
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
 
 
 def printable(path: Path) -> str:
@@ -127,7 +175,7 @@ def printable(path: Path) -> str:
 def _decode(path: Path, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
     """Return the picture [H, W] or [H, W, 3] uint8; any exception where it cannot be decoded."""
     if not path.is_file():  # a pipe would be waited for
-        raise _RefusedError("it is not a regular file")
+        raise _RefusedError("it is not a regular file" if path.exists() else "it is a link to nothing")
     if not path.stat().st_size:
         raise _RefusedError("it is empty")
     Image.init()  # registers all formats

@@ -9,7 +9,7 @@ import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
-from scanline.model.datasets import cifar10, folder, mnist
+from scanline.model.datasets import folder
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Refused
@@ -25,11 +25,12 @@ class ImageSet:
     height: int
     width: int
     channels: int
-    published: str | None  # the name of a published set, whose own split it has
+    published: str | None  # the name of a published set, by the digest of its training images
     digest: str  # of the images, and of their labels where there are any: SHA-256, hexadecimal
     refused: tuple[Refused, ...] = ()
     duplicates: int = 0  # images that repeat another one and are in neither part
     labels: Labels | None = None
+    is_folder: bool = False  # of pictures, read from all that is below it
 
     @property
     def size(self) -> str:
@@ -50,18 +51,20 @@ def open_data(
     size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with
     the labels of the images; DataError where they have none.
     """
-    published = published_in(path)
-    if (published or path.is_file()) and (size or grey):
+    layout = next((name for name in datasets.DATASETS if datasets.is_in(name, path)), None)
+    if (layout or path.is_file()) and (size or grey):
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
-    if published:
-        return _published(published, path, classes)
+    if layout:
+        return _published(layout, path, classes)
     words: Words = ()
     label = np.empty(0, np.int64)  # of each image
+    is_test: np.ndarray | None = None  # of each image, where the set has its own split
     if path.is_dir():
         pictures = folder.load(path, size, grey, progress)
+        pictures, parts = folder.parts(pictures)
         if classes:
-            pictures, words, label = of_folders(pictures, path)
-        images, refused = pictures.images, pictures.refused
+            pictures, words, label = of_folders(pictures, path, parts)
+        images, refused, is_test = pictures.images, pictures.refused, pictures.is_test
         shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
         mapped = _mapped_array(path)
@@ -76,9 +79,9 @@ def open_data(
         raise DataError(f"{path} is neither a folder nor a .npy file")
     else:
         raise DataError(f"{path} does not exist")
-    split = split_by_content(images, str(path))
+    split = split_by_content(images, str(path), is_test)
     sides = (Subset(images, split.train), Subset(images, split.test))
-    whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates)
+    whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates, is_folder=path.is_dir())
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
 
 
@@ -100,30 +103,28 @@ def _mapped_array(path: Path) -> np.ndarray:
 
 
 def _published(name: str, path: Path, classes: bool) -> ImageSet:
-    """Return a published set with its own split and, for `classes`, its labels."""
+    """Return a set in the files of the published set `name`, with its own split and, for `classes`, its labels. They
+    mean that set's classes only where its training images are the published ones."""
     splits = {split: datasets.load(name, path, split) for split in ("train", "test")}
     digest = sha256(splits["train"].tobytes()).hexdigest()
-    images = ImageSet(splits["train"], splits["test"], *datasets.SHAPES[name], name, digest)
+    published = name if digest == datasets.DIGESTS[name] else None
+    images = ImageSet(splits["train"], splits["test"], *datasets.SHAPES[name], published, digest)
     if not classes:
         return images
-    train, test = (datasets.labels(name, path, *each).astype(np.int64) + 1 for each in splits.items())
-    return _labelled(images, checked(datasets.WORDS[name], train, test, path))
+    train, test = (
+        datasets.labels(name, path, *each, published=bool(published)).astype(np.int64) for each in splits.items()
+    )
+    words: Words = datasets.WORDS[name]
+    if not published:
+        numbers = np.unique(np.concatenate((train, test)))
+        words = tuple((str(number),) for number in numbers)
+        train, test = (np.searchsorted(numbers, each) for each in (train, test))
+    return _labelled(images, checked(words, train + 1, test + 1, path))
 
 
 def _labelled(images: ImageSet, labels: Labels) -> ImageSet:
     """Return the images with their labels, which their digest then covers."""
     return replace(images, labels=labels, digest=labels.digest(images.digest))
-
-
-def published_in(directory: Path) -> str | None:
-    """Return the name of the published set whose files are in a directory; None where it holds something else."""
-    if any((directory / f"{name}{end}").is_file() for name, _ in mnist.FILES.values() for end in ("", ".gz")):
-        return "mnist"
-    if (directory / cifar10.TAR).is_file() or any(
-        list((directory / at).glob("*_batch*.bin*")) for at in cifar10.FOLDERS
-    ):
-        return "cifar10"
-    return None
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -1,5 +1,5 @@
-"""Train and test images of a set that was published without a split: by content, so that a picture is never in
-both, the same images are split in the same way on every machine, and an added picture moves no other."""
+"""Train and test images of a set: by its own parts, or where it has none by content, so that the same images are split
+in the same way on every machine, and an added picture moves no other. A picture is never in both."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -43,21 +43,27 @@ class Split:
     digest: str  # of all distinct images
 
 
-def split_by_content(images: np.ndarray, name: str) -> Split:
-    """Split images [n, N] uint8 by the SHA-256 of each image's bytes: a tenth of all digests means test.
+def split_by_content(images: np.ndarray, name: str, is_test: np.ndarray | None = None) -> Split:
+    """Split images [n, N] uint8 by `is_test` [n] bool, or without it by the SHA-256 of each image's bytes: a tenth of
+    all digests means test. A picture in both parts of a set is a test image.
 
     Where no image has such a digest, the one with the lowest is the test image; where all have, the one with the
     highest is the training image. DataError, with the set's `name`, where there are not two distinct images.
     """
     first_rows: dict[bytes, int] = {}
-    for row in range(len(images)):
-        first_rows.setdefault(sha256(images[row].tobytes()).digest(), row)
+    rows = range(len(images)) if is_test is None else (*np.flatnonzero(is_test), *np.flatnonzero(~is_test))
+    for row in rows:
+        first_rows.setdefault(sha256(images[row].tobytes()).digest(), int(row))
     if len(first_rows) < 2:
         raise DataError(f"{name} holds one distinct picture; training needs at least two, one of them to test on")
     ordered = sorted(first_rows)
     tests = sum(int.from_bytes(digest[:8]) < TEST_SHARE * 2**64 for digest in ordered)
     tests = min(max(tests, 1), len(ordered) - 1)
     test, train = ([first_rows[digest] for digest in part] for part in (ordered[:tests], ordered[tests:]))
+    if is_test is not None:
+        test, train = ([row for row in first_rows.values() if is_test[row] == part] for part in (True, False))
+        if not train:
+            raise DataError(f"every training picture of {name} is a test picture too")
     return Split(
         np.array(sorted(train), np.int64),
         np.array(sorted(test), np.int64),

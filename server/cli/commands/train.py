@@ -122,7 +122,7 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
         datasets.fetch(PRESETS[options.preset].dataset, path)
     with progress_bar() as bar:
         images = open_data(path, size, grey, _count_files(bar, path), classes=classes)
-    if options.out.resolve().is_relative_to(path.resolve()) and not images.published:
+    if options.out.resolve().is_relative_to(path.resolve()) and images.is_folder:
         raise ValueError(f"{options.out} is inside {path}, whose pictures would then include the sheets of the run")
     if saved:
         check_same_images(saved, images)

@@ -6,12 +6,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from scanline.model.config import ModelConfig
-from scanline.model.datasets import CLASSES, WORDS, DataError
+from scanline.model.datasets import CLASSES, DIGESTS, WORDS, DataError
 from scanline.model.datasets.source import ImageSet, open_data
 from scanline.model.training.presets import PRESETS
 from tests.support import blobs
@@ -57,7 +58,9 @@ def test_published_words_are_those_of_a_model_and_begin_with_the_class_name(name
 
 
 def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path: Path) -> None:
-    found = open_data(write_digits(tmp_path), classes=True)
+    digest = open_data(write_digits(tmp_path)).digest
+    with mock.patch.dict(DIGESTS, mnist=digest):
+        found = open_data(tmp_path, classes=True)
     assert found.labels is not None
     assert found.labels.classes == WORDS["mnist"]
     np.testing.assert_array_equal(found.labels.train, DIGITS + 1)
@@ -73,7 +76,8 @@ def test_labels_of_cifar10(tmp_path: Path) -> None:
     for i, name in enumerate((*TRAIN, "test_batch")):
         data = b"".join(binary(planes(i, 2)[k : k + 1], label=(2 * i + k) % 10) for k in range(2))
         (tmp_path / f"{name}.bin").write_bytes(data)
-    labels = open_data(tmp_path, classes=True).labels
+    with mock.patch.dict(DIGESTS, cifar10=open_data(tmp_path).digest):
+        labels = open_data(tmp_path, classes=True).labels
     assert labels is not None
     np.testing.assert_array_equal(labels.train, np.arange(10) + 1)
     assert labels.names[int(labels.test[1]) - 1] == "automobile"
@@ -113,6 +117,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a loose picture": (["a/1.png", "b/1.png", "1.png"], "1.png is not in a subfolder of {}, so it has no class"),
     "one class": (["a/1.png", "a/2.png"], "{} must have from 2 to 1,000 subfolders, which are the classes, not 1"),
     "too many": ([f"{i}/1.png" for i in range(1001)], "{} must have from 2 to 1,000 subfolders, which"),
+    "one name in two forms": (["caf\u00e9/1.png", "cafe\u0301/1.png"], "of {} do not name two classes: names are in"),
     "one name": (["Cat/1.png", "cat/1.png"], "the subfolders Cat and cat of {} do not name two classes"),
     "an only picture to test on": (["a/0.png", "a/1.png", "b/0.png"], "{} has no training image of the class b"),
 }

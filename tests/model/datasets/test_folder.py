@@ -62,7 +62,8 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
     assert said.keys() == hostile.keys() - {"strange\nname.png"} | {"strange?name.png", "pipe.png", "dangling.png"}
     assert said["text.txt"] == said["program.eps"] == said["strange?name.png"] == "it is not a picture"
     assert said["empty.png"] == "it is empty"
-    assert said["pipe.png"] == said["dangling.png"] == "it is not a regular file"
+    assert said["pipe.png"] == "it is not a regular file"
+    assert said["dangling.png"] == "it is a link to nothing"
     assert "89,478,485" in said["bomb.png"]
     assert said["large.png"] == "it has 10000 x 10000 pixels, more than the maximum of 89,478,485"
     assert said["half.png"].startswith("it is a broken picture: ")

@@ -31,7 +31,7 @@ WRONG: dict[str, tuple[bytes | None, str]] = {
     "missing": (None, f"has neither {FILE} nor {FILE}.gz"),
     "images": (idx(magic=0x803), f"{FILE} is not an IDX file of labels: it begins with 00000803, not 00000801"),
     "a label short": (idx(count=6), f"{FILE} holds 5 labels, not the 6 that it announces"),
-    "no digit": (idx(np.uint8([1, 2, 10, 3, 4])), f"{FILE} is not MNIST: it holds the label 10"),
+    "no digit": (idx(np.uint8([1, 2, 10, 3, 4])), "is not mnist: it holds the label 10"),
     "of fewer images": (idx(DIGITS[:3]), "holds 3 labels for the 5 test images of mnist"),
 }
 

@@ -3,25 +3,83 @@
 import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from scanline.model.datasets import DataError
+from scanline.model.datasets import DIGESTS, DataError
 from scanline.model.datasets.source import open_data, parse_size
 from tests.support import blobs
 from tests.support.pictures import encode, noise
 
 
-def test_published_files_keep_their_split(tmp_path: Path) -> None:
+def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_path: Path) -> None:
     blobs.write(tmp_path)
-    found = open_data(tmp_path)
-    assert (found.published, found.size) == ("mnist", "28x28 grey")
+    found = open_data(tmp_path, classes=True)
+    assert (found.published, found.size, found.labels and found.labels.names) == (None, "28x28 grey", tuple("0123"))
+    with mock.patch.dict(DIGESTS, mnist=open_data(tmp_path).digest):
+        found = open_data(tmp_path)
+    assert found.published == "mnist"
     assert (found.train == blobs.images(64, 0).reshape(64, -1)).all()
     assert (found.test == blobs.images(16, 1).reshape(16, -1)).all()
     (tmp_path / "train-images-idx3-ubyte.gz").unlink()
     with pytest.raises(DataError, match="has neither train-images-idx3-ubyte nor"):
         open_data(tmp_path)
+
+
+@pytest.mark.parametrize("at", ["MNIST/raw/NAME", "raw/NAME", "NAME/NAME", "DOTS"])
+def test_published_files_are_found_where_torchvision_and_kaggle_put_them(tmp_path: Path, at: str) -> None:
+    blobs.write(tmp_path)
+    expected = open_data(tmp_path, classes=True)
+    for file in list(tmp_path.iterdir()):
+        there = tmp_path / "moved" / at.replace("NAME", file.name).replace("DOTS", file.name.replace("-idx", ".idx"))
+        there.parent.mkdir(parents=True, exist_ok=True)
+        file.rename(there)
+    found = open_data(tmp_path / "moved", classes=True)
+    assert found.digest == expected.digest
+
+
+def pictures(folder: Path, *seeds: int) -> None:
+    folder.mkdir(parents=True)
+    for seed in seeds:
+        (folder / f"{seed}.png").write_bytes(encode(noise(3, 4, seed=seed)))
+
+
+def shown(images: Any) -> set[bytes]:
+    return {image.tobytes() for image in images[:]}
+
+
+def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
+    for name, seeds in {"train/a": (0, 1, 2), "train/b": (3, 4), "val/a": (5,), "val/b": (6, 1)}.items():
+        pictures(tmp_path / name, *seeds)
+    found = open_data(tmp_path, classes=True)
+    assert shown(found.train) == {noise(3, 4, seed=seed).tobytes() for seed in (0, 2, 3, 4)}
+    assert (found.labels and found.labels.names, len(found.test)) == (("a", "b"), 2)  # 1 is in two classes
+    assert [refused.file for refused in found.refused] == ["a/1.png", "b/1.png"]
+    without = open_data(tmp_path)
+    assert shown(without.test) == {noise(3, 4, seed=seed).tobytes() for seed in (5, 6, 1)}
+    assert (len(without.train), without.duplicates) == (4, 1)
+    pictures(tmp_path / "TEST" / "a", 7)
+    pictures(tmp_path / "TEST" / "b", 8)
+    found = open_data(tmp_path, classes=True)
+    assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (7, 8)}
+    assert [str(refused) for refused in found.refused] == ["val: not used, since there are test pictures"]
+
+
+def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Path) -> None:
+    pictures(tmp_path / "real" / "a", 0, 1, 2)
+    pictures(tmp_path / "elsewhere", 3, 4)
+    pictures(tmp_path / "real" / "__MACOSX" / "a", 5)
+    (tmp_path / "real" / "b").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "real" / "loop").symlink_to(tmp_path / "real")
+    found = open_data(tmp_path / "real")
+    assert len(found.train) + len(found.test) == 5
+    assert [str(refused) for refused in found.refused] == ["loop: it is a link to a folder that is read already"]
+    (tmp_path / "real" / "loop").unlink()
+    labels = open_data(tmp_path / "real", classes=True).labels
+    assert labels is not None
+    assert labels.names == ("a", "b")
 
 
 def test_a_folder_is_split_by_content(tmp_path: Path) -> None:

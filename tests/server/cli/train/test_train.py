@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scanline.model.datasets import DIGESTS
+from scanline.model.datasets.source import open_data
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
@@ -61,7 +63,10 @@ def test_a_run_is_neither_overwritten_without_resume_nor_resumed_with_another_re
     assert said == f"{trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here"
 
 
-def test_options_override_the_preset_and_are_remembered(tmp_path: Path, data: Path) -> None:
+def test_options_override_the_preset_and_are_remembered(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DIGESTS, "mnist", open_data(data).digest)
     options = ("--updates", 2, "--batch", 1, "--redrawn", 0.75, "--json")
     result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
     assert json.loads(result)["update"] == 2
