@@ -235,6 +235,12 @@ def from_base64(text: str, param: str) -> bytes:
         raise InvalidInput(f"{param} is not valid base64.", param, "invalid_base64") from None
 
 
+def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return an image [H, W] or [H, W, 3] uint8 in another width and height: each pixel is the nearest one of the
+    image."""
+    return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.NEAREST))
+
+
 def _encode(picture: Image.Image, output_format: str) -> bytes:
     """Return a lossless file of the picture."""
     out = io.BytesIO()

@@ -17,6 +17,8 @@ Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Items = Annotated[tuple[str, ...], NoDecode]  # of a variable, whose text is split at commas
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
+COMMA_SEPARATED = ("models", "served_model_names", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies")
+SERVED_NAME = re.compile(r"[^\s,=]+(=[^\s,=]+)?")
 ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
 HOST_NAME = re.compile(r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 MAX_SOCKET_PATH_BYTES = 107  # of a unix socket's address
@@ -34,6 +36,10 @@ class Settings(BaseSettings):
 
     models: Items = setting(
         (zoo.DEFAULT,), "Name of a shipped model, or a model directory. Repeatable; the first is the default."
+    )
+    served_model_names: Items = setting(
+        (),
+        "Name by which requests select the first model, or NAME=MODEL. Repeatable; the first is what answers call it.",
     )
     host: str = setting("127.0.0.1", "Address to listen on.")
     port: int = setting(8000, "Port to listen on; 0 picks a free one.", ge=0, le=65535)
@@ -59,6 +65,9 @@ class Settings(BaseSettings):
     max_messages_per_second: Positive = setting(1000, "Maximum message rate of one websocket; beyond it, it is closed.")
     max_overhead_per_second: Positive = setting(20, "Rate of one client's requests without images; more are delayed.")
     max_frames_per_second: Positive | None = setting(None, "Maximum frame rate over all websockets; none is no limit.")
+    resize: bool = setting(
+        False, "Resize images to the size that a request names, unless its size_policy is exact; without it, 400."
+    )
     request_timeout: Seconds = setting(600, "Seconds from accepting a request to its last pixel; then 504.")
     receive_timeout: Seconds = setting(60, "Seconds for a request to arrive; then 408.")
     send_timeout: Seconds = setting(60, "Seconds without progress after which an unread answer is dropped.")
@@ -89,7 +98,7 @@ class Settings(BaseSettings):
         None, "OpenTelemetry collector for traces, like http://host:4318.", pattern=r"^https?://"
     )
 
-    @field_validator("models", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies", mode="before")
+    @field_validator(*COMMA_SEPARATED, mode="before")
     @classmethod
     def _commas(cls, value: Any) -> Any:
         """Split a variable's values at commas."""
@@ -101,6 +110,14 @@ class Settings(BaseSettings):
         if not all(models):
             raise ValueError("a model's name must not be empty")
         return models
+
+    @field_validator("served_model_names")
+    @classmethod
+    def _served_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not SERVED_NAME.fullmatch(name):
+                raise ValueError(f"a name must be NAME or NAME=MODEL, without spaces and commas, not {name!r}")
+        return names
 
     @field_validator("api_keys")
     @classmethod

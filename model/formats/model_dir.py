@@ -33,6 +33,15 @@ def load_config(directory: Path) -> ModelConfig:
         raise ModelDirectoryError(f"{directory / CONFIG}: {error}") from None
 
 
+def model_name(directory: Path) -> str:
+    """Return the name of the model in a directory, given as an absolute path: the directory's, or, for a revision in a
+    Hugging Face cache (models--OWNER--NAME/snapshots/HASH), the repository's."""
+    snapshots, repository = directory.parent, directory.parent.parent
+    if snapshots.name == "snapshots" and repository.name.startswith("models--"):
+        return repository.name.split("--")[-1]
+    return directory.name
+
+
 def tested_bits_per_dim(directory: Path) -> float | None:
     """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been run."""
     evaluation = read_evaluation(directory)

@@ -14,7 +14,6 @@ from scanline.model.inputs import InvalidInput, check_guidance, checked_seed
 from scanline.model.marginal_likelihood import check_known
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
-from scanline.server.api.errors import quoted
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import EditRequest, LikelihoodRequest, MaskFields, PaintFields, PictureFields
 from scanline.server.api.payload.uploads import uploads
@@ -24,13 +23,10 @@ from scanline.server.engine.queue_limits import Reservation
 from scanline.server.process.registry import ModelRegistry, ServedModel
 
 
-def image_count(fields: PaintFields, models: ModelRegistry, model: ServedModel) -> int:
-    """Return the images that a request asks for; InvalidInput where they are too many, or of another size."""
+def image_count(fields: PaintFields, models: ModelRegistry) -> int:
+    """Return the images that a request asks for; InvalidInput where they are too many."""
     images = fields.n * (len(fields.image) if isinstance(fields, EditRequest) else 1)
     models.check_count(images, "n")
-    if fields.size not in (None, "auto", model.config.size):
-        message = f"size must be auto or {model.config.size}, the size of {model.id}, not {quoted(fields.size)}."
-        raise InvalidInput(message, "size")
     return images
 
 

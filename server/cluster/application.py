@@ -8,6 +8,7 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.handle import DeploymentHandle
 
+from scanline.model.formats.model_dir import model_name
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
@@ -35,8 +36,8 @@ COMMON: dict[str, Any] = {
 def app(args: dict[str, Any]) -> serve.Application:
     """Return what `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError for a wrong argument."""
     settings = cluster_settings(args)
-    served = {name: model.engine.options.directory for name, model in served_models(settings).all.items()}
-    models = [_replicas(settings, name).bind(settings, str(directory)) for name, directory in served.items()]
+    directories = [model.engine.options.directory for model in served_models(settings).all.values()]
+    models = [_replicas(settings, model_name(path)).bind(settings, str(path)) for path in directories]
     return _ingress(settings).bind(*models)
 
 
@@ -97,5 +98,5 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
 def _replica_pool(ingresses: int, options: EngineOptions, limits: QueueLimits) -> ReplicaPool:
     """Return the replicas of a model, for the ingress that this runs in."""
     context = serve.get_replica_context()
-    handle = serve.get_deployment_handle(options.directory.name, app_name=context.app_name)
+    handle = serve.get_deployment_handle(model_name(options.directory), app_name=context.app_name)
     return ReplicaPool(handle, ingresses, options, limits)

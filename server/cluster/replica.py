@@ -8,7 +8,7 @@ from contextlib import suppress
 from ray.serve import metrics
 
 from scanline.model import zoo
-from scanline.model.formats.model_dir import load_config
+from scanline.model.formats.model_dir import load_config, model_name
 from scanline.model.sampling.messages import Event, Failed, Request
 from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, PREFIX
 from scanline.server.cluster.arguments import ClusterSettings
@@ -38,7 +38,7 @@ class Replica:
         logs.configure(settings.log_format, settings.log_level)
         directory = zoo.find(model).resolve()
         options = engine_options(settings, directory, _threads(settings))
-        self.gauges = ReplicaGauges(directory.name)
+        self.gauges = ReplicaGauges(model_name(directory))
         self.target_share = settings.target_share
         self.in_flight: dict[str, tuple[float, int]] = {}  # by ingress: the time of its last poll, and its images
         self.engine = EngineClient(options)

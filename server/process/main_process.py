@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from scanline.server.engine.remote.over_pipe import ApiEnd, PipedEngine, Statuses
-from scanline.server.process.registry import ModelRegistry, ServedModel, queue_limits, served_model
+from scanline.server.process.registry import ServedModel, model_registry, queue_limits, served_model
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")
@@ -25,9 +25,7 @@ class MainProcess:
         engines = [
             PipedEngine(name, status, limits, settings.api_processes, self.pipe) for name, status in statuses.items()
         ]
-        self.models = ModelRegistry(
-            [served_model(engine) for engine in engines], settings.max_images_per_request, settings.request_timeout
-        )
+        self.models = model_registry(settings, [served_model(engine) for engine in engines])
 
     async def collected_metrics(self) -> list[list[Metric]]:
         """Return the metrics of every API process that answers, this one included."""

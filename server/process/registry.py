@@ -10,7 +10,7 @@ from typing import Literal
 
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
-from scanline.model.formats.model_dir import CONFIG, load_config, tested_bits_per_dim
+from scanline.model.formats.model_dir import CONFIG, load_config, model_name, tested_bits_per_dim
 from scanline.model.inputs import InvalidInput
 from scanline.model.resources import cores
 from scanline.server.engine.handle import EngineHandle
@@ -35,11 +35,16 @@ class ModelFailedError(Exception):
 class ServedModel:
     """A model of this server and the handle of its engine."""
 
-    id: str
+    names: tuple[str, ...]  # by which requests select it
     config: ModelConfig
     bits_per_dim: float | None  # on the test set, where it has been evaluated
     created: int
     engine: EngineHandle
+
+    @property
+    def id(self) -> str:
+        """The first of its names, which answers and metrics have."""
+        return self.names[0]
 
     @property
     def state(self) -> ModelState:
@@ -58,11 +63,15 @@ class ServedModel:
 
 
 class ModelRegistry:
-    """The models of a server by id; the first is the default."""
+    """The models of a server by id; the first is the default. Invariant: no two have a name in common."""
 
-    def __init__(self, models: list[ServedModel], max_images: int, request_timeout: float) -> None:
+    def __init__(
+        self, models: list[ServedModel], max_images: int, request_timeout: float, resize: bool = False
+    ) -> None:
         self.all = {model.id: model for model in models}  # a reload replaces one
+        self.ids = {name: model.id for model in models for name in model.names}
         self.max_images, self.request_timeout = max_images, request_timeout
+        self.resize = resize  # whether images are resized for requests that have no size_policy
 
     @property
     def default(self) -> ServedModel:
@@ -70,11 +79,12 @@ class ModelRegistry:
         return next(iter(self.all.values()))
 
     def find(self, name: str | None) -> ServedModel:
-        """Return the model of that id, the default for None; UnknownModelError where there is none."""
-        model = self.default if name is None else self.all.get(name)
-        if model is None:
+        """Return the model of that name, the default for None; UnknownModelError where there is none."""
+        if name is None:
+            return self.default
+        if name not in self.ids:
             raise UnknownModelError(name)
-        return model
+        return self.all[self.ids[name]]
 
     def usable(self, name: str | None) -> ServedModel:
         """As `find`; ModelFailedError where the model has failed."""
@@ -103,15 +113,23 @@ class ModelRegistry:
 def served_models(settings: Settings, make_handle: HandleFactory = EngineClient) -> ModelRegistry:
     """Return the models that the settings name, their engines not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
+    names = _names(settings, directories)
     threads = _threads(settings, len(directories))
     limits = queue_limits(settings)
     served = []
     for directory, share_of_threads in zip(directories, threads, strict=True):
-        options = engine_options(settings, directory, share_of_threads, 1 / len(directories))
+        options = engine_options(
+            settings, directory, share_of_threads, 1 / len(directories), names[model_name(directory)]
+        )
         load_config(directory)  # an error in it names the directory, not the engine's copy of it
         tested_bits_per_dim(directory)
         served.append(served_model(make_handle(options, limits)))
-    return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout)
+    return model_registry(settings, served)
+
+
+def model_registry(settings: Settings, served: list[ServedModel]) -> ModelRegistry:
+    """Return the registry of these models."""
+    return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout, settings.resize)
 
 
 def queue_limits(settings: Settings) -> QueueLimits:
@@ -125,7 +143,7 @@ def served_model(engine: EngineHandle) -> ServedModel:
     """Return the model whose files the engine has; ModelDirectoryError where they are wrong."""
     directory = engine.directory
     return ServedModel(
-        id=engine.options.directory.name,
+        names=engine.options.names or (engine.options.name,),
         config=load_config(directory),
         bits_per_dim=tested_bits_per_dim(directory),
         created=int((directory / CONFIG).stat().st_mtime),
@@ -133,10 +151,13 @@ def served_model(engine: EngineHandle) -> ServedModel:
     )
 
 
-def engine_options(settings: Settings, directory: Path, threads: int | None, share: float = 1.0) -> EngineOptions:
+def engine_options(
+    settings: Settings, directory: Path, threads: int | None, share: float = 1.0, names: tuple[str, ...] = ()
+) -> EngineOptions:
     """Return the options of an engine for the model in `directory`; share: of the memory that all engines may take."""
     return EngineOptions(
         directory=directory,
+        names=names,
         device=settings.device,
         slots=None if settings.slots == "auto" else settings.slots,
         threads=threads,
@@ -155,12 +176,30 @@ def _directories(names: Sequence[str]) -> list[Path]:
     directories: dict[str, Path] = {}
     for name in names:
         directory = zoo.find(name).resolve()
-        other = directories.setdefault(directory.name, directory)
+        other = directories.setdefault(model_name(directory), directory)
         if other != directory:
             raise ValueError(f"--model: {other} and {directory} have the same name, by which requests select them")
     if len(directories) < len(names):
         raise ValueError(f"--model: one is given twice among {', '.join(names)}")
     return list(directories.values())
+
+
+def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+    """Return the names of each model by its directory's: those that it is served by, then its own; ValueError where
+    a setting names no model, or a name is given to two."""
+    own = [model_name(directory) for directory in directories]
+    served: dict[str, list[str]] = {name: [] for name in own}
+    for text in settings.served_model_names:
+        name, _, model = text.partition("=")
+        if (model or own[0]) not in served:
+            raise ValueError(f"--served-model-name {text}: {model} is not among the models {', '.join(own)}")
+        served[model or own[0]].append(name)
+    names = {model: tuple(dict.fromkeys([*served[model], model])) for model in own}
+    taken = [name for each in names.values() for name in each]
+    for name in taken:
+        if taken.count(name) > 1:
+            raise ValueError(f"--served-model-name: two models have the name {name}, by which requests select them")
+    return names
 
 
 def _threads(settings: Settings, models: int) -> list[int | None]:

@@ -55,14 +55,15 @@ def shapes_model(shapes_directory: Path) -> Model:
 
 @pytest.fixture(scope="session")
 def shapes_server(shapes_directory: Path) -> Iterator[Server]:
-    """A model with classes, and fewer slots than an image may have particles."""
+    """A model with classes, fewer slots than an image may have particles, and what other projects' clients need."""
     limits = {
         "max-images-per-request": shapes.MAX_IMAGES,
         "slots": shapes.SLOTS,
         "max-waiting-images": shapes.WAITING,
         "client-share": 1,
     }
-    with serve(shapes_directory, *arguments({**limits, **NO_DELAY})) as server:
+    names = [part for name in shapes.NAMES for part in ("--served-model-name", name)]
+    with serve(shapes_directory, "--resize", *names, *arguments({**limits, **NO_DELAY})) as server:
         yield server
 
 

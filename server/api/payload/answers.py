@@ -6,6 +6,7 @@ client reads: it is never in memory as a whole. Its job and reservation are held
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
+from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import ImageData, ImagesAnswer, Likelihood, LikelihoodsAnswer
 from scanline.server.engine.job import Job
 
@@ -85,20 +87,22 @@ def _start(headers: dict[str, str]) -> Message:
 
 
 async def painted_chunks(
-    answer: ImagesAnswer, images: np.ndarray, facts: Iterable[Facts], media_type: str
+    answer: ImagesAnswer, images: np.ndarray, facts: Iterable[Facts], media_type: str, output: ImageOutput
 ) -> AsyncIterator[bytes]:
     """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
     JSON but `data`."""
-    for name, kind in pictures.MEDIA_TYPES.items():
-        if media_type == kind:
-            # One call of Pillow, which releases the interpreter's lock while it compresses.
-            yield await asyncio.to_thread(pictures.encode_sheet, images, name)
-            return
-    if media_type == NPY:
-        steps = pictures.npy_chunks(images)
+    if media_type == JSON:
+        steps = _json(answer, _image_data(images, facts, output))
     else:
-        steps = _json(answer, _image_data(images, facts, answer.output_format))
-    async for chunk in offload.in_chunks(steps, images.size):
+        if output.size is not None:
+            images = await offload.run(lambda: np.stack([output.resized(image) for image in images]))
+        for name, kind in pictures.MEDIA_TYPES.items():
+            if media_type == kind:
+                # One call of Pillow, which releases the interpreter's lock while it compresses.
+                yield await asyncio.to_thread(pictures.encode_sheet, images, name)
+                return
+        steps = pictures.npy_chunks(images)
+    async for chunk in offload.in_chunks(steps, max(images.size, len(images) * prod(output.size or ()))):
         yield b"".join(chunk)
 
 
@@ -130,7 +134,7 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
 
     The quotes make sure that no text in the answer is taken for the empty list: in a text they are escaped.
     """
-    before, after = answer.model_dump_json().encode().split(b'"data":[]')
+    before, after = answer.model_dump_json(exclude_unset=True).encode().split(b'"data":[]')
     yield before + b'"data":['
     for index, chunks in enumerate(items):
         if index:
@@ -139,10 +143,10 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
     yield b"]" + after
 
 
-def _image_data(images: np.ndarray, facts: Iterable[Facts], output_format: str) -> Iterator[Iterator[bytes]]:
+def _image_data(images: np.ndarray, facts: Iterable[Facts], output: ImageOutput) -> Iterator[Iterator[bytes]]:
     for index, (image, own) in enumerate(zip(images, facts, strict=True)):
-        data = ImageData(b64_json=pictures.to_base64(image, output_format), index=index, **own)
-        yield iter([data.model_dump_json().encode()])
+        data = ImageData(**output.data(image), index=index, **own)
+        yield iter([data.model_dump_json(exclude_unset=True).encode()])
 
 
 def _likelihoods(job: Job, config: ModelConfig, per_pixel: bool) -> Iterator[Iterator[bytes]]:

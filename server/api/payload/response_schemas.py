@@ -12,7 +12,8 @@ class ImageData(BaseModel):
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    b64_json: str
+    b64_json: str | None = None
+    url: str | None = None  # a data URL, in the place of b64_json, if response_format is url
     index: int
     class_: str | None = Field(None, alias="class")  # asked for, or drawn; null: no class was asked for
     bits_per_dim: float | None  # null: infinite, because the model rules a known byte out
@@ -43,6 +44,7 @@ class ImagesAnswer(BaseModel):
     seed: int
     data: list[ImageData]
     size: str
+    resized_from: str | None = None  # the model's size, if the images were resized to another
     output_format: str
     usage: Usage
 
@@ -114,6 +116,7 @@ class ModelCard(BaseModel):
     """One model: the official fields and our own."""
 
     id: str
+    aliases: list[str]  # other names by which requests select it
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "scanline"

@@ -1,7 +1,7 @@
 """The fields of requests.
 
-Fields of the official Images API that have no effect here are accepted with their default values and refused with any
-other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
+Fields of the official Images API that have no effect here are accepted with the values that ask for what is done
+anyway, and refused with any other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
 """
 
 from collections.abc import Callable
@@ -27,21 +27,22 @@ from scanline.model.inputs import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
     InvalidInput,
+    check_temperature,
 )
 from scanline.model.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
 
 IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
-    "background": ("auto",),
+    "background": ("auto", "opaque"),
     "complexity": ("auto",),
     "frame_count": (),
     "frame_duration_ms": (),
-    "input_fidelity": ("auto", "low"),
+    "input_fidelity": ("auto", "low", "high"),
     "markup": (),
-    "moderation": ("auto",),
+    "moderation": ("auto", "low"),
     "output_compression": (100,),
-    "quality": ("auto", "standard"),
-    "style": ("auto", "vivid"),
+    "quality": ("auto", "standard", "low", "medium", "high", "hd", "xhigh", "max"),
+    "style": ("auto", "vivid", "natural"),
     "svg": (),
 }
 NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
@@ -80,12 +81,19 @@ PaintedClass = Annotated[
     ),
     _AsText,
 ]
+Temperature = Annotated[
+    float,
+    Field(
+        allow_inf_nan=False,
+        json_schema_extra={"minimum": MIN_TEMPERATURE, "maximum": MAX_TEMPERATURE},
+        description="1 samples from the model; below it, images are more probable and less diverse",
+    ),
+]
 Guidance = Annotated[
     float,
     Field(
-        ge=1,
-        le=MAX_GUIDANCE,
         allow_inf_nan=False,
+        json_schema_extra={"minimum": 1, "maximum": MAX_GUIDANCE},  # `check_guidance` checks them
         description="1: none; above, classifier-free guidance by the logits u + guidance (c - u); two slots per image",
     ),
 ]
@@ -118,11 +126,23 @@ class PaintFields(ModelField):
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
     ] = None
     class_: PaintedClass = None
-    size: Annotated[str | None, Field(description="auto, or the model's own size, such as 28x28")] = None
+    size: Annotated[
+        str | None, Field(description="auto, the model's own size, such as 28x28, or what size_policy allows")
+    ] = None
+    size_policy: Annotated[
+        Literal["exact", "resize"] | None,
+        Field(
+            description="exact: sizes other than the model's are refused; resize: images are enlarged to any size by"
+            " repeating pixels; the server decides if absent"
+        ),
+    ] = None
     seed: Seed = None
-    temperature: Annotated[float, Field(ge=MIN_TEMPERATURE, le=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
+    temperature: Temperature = 1.0
     guidance: Guidance = 1.0
-    response_format: Literal["b64_json"] | None = None
+    response_format: Annotated[
+        Literal["b64_json", "url"] | None,
+        Field(description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"),
+    ] = None
     output_format: Literal["png", "webp"] = "png"
     stream: bool | None = None
     partial_images: Annotated[int | None, Field(ge=0, le=3, description="of each image, when streamed")] = None
@@ -145,13 +165,20 @@ class PaintFields(ModelField):
     def _null_is_the_default(cls, value: Any, info: Any) -> Any:
         return cls.model_fields[info.field_name].default if value is None else value
 
+    @field_validator("temperature")
+    @classmethod
+    def _temperature(cls, value: float) -> float:
+        check_temperature(value)
+        return value
+
     @field_validator(*IGNORED_VALUES)
     @classmethod
     def _ignored(cls, value: Any, info: Any) -> Any:
         accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
         if value is None or (isinstance(value, str | int) and str(value) in accepted):
             return value
-        message = f"{info.field_name} is not supported; leave it out."
+        instead = f" or send {' or '.join(accepted)}" if accepted else ""
+        message = f"{info.field_name} {quoted(value)} is not supported; leave it out{instead}."
         raise InvalidInput(message, info.field_name, "unsupported_parameter")
 
     @model_validator(mode="after")

@@ -13,13 +13,13 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.pictures import to_base64
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.cancellation import cancel_on_disconnect, deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
 from scanline.server.api.jobs import facts, paint_request, painting
 from scanline.server.api.payload import offload
+from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.partial_images import PartialImages
 from scanline.server.api.payload.response_schemas import Usage
 from scanline.server.api.payload.schemas import EditRequest, PaintFields
@@ -35,10 +35,17 @@ class EventStream(Response):
     """A response that paints while it is sent; its reservation and its job end with it."""
 
     def __init__(
-        self, request: Request, models: ModelRegistry, model: ServedModel, n: int, fields: PaintFields
+        self,
+        request: Request,
+        models: ModelRegistry,
+        model: ServedModel,
+        n: int,
+        fields: PaintFields,
+        output: ImageOutput,
     ) -> None:
         super().__init__()
         self.request, self.models, self.model, self.n, self.fields = request, models, model, n, fields
+        self.output = output
         self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,13 +106,11 @@ class EventStream(Response):
 
     async def _event(self, name: str, wanted: GenerateRequest, index: int, picture: np.ndarray) -> dict[str, Any]:
         """Return the fields that partial_image and completed have in common. A WebP takes milliseconds to encode."""
-        output_format = self.fields.output_format
         return {
             "type": f"{self.kind}.{name}",
-            "b64_json": await offload.run(lambda: to_base64(picture, output_format)),
+            "b64_json": await offload.run(lambda: self.output.base64(picture)),
             "created_at": int(time.time()),
-            "size": self.model.config.size,
-            "output_format": output_format,
+            **self.output.fields,
             "background": "opaque",
             "quality": "auto",
             "index": index,

@@ -14,6 +14,7 @@ from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.jobs import facts, image_count, paint_request, painting
 from scanline.server.api.openapi import json_body, painted, upload_body
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
+from scanline.server.api.payload.image_output import image_output
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
 from scanline.server.api.payload.uploads import read_fields, read_json
@@ -43,7 +44,8 @@ def router(models: ModelRegistry) -> APIRouter:
 
 async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
-    n = image_count(fields, models, model)
+    n = image_count(fields, models)
+    output = image_output(fields, model.config, n, models.resize)
     media_type = _media_type(request, fields.output_format)
     if fields.stream:
         if media_type != JSON:
@@ -51,7 +53,7 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
             )
             raise InvalidInput(message, "stream")
-        return EventStream(request, models, model, n, fields)
+        return EventStream(request, models, model, n, fields, output)
 
     async def work(send: Send) -> bytes | None:
         wanted = paint_request(model, fields, n, client_of(request.scope).id)
@@ -63,14 +65,15 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 model=model.id,
                 seed=wanted.seed,
                 data=[],
-                size=model.config.size,
-                output_format=fields.output_format,
+                **output.fields,
                 usage=Usage.of(wanted.known_bytes, job.images.size),
             )
             shaped = job.images.reshape(-1, *model.config.image_shape)
             each = (facts(job, index, model.config) for index in range(n))
-            chunks = painted_chunks(answer, shaped, each, media_type)
+            chunks = painted_chunks(answer, shaped, each, media_type, output)
             headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed)}
+            if output.size is not None:
+                headers["x-scanline-resized-from"] = output.model_size
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)

@@ -40,6 +40,7 @@ def _card(model: ServedModel) -> ModelCard:
     ready = model.engine.ready
     return ModelCard(
         id=model.id,
+        aliases=list(model.names[1:]),
         created=model.created,
         height=model.config.height,
         width=model.config.width,

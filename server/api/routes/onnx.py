@@ -41,7 +41,7 @@ def router(models: ModelRegistry) -> APIRouter:
         if ready is None:  # its files may not be complete yet
             raise EngineUnavailableError
         try:
-            exported_model = await exports.get((name, ready.digest), model.engine.directory)
+            exported_model = await exports.get((model.id, ready.digest), model.engine.directory)
         except MissingExtraError as error:
             raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=NO_RETRY) from None
         except ExportError as error:

@@ -16,6 +16,7 @@ from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
 from scanline.server.api.jobs import facts, image_count, paint_request, painting
+from scanline.server.api.payload.image_output import image_output
 from scanline.server.api.payload.schemas import EditRequest, PaintFields
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
@@ -61,7 +62,8 @@ class JobRunner:
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
         model = self.models.usable(fields.model)
-        n = image_count(fields, self.models, model)
+        n = image_count(fields, self.models)
+        image_output(fields, model.config, n, resize=False)
         state = requested_state(fields, model)
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
         client = client_of(sender.socket.scope).id

@@ -56,6 +56,8 @@ async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -
     if fields.stream:
         reason = "stream applies to POST requests only; a websocket always streams, leave it out."
         raise InvalidInput(reason, "stream", "stream_not_supported")
+    if fields.size_policy == "resize":
+        raise InvalidInput("size_policy must be exact: a websocket sends the model's own pixels.", "size_policy")
     return fields
 
 

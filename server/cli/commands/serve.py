@@ -41,7 +41,7 @@ def _type(annotation: Any) -> Any:
     if get_origin(annotation) is tuple:
         return list[str]
     kinds = [getattr(kind, "__origin__", kind) for kind in get_args(annotation) or [annotation] if kind is not NoneType]
-    return kinds[0] if len(kinds) == 1 and kinds[0] in (int, float, Path) else str
+    return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float, Path) else str
 
 
 # typer makes the command's options from its signature

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from scanline.model.device import AUTO
+from scanline.model.formats.model_dir import model_name
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.resources import free_memory, limit_torch_threads
 from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
@@ -45,6 +46,7 @@ class EngineOptions:
     """Everything an engine is started with."""
 
     directory: Path
+    names: tuple[str, ...] = ()  # of the model; requests select it by any of them
     device: str = "auto"  # or cpu, cuda
     slots: int | None = None  # None: from free memory
     threads: int | None = None  # None: all cores
@@ -58,6 +60,11 @@ class EngineOptions:
     copy: Path | None = None  # of the directory (ModelCopy), which is loaded in its place
     is_copied: bool = False  # whether the copy has its weights already
 
+    @property
+    def name(self) -> str:
+        """The model's name, where it has several the first."""
+        return self.names[0] if self.names else model_name(self.directory)
+
     def generator(self) -> "Generator":
         """Load the model, allocate the slots and try the backend; ValueError where that cannot be done."""
         from scanline.model.device import resolve_backend
@@ -70,7 +77,7 @@ class EngineOptions:
         chosen = precision(self.precision)
         state_bytes = chosen.state_bytes(model.config)
         slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
-        log.info("%s on %s: %s slots of %s bytes", self.directory.name, device, slots, state_bytes)
+        log.info("%s on %s: %s slots of %s bytes", self.name, device, slots, state_bytes)
         return Generator(model, slots, self.threads, self.precision, backends)
 
 

@@ -90,3 +90,16 @@ def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Pa
         "quality": {"samples": 60},
         "precisions": {"int8": {"bits_per_dim": 1.5, "images": 9, "quality": {"samples": 50}}},
     }
+
+
+@pytest.mark.parametrize(
+    ("directory", "name"),
+    [
+        ("/models/digits", "digits"),
+        ("/cache/hub/models--someone--my-digits/snapshots/5f0b5d2c9a", "my-digits"),
+        ("/cache/hub/models--digits/snapshots/5f0b5d2c9a", "digits"),
+        ("/data/snapshots/5f0b5d2c9a", "5f0b5d2c9a"),
+    ],
+)
+def test_a_model_is_named_after_its_directory_and_in_a_cache_after_its_repository(directory: str, name: str) -> None:
+    assert model_dir.model_name(Path(directory)) == name

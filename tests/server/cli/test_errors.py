@@ -103,6 +103,14 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "serving a wrong directory": ("serve --model empty", "empty is not a model directory"),
     "serving a model twice": ("serve --model grey --model grey", "--model: one is given twice among grey, grey"),
     "serving two of one name": ("serve --model grey --model other/grey", "have the same name, by which requests"),
+    "serving a name of no model": (
+        "serve --model grey --served-model-name dall-e-3=white",
+        "--served-model-name dall-e-3=white: white is not among the models grey",
+    ),
+    "serving two by one name": (
+        "serve --model grey --model mnist-small --served-model-name a --served-model-name a=mnist-small",
+        "--served-model-name: two models have the name a, by which",
+    ),
     "serving nothing": ("serve --model grey --model=", "--model: a model's name must not be empty"),
     "serving on no port": ("serve --model grey --port 70000", "--port"),
     "serving in no slots": ("serve --model grey --slots 0", "--slots"),

@@ -28,6 +28,7 @@ from scanline.server.api.payload.answers import (
     scored_chunks,
     send_answer,
 )
+from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import ImagesAnswer, LikelihoodsAnswer, Usage
 from scanline.server.engine.job import Job
 from scanline.server.process.app import build
@@ -41,6 +42,7 @@ from tests.support.small_models import config
 GENERATIONS, LIKELIHOODS = "/v1/images/generations", "/v1/images/likelihoods"
 PIECE = 10_000  # bytes
 SMALL = config(channels=3)
+OUTPUT = ImageOutput("png", "4x5")
 
 
 def whole(pieces: AsyncIterator[bytes]) -> bytes:
@@ -58,7 +60,8 @@ def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
     images = noise(len(bits), 5, 4)
-    found = whole(painted_chunks(answer(model), images, [{"bits_per_dim": one} for one in bits], JSON))
+    facts = [{"bits_per_dim": one} for one in bits]
+    found = whole(painted_chunks(answer(model), images, facts, JSON, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == answer(model)
     assert [one.index for one in parsed.data] == list(range(len(bits)))
@@ -71,7 +74,7 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
 def test_an_array_in_pieces_is_the_file_that_numpy_writes(count: int) -> None:
     images, file = noise(count, 5, 4, 3), io.BytesIO()
     np.save(file, images)
-    assert whole(painted_chunks(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY)) == file.getvalue()
+    assert whole(painted_chunks(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY, OUTPUT)) == file.getvalue()
 
 
 @given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))

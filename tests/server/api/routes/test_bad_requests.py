@@ -22,7 +22,11 @@ FIELDS = {  # label: fields, the parameter that is named, the code
     "a misspelt field": ({"temprature": 0.9}, "temprature", "unknown_parameter"),
     "a prompt": ({"prompt": "a cat"}, "prompt", "prompt_not_supported"),
     "another size": ({"size": "28x28"}, "size", "invalid_value"),
-    "an address as answer": ({"response_format": "url"}, "response_format", "invalid_value"),
+    "a size without numbers": ({"size": "large", "size_policy": "resize"}, "size", "invalid_value"),
+    "a size of no pixels": ({"size": "0x5", "size_policy": "resize"}, "size", "invalid_value"),
+    "too large a size": ({"size": "2049x5", "size_policy": "resize"}, "size", "invalid_value"),
+    "too many pixels": ({"size": "2048x2048", "n": 5, "size_policy": "resize"}, "size", "invalid_value"),
+    "an unknown kind of answer": ({"response_format": "bytes"}, "response_format", "invalid_value"),
     "a lossy format": ({"output_format": "jpeg"}, "output_format", "invalid_value"),
     "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
     "too many partial images": ({"stream": True, "partial_images": 4}, "partial_images", "invalid_value"),
@@ -50,6 +54,11 @@ def test_the_invalid_field_is_named(client: httpx.Client, label: str) -> None:
     fields, param, code = FIELDS[label]
     response = client.post(URL, content=json.dumps(fields), headers={"content-type": "application/json"})
     assert_refused(response, 400, param, code)
+
+
+def test_the_limits_of_numbers_are_those_of_the_command_line(client: httpx.Client) -> None:
+    message = client.post(URL, json={"temperature": 1e-7}).json()["error"]["message"]
+    assert message == "temperature must be from 0.000001 to 2, not 1e-07."
 
 
 @pytest.mark.parametrize("label", BODIES)

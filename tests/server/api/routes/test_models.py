@@ -14,6 +14,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
     del card["backend"]
     assert card == {
         "id": "colour",
+        "aliases": [],
         "object": "model",
         "owned_by": "scanline",
         "height": 3,

@@ -32,6 +32,7 @@ JOBS = {  # label: a job, the parameter that is named, the code
     "no images": ({"type": "generate", "n": 0}, "n", "invalid_value"),
     "a misspelt field": ({"type": "generate", "temprature": 1}, "temprature", "unknown_parameter"),
     "a stream in the stream": ({"type": "generate", "stream": True}, "stream", "stream_not_supported"),
+    "other pixels": ({"type": "generate", "size": "28x28", "size_policy": "resize"}, "size_policy", "invalid_value"),
     "an unknown model": ({"type": "generate", "model": "white"}, "model", "model_not_found"),
     "an image for nothing": ({"type": "generate", "image": IMAGE}, "image", "unknown_parameter"),
     "no image": ({"type": "complete", "keep_rows": 3}, "image", "missing_parameter"),

@@ -1,0 +1,76 @@
+"""How painted images leave in JSON and in events: file format, size, base64 or a data URL.
+
+Images have the model's size, unless the client or the server's settings ask for `size_policy` resize: then each pixel
+of the size asked for is the nearest one of the image, and the answer says so.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanline.model import pictures
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
+from scanline.server.api.errors import quoted
+from scanline.server.api.payload.schemas import PaintFields
+
+URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other models answer with base64
+SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
+MAX_SIDE = 2048  # pixels: a larger picture takes longer than 0.1 s to encode
+MAX_PIXELS = 2**24  # of all images of a request: 10 of 1536x1024, the official API's most, have 0.94 of them
+
+
+@dataclass(frozen=True)
+class ImageOutput:
+    """What a request asks of the files of its images."""
+
+    output_format: str
+    model_size: str  # such as 28x28
+    size: tuple[int, int] | None = None  # width and height, where they are not the model's
+    as_url: bool = False
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of answers and events that say what was done; `resized_from` only where images were resized."""
+        sizes = {"size": self.model_size}
+        if self.size is not None:
+            sizes = {"size": "{}x{}".format(*self.size), "resized_from": self.model_size}
+        return {**sizes, "output_format": self.output_format}
+
+    def resized(self, image: np.ndarray) -> np.ndarray:
+        """Return an image [H, W] or [H, W, 3] uint8 of the size that the answer has."""
+        return image if self.size is None else pictures.resized(image, self.size)
+
+    def base64(self, image: np.ndarray) -> str:
+        """Return the file of an image of the model's size, as base64 text."""
+        return pictures.to_base64(self.resized(image), self.output_format)
+
+    def data(self, image: np.ndarray) -> dict[str, str]:
+        """Return the field of an answer's item that holds the image."""
+        text = self.base64(image)
+        if self.as_url:
+            return {"url": f"data:{pictures.MEDIA_TYPES[self.output_format]};base64,{text}"}
+        return {"b64_json": text}
+
+
+def image_output(fields: PaintFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
+    """Return the output of a request for `n` images; `resize`: where it has no size_policy. InvalidInput where its size
+    is none, or too large."""
+    by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT
+    as_url = fields.response_format == "url" or by_name
+    output = ImageOutput(fields.output_format, config.size, as_url=as_url)
+    if fields.size in (None, "auto", config.size):
+        return output
+    if not (resize if fields.size_policy is None else fields.size_policy == "resize"):
+        message = f"size must be auto or {config.size}, the model's own, not {quoted(fields.size)}"
+        raise InvalidInput(f"{message}; size_policy: resize answers with another size.", "size")
+    size = SIZE.fullmatch(fields.size)
+    width, height = map(int, size.groups()) if size else (0, 0)
+    if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
+        message = f"size must be auto or WIDTHxHEIGHT, each from 1 to {MAX_SIDE}, not {quoted(fields.size)}."
+        raise InvalidInput(message, "size")
+    if n * width * height > MAX_PIXELS:
+        most = MAX_PIXELS // (width * height)
+        raise InvalidInput(f"size: ask for at most {most} images of {width}x{height} in one request.", "size")
+    return ImageOutput(fields.output_format, config.size, (width, height), as_url)
