@@ -116,14 +116,9 @@ def prefixes() -> None:
 def quick(capability: int) -> None:
     """Launches a kernel of each kind, at the paper's sizes."""
     chained = capability >= 90
-    for rows, depth, width, normed in ((1, 256, 256, False), (1, 1024, 256, False), (4096, 256, 1024, True)):
-        x, out, bias = torch.zeros(rows, depth), torch.zeros(rows, width), torch.zeros(width)
-        weight = Halves.of(torch.randn(width, depth).half().float())
-        norm = (torch.ones(depth), torch.zeros(depth)) if normed else None
-        moments = torch.zeros(rows, blocks(depth), 2) if normed else None
-        results = None if normed else torch.zeros(rows, blocks(width), 2)
-        residual, activation = (None, "gelu") if normed else (out, "none")
-        linear(x, weight, bias, out, norm, activation, residual, None, chained, moments, results)
+    x, out, bias = torch.zeros(4096, 256), torch.zeros(4096, 1024), torch.zeros(1024)
+    weight, norm = Halves.of(torch.randn(1024, 256).half().float()), (torch.ones(256), torch.zeros(256))
+    linear(x, weight, bias, out, norm, "gelu", None, None, chained, torch.zeros(4096, blocks(256), 2), None)
     row_moments(torch.zeros(1, 256), chained=chained)
     s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
     fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)

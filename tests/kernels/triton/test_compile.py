@@ -27,8 +27,6 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
     assert sorted(names) == [
         "_copy_slots",
         "_linear",
-        "_linear",
-        "_linear",
         "_row_moments",
         "_sequence",
         "_step",
