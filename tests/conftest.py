@@ -1,30 +1,26 @@
 """Settings for all tests, and the two tiny models that most of them paint with.
 
 Tests are seeded. torch gets one thread, since a second one costs more than it saves on small tensors. Without a GPU,
-Triton kernels run in its interpreter, which must be chosen before the first of them is imported.
+Triton kernels run in its interpreter, which must be chosen before the first of them is imported. torch is imported by
+functions only, since the process that distributes tests to workers reads this file and needs none.
 """
+
+from __future__ import annotations
 
 import gc
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
+if TYPE_CHECKING:
+    from scanline.model.config import ModelConfig
+    from scanline.model.network.transformer import Transformer
+    from scanline.model.sampling.engine import Engine
 
-from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from tests.support import small_models
-from tests.support.tiny import COLOUR, GREY
-
-torch.set_num_threads(1)
 gc.disable()  # until all tests are collected, which takes a fifth less time so
 if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and model need
     from hypothesis import HealthCheck, settings
@@ -65,6 +61,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_collection() -> None:
+    """Not called where tests are distributed only."""
+    import torch
+
+    torch.set_num_threads(1)
+    if not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage from now on, without the objects of imports and tests, which stay to the end."""
     gc.freeze()
@@ -77,38 +82,55 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
+    import torch
+
     torch.manual_seed(0)
+
+
+def saved(config: ModelConfig, directory: Path) -> Path:
+    from scanline.model.formats.checkpoint import save_model
+    from tests.support import small_models
+
+    save_model(small_models.model(config), directory)
+    return directory
 
 
 @pytest.fixture(scope="session")
 def grey_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("models") / "grey"
-    save_model(small_models.model(GREY), directory)
-    return directory
+    from tests.support.tiny import GREY
+
+    return saved(GREY, tmp_path_factory.mktemp("models") / "grey")
 
 
 @pytest.fixture(scope="session")
 def colour_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("models") / "colour"
-    save_model(small_models.model(COLOUR), directory)
-    return directory
+    from tests.support.tiny import COLOUR
+
+    return saved(COLOUR, tmp_path_factory.mktemp("models") / "colour")
 
 
 @pytest.fixture(scope="session")
 def grey(grey_directory: Path) -> Transformer:
     """7 rows of 5 grey pixels; the weights are those of the file, in float16."""
+    from scanline.model.formats.checkpoint import load_model
+
     return load_model(grey_directory)
 
 
 @pytest.fixture(scope="session")
 def colour(colour_directory: Path) -> Transformer:
     """3 rows of 4 RGB pixels."""
+    from scanline.model.formats.checkpoint import load_model
+
     return load_model(colour_directory)
 
 
 @pytest.fixture
 def engine(grey: Transformer) -> Iterator[Engine]:
     """An engine loop in this process, with five slots."""
+    from scanline.model.sampling.engine import Engine
+    from scanline.model.sampling.generator import Generator
+
     generator = Generator(grey, 5, threads=1)
     yield Engine(generator)
     generator.close()
