@@ -1,4 +1,4 @@
-"""A forked process, as a notebook's or a data loader's workers are."""
+"""A program of its own paints, without the compiler, and forks, as a notebook's or a data loader's workers are."""
 
 import subprocess
 import sys
@@ -21,10 +21,13 @@ if not (child := os.fork()):
         os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 list(painting)
+assert "torch._dynamo" not in sys.modules  # the compiler, which takes 150 MB; meta tensors may import it too
 """
 
 
-def test_a_fork_paints_the_same_and_cannot_go_on_with_what_its_parent_paints(grey_directory: Path) -> None:
+def test_a_fork_paints_the_same_and_cannot_go_on_with_what_its_parent_paints(
+    grey_directory: Path,
+) -> None:
     command = [sys.executable, "-c", FORKED, str(grey_directory)]
     logged = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stderr
     assert "load the model after a fork" in logged

@@ -43,6 +43,7 @@ def test_the_peak_is_what_the_call_allocates(processes: Isolated) -> None:
     assert small["step_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_memory_that_is_not_there_is_a_point_and_another_failure_an_error(
     processes: Isolated, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,7 @@ import pytest
 from scanline.server.api.routes.page import BUILT
 from scanline.server.engine.local import engine_client
 from tests.support.server.forked_server import AVAILABLE
-from tests.support.server.running_server import Server, command_line, descendants, serve
-from tests.support.server.shared_servers import KEY
+from tests.support.server.running_server import Server, serve
 from tests.support.server.sockets import open_connection
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
@@ -38,21 +37,6 @@ def assert_left(server: Server, status: int) -> None:
     __tracebackhide__ = True
     assert server.wait_until_exited() == status
     assert "Traceback" not in "".join(server.log)
-
-
-def test_the_installed_command_shows_no_key_and_imports_no_torch(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And a stopped engine does not survive it."""
-    monkeypatch.setenv("SCANLINE_API_KEYS", KEY)
-    with serve(grey_directory, forked=False) as server:
-        processes = [server.process.pid, *descendants(server.process.pid)]
-        assert server.engine in processes
-        assert KEY not in "".join(map(command_line, processes))
-        assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
-        os.kill(server.engine, signal.SIGSTOP)
-        server.process.kill()
-        assert_left(server, -signal.SIGKILL)
 
 
 def without_delays() -> None:

@@ -27,7 +27,15 @@ from tests.support.engine.engines import with_deadline
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.metrics_reader import Metrics
-from tests.support.server.running_server import LISTENS, PATIENCE, SCANLINE, Server, serve
+from tests.support.server.running_server import (
+    LISTENS,
+    PATIENCE,
+    SCANLINE,
+    Server,
+    command_line,
+    descendants,
+    serve,
+)
 from tests.support.server.shared_servers import bearer
 from tests.support.server.websocket_client import connected
 from tests.support.tiny import GREY
@@ -213,8 +221,11 @@ def test_an_error_of_any_kind_leaves_the_next_reload_working_and_restarts_are_ne
     asyncio.run(with_deadline(start_reload_and_kill()))
 
 
-def test_a_hangup_of_the_group_reloads_and_a_server_whose_terminal_is_closed_ends(grey_directory: Path) -> None:
+def test_the_installed_command_shows_no_key_imports_no_torch_reloads_at_a_hangup_and_ends_with_its_terminal(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Closing a terminal sends SIGHUP too."""
+    monkeypatch.setenv("SCANLINE_API_KEYS", KEY)
     pid, terminal = pty.fork()
     if not pid:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored until the server handles it
@@ -224,6 +235,8 @@ def test_a_hangup_of_the_group_reloads_and_a_server_whose_terminal_is_closed_end
         said += os.read(terminal, 4096).decode()
     url = LISTENS.search(said)[1]  # type: ignore[index]
     wait_for(lambda: httpx.get(f"{url}/readyz").status_code == 200, "a server that is ready")
+    assert KEY not in "".join(map(command_line, [pid, *descendants(pid)]))
+    assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
     os.killpg(pid, signal.SIGHUP)
     while "was reloaded" not in said:
         said += os.read(terminal, 4096).decode()

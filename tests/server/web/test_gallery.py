@@ -14,8 +14,8 @@ from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.server.running_server import Server, serve
 from tests.support.sweeps import and_slow
 
-WIDE = {"layers": 3, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
-LONG = small_models.config(height=100, width=100, **WIDE)  # seconds: several redraws, also beside other programs
+WIDE = {"layers": 2, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
+LONG = small_models.config(height=100, width=60, **WIDE)  # seconds: several redraws, also beside other programs
 PAUSE = 0.1  # seconds between two redraws
 RECORD_DRAWS = """
     const put = CanvasRenderingContext2D.prototype.putImageData;
@@ -87,7 +87,7 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
 
 
 def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_server: Server) -> None:
-    visitor = visit(f"{long_server.url}/?seed=3&n=4")
+    visitor = visit(f"{long_server.url}/?seed=3&n=16")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
     visitor.see("#paint-stop").click()

@@ -19,7 +19,7 @@ LABELS = torch.tensor([2, 0, 1])  # of the images, where the model has classes
 OPTIONS = CudaOptions(sizes=(4,), steps=1, reads=2, read_rows=4)  # fewer images and positions at once than there are
 # every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
 KINDS = and_slow(
-    ["plain", "strokes", "waves of pixels", "authors"], "post", "histogram", "colour", "categorical", "window", "pixels"
+    ["histogram", "strokes", "waves of pixels"], "plain", "post", "authors", "colour", "categorical", "window", "pixels"
 )
 Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # s [L, H, C, M], z [L, H, C] and bits [n], float64
 

@@ -32,4 +32,4 @@ class QueuedParticleEngineMachine(QueuedEngineMachine):
     "machine", and_slow([EngineMachine, QueuedParticleEngineMachine], QueuedEngineMachine, ParticleEngineMachine)
 )
 def test_requests_may_arrive_end_and_fail_in_any_order(machine: type[EngineMachine]) -> None:
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=30))
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=20))
