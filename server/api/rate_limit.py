@@ -5,16 +5,17 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
 
 SHORTEST_PAUSE = 0.005  # seconds; a shorter pause is not worth a turn of the event loop
 BURST_SECONDS = 12.5  # of a client's overhead that cause no delay
 MAX_DELAY_SECONDS = 30.0
 CONNECTION_SECONDS = 0.5  # that nothing is read from a new connection at most: it may carry a health probe
 MAX_CLIENTS = 4096  # that are remembered
-METRICS_UNITS = 4.0  # of an answer with all metrics
+METRICS_UNITS = 40.0  # of an answer with all metrics, about 8 ms
 BYTES_PER_UNIT = 32_768
-CONNECTION_UNITS = 2.0  # of a connection that is refused before it carries a request
+CONNECTION_UNITS = 2.0  # of a connection that is refused, or ends, before it carries a request
+PROBE_SECONDS = 0.1  # a probe waits no longer: behind a network's address translation it shares a stranger's address
+PROBES_PER_SECOND = 50.0  # of one client that has to wait: beyond that its probes wait longer
 WEBSOCKET_UNITS = 4.0  # of a websocket on which no job was done
 FAILED_WORK_UNITS = 2.0  # of a request for work that returns none: its body was parsed, and perhaps a picture decoded
 
@@ -59,6 +60,7 @@ class Account:
     units: float = 0.0
     updated: float = 0.0
     waiting: int = 0  # requests and messages of it that are delayed now
+    probed: float = 0.0  # when all probes that were delayed have been paid for
 
 
 class OverheadLimit:
@@ -90,9 +92,19 @@ class OverheadLimit:
             return 0.0
         return min(MAX_DELAY_SECONDS, (max(0.0, excess) + account.waiting) / self.rate)
 
-    async def wait(self, client: str | None, until: asyncio.Event, most: float = inf) -> float:
-        """Wait as long as `delay` says, but for at most `most` seconds and until an event; return the delay."""
-        seconds = min(self.delay(client), most)
+    def _probe_delay(self, client: str | None, cost: float) -> float:
+        """Return the seconds until a probe, which costs as much as so many, should be answered."""
+        seconds = self.delay(client)
+        if client is None or not seconds:
+            return 0.0
+        account, now = self._account(client), time.monotonic()
+        account.probed = max(account.probed, now) + cost / PROBES_PER_SECOND
+        return min(seconds, max(PROBE_SECONDS, account.probed - now))
+
+    async def wait(self, client: str | None, until: asyncio.Event, probe: float = 0.0) -> float:
+        """Wait as long as `delay` says, until an event at most; a probe, of which this is the cost, waits less. Return
+        the delay."""
+        seconds = self._probe_delay(client, probe) if probe else self.delay(client)
         if client is not None and seconds > 0:
             account = self._account(client)
             account.waiting += 1

@@ -33,6 +33,7 @@ from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections
 LOOP_ERROR_SECONDS = 10.0
+QUEUED_CONNECTIONS = 2048  # that the system keeps until they are accepted
 OTHER_DESCRIPTORS = 256  # besides connections: the engines' pipes, files
 
 log = logging.getLogger("scanline.server")
@@ -43,6 +44,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(QUEUED_CONNECTIONS)  # uvicorn's backlog is also how many asyncio accepts in one turn
         collect_rarely()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
@@ -70,7 +73,8 @@ async def run(
     hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
     budgets, message_bytes = Budgets(settings), min(settings.max_body_bytes, max_message_bytes(models))
     app = build(settings, models, lifecycle, tracer_provider(settings.otlp_endpoint), keys, hosts, budgets, main)
-    options = uvicorn_options(settings, app.state.counters, budgets, message_bytes) | _tls_options(certificate)
+    context = None if certificate is None else certificate.context
+    options = uvicorn_options(settings, app.state.counters, budgets, message_bytes, context)
     server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
     renewing = [] if certificate is None else [asyncio.create_task(certificate.watch.run())]
 
@@ -144,8 +148,3 @@ def log_loop_errors_rarely() -> None:
             loop.default_exception_handler(context)
 
     asyncio.get_running_loop().set_exception_handler(handle)
-
-
-def _tls_options(certificate: TlsCertificate | None) -> dict[str, Any]:
-    """Return uvicorn's options for a certificate: the context, which its owner renews."""
-    return {} if certificate is None else {"ssl_context_factory": lambda *_: certificate.context}

@@ -19,7 +19,6 @@ from scanline.server.api.rate_limit import (
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.process.lifecycle import Lifecycle
 
-PROBE_SECONDS = 0.1  # a probe waits no longer: behind a network's address translation it shares a stranger's address
 WORK_PREFIX = "/v1/images/"
 OVERHEAD = "scanline.overhead"  # where a websocket's scope keeps its ClientOverhead
 
@@ -34,9 +33,10 @@ class ClientOverhead:
     def charge(self, units: float) -> None:
         self.limit.charge(self.client, units)
 
-    async def wait(self, most: float = float("inf")) -> float:
-        """Wait for the client's turn; not while the server drains. Return the seconds that were due."""
-        return await self.limit.wait(self.client, self.lifecycle.draining, most)
+    async def wait(self, probe: float = 0.0) -> float:
+        """Wait for the client's turn; not while the server drains. Return the seconds that were due. `probe`: of a
+        health probe its cost in probes."""
+        return await self.limit.wait(self.client, self.lifecycle.draining, probe)
 
 
 class OverheadMiddleware:
@@ -52,9 +52,11 @@ class OverheadMiddleware:
         client = self.budgets.client(client_of(scope).address)
         overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
         is_for_work = scope["path"].startswith(WORK_PREFIX)
-        is_probe = scope["type"] == "http" and scope["path"] in PROBES
+        probe = 0.0
+        if scope["type"] == "http" and scope["path"] in PROBES:
+            probe = METRICS_UNITS if scope["path"] == "/metrics" else 1.0
         # A client over its rate waits here, before any of its body is read.
-        if seconds := await overhead.wait(PROBE_SECONDS if is_probe else float("inf")):
+        if seconds := await overhead.wait(probe):
             bind_contextvars(delayed=round(seconds, 3))
 
         status, size, is_complete = 0, 0, False

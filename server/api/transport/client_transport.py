@@ -111,12 +111,18 @@ class ClientTransport(asyncio.Transport):
             if not self.pauses and not self.is_closing():
                 self.inner.resume_reading()
 
-    def hold_for_overhead(self) -> None:
-        """Read nothing for a moment if the client has caused too much overhead."""
+    def hold_for_overhead(self) -> float:
+        """Read nothing for a moment if the client has caused too much overhead; return for how many seconds."""
         seconds = min(CONNECTION_SECONDS, self.connections.budgets.overhead.delay(self.client))
         if seconds > 0:
             self.hold(OVERHEAD)
             self.loop.call_later(seconds, self.unhold, OVERHEAD)
+        return seconds
+
+    def pay_overhead(self, units: float) -> float:
+        """Charge the client for what it has just sent, and read nothing for a moment if that is too much."""
+        self.connections.budgets.overhead.charge(self.client, units)
+        return self.hold_for_overhead()
 
     def _on_hangup(self) -> None:
         """End the connection if its end cannot be read, because reading is paused."""

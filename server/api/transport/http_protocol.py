@@ -5,7 +5,9 @@ client that sends nothing would stay connected. It relies on private parts of uv
 """
 
 import asyncio
+import ssl
 from asyncio.events import TimerHandle
+from asyncio.sslproto import SSLProtocol
 from functools import partial
 from typing import Any
 
@@ -14,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from scanline.server.api.errors import RETRY_SOON, ApiError
+from scanline.server.api.rate_limit import CONNECTION_SECONDS, CONNECTION_UNITS
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.http10 import send_to_http10
@@ -23,6 +26,14 @@ from scanline.server.api.transport.upgrades import head_without_upgrade
 
 MAX_BUFFERED_BYTES = 65_536  # behind a request that is not answered; then reading pauses
 MAX_SLICES = 64  # given to the parser in one turn of the event loop
+CHUNKED_BYTES = 8192  # of a chunked body that are parsed at once: chunks of one byte are 1,365 callbacks, 2 ms
+PART_BYTES = 512  # of a body: smaller parts, as chunks or as packets, are overhead
+PARTS_PER_UNIT = 200  # of overhead
+MAX_HEADERS = 256
+HEADER_BYTES = 4  # of a header besides its name and value
+CLOSE = (b"connection", b"close")
+HANDSHAKE_SECONDS = 10.0  # of TLS
+SSLProtocol.max_size = 32_768  # bytes of each connection's buffer, two TLS records; asyncio has 256 KiB
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -31,12 +42,17 @@ class HttpProtocol(HttpToolsProtocol):
     max_head_bytes: int
     receive_timeout: float  # seconds for one request, head and body
     all_connections: Connections
+    tls: ssl.SSLContext | None = None
     transport: ClientTransport
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.head_bytes = 0  # of the current request: its URL and headers so far
+        self.head_headers = 0  # of the current request so far
         self.body_bytes = 0  # of the current request, until it is answered
+        self.body_parts = 0  # that the parser has called back for during the current slice
+        self.had_request = False  # whether a request has ever begun, or the connection was refused
+        self.handshake: asyncio.Task[None] | None = None  # of TLS
         self.parser_called_back = False  # during the current slice
         self.bytes_without_callback = 0  # given to the parser since it last called back
         self.in_message = self.in_head = self.is_websocket = False
@@ -51,23 +67,58 @@ class HttpProtocol(HttpToolsProtocol):
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        budget = self.all_connections.budgets.connections
-        wrapped = ClientTransport(transport, self.loop, self.all_connections)
-        super().connection_made(wrapped)
-        if budget.has_room(wrapped.client):
-            self._start_receive_timer()
-            wrapped.hold_for_overhead()
+        self.transport = wrapped = ClientTransport(transport, self.loop, self.all_connections)
+        if not self.all_connections.budgets.connections.has_room(wrapped.client):
+            message = "Too many connections are open, of this client or of all; try again in a moment."
+            self.error = ApiError(503, message, code="too_many_connections", headers=RETRY_SOON)
+            self.had_request = True
+            if self.tls is None:
+                super().connection_made(wrapped)
+                wrapped.is_receiving = True
+                self.send_400_response("")
+            else:
+                wrapped.refuse(self.error)  # no answer is worth a handshake
+        elif self.tls is None:
+            self._begin()
+        else:
+            transport.pause_reading()  # what comes is for the handshake
+            self.handshake = self.loop.create_task(self._shake_hands(self.tls))
+
+    def _begin(self) -> None:
+        super().connection_made(self.transport)
+        self._start_receive_timer()
+        self.transport.hold_for_overhead()
+
+    async def _shake_hands(self, context: ssl.SSLContext) -> None:
+        """Begin TLS on a connection that is counted already; close it where that takes too long."""
+        wrapped = self.transport
+        await asyncio.sleep(min(CONNECTION_SECONDS, self.all_connections.budgets.overhead.delay(wrapped.client)))
+        try:
+            secure = await self.loop.start_tls(
+                wrapped.inner, self, context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+            )
+        except OSError:  # all of its failures: of TLS, of the connection, of time
+            secure = None
+        if secure is None or wrapped.is_released:
+            self._forget()
             return
-        wrapped.is_receiving = True
-        message = "Too many connections are open, of this client or of all; try again in a moment."
-        self.error = ApiError(503, message, code="too_many_connections", headers=RETRY_SOON)
-        self.send_400_response("")
+        wrapped.inner = secure
+        self._begin()
+        self._parse_buffered()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_receive_timer()
         self._unset_keepalive_if_required()
-        self.transport.release()
+        self._forget()
         super().connection_lost(exc)
+
+    def _forget(self) -> None:
+        """Give back what the connection holds; one that never carried a request is overhead."""
+        if self.handshake is not None:
+            self.handshake.cancel()
+        if not self.had_request and not self.transport.is_released:
+            self.all_connections.budgets.overhead.charge(self.transport.client, CONNECTION_UNITS)
+        self.transport.release()
 
     def eof_received(self) -> None:
         """Cancel the running request: its client has closed its side, and asyncio closes the connection now.
@@ -88,7 +139,7 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self.buffered:
+        if self.buffered or self.flow is None:  # or the handshake has just ended
             self._buffer(self.buffered + data)
         else:
             self._parse(data)
@@ -117,9 +168,16 @@ class HttpProtocol(HttpToolsProtocol):
             if slices == MAX_SLICES:  # more than that is no honest client's: others have their turn in between
                 self.loop.call_soon(self._parse_buffered)
                 break
-            end = self.ends.next(data, start, self.in_message)
+            limit = start + CHUNKED_BYTES if self._in_chunked_body else None
+            end = self.ends.next(data, start, self.in_message, limit)
             self._parse_slice(data if end - start == len(data) else data[start:end])
+            parts = self.body_parts - (end - start) / PART_BYTES
             start, slices = end, slices + 1
+            if parts > 0:
+                seconds = self.transport.pay_overhead(parts / PARTS_PER_UNIT)
+                if slices > 1 or seconds:
+                    self.loop.call_later(seconds, self._parse_buffered)
+                    break
         if not self.is_websocket:
             self._buffer(data[start:])
 
@@ -131,8 +189,12 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self.transport.unhold(BUFFER)
 
+    @property
+    def _in_chunked_body(self) -> bool:
+        return self.in_message and not self.in_head and not self.ends.body_left
+
     def _parse_slice(self, data: bytes) -> None:
-        self.parser_called_back = False
+        self.parser_called_back, self.body_parts = False, 0
         super().data_received(data)
         if self.is_websocket or self.transport.is_closing():
             return
@@ -158,17 +220,19 @@ class HttpProtocol(HttpToolsProtocol):
             raise ValueError(self.error.message)
         super().on_message_begin()
         self.parser_called_back = self.in_message = self.in_head = self.transport.is_receiving = True
-        self.head_bytes = self.body_bytes = 0
+        self.had_request = True
+        self.head_bytes = self.head_headers = self.body_bytes = 0
         self.arrival_error = None
         self._start_receive_timer()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        self._count_head(url)
+        self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
-        self._count_head(name + value)
+        self.head_headers += 1
+        self._count_head(len(name) + len(value) + HEADER_BYTES)
 
     def on_headers_complete(self) -> None:
         self.in_head = False
@@ -191,6 +255,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self.parser_called_back = True
+        self.body_parts += 1
         if self.arrival_error is None and not self.cycle.response_complete:
             self.body_bytes += len(body)
             super().on_body(body)
@@ -235,7 +300,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer what the parser refused, in place of uvicorn's plain text; log and count it, close the connection."""
         error = self.error or ApiError(400, "Invalid HTTP request.", code="invalid_http")
         request_id = record_refusal(error, self.all_connections, self.transport.address, error.status)
-        if self.cycle is None or self.cycle.response_complete:  # else it would be in the middle of another response
+        # Else it would be in the middle of another response.
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(response_bytes(error, request_id))
         self.eof_received()
         self.transport.is_receiving = True
@@ -261,18 +327,26 @@ class HttpProtocol(HttpToolsProtocol):
                 raise self.arrival_error
             return message
 
-        if scope["http_version"] == "1.0":
-            send = send_to_http10(cycle, send, self.keeps_alive)
-        await app(scope, receive_or_refuse, send)
+        async def send_or_close(message: Message) -> None:
+            """After an answer to a chunked body that has not ended, close: the rest of it may be endless."""
+            if message["type"] == "http.response.start" and self.cycle is cycle and self._in_chunked_body:
+                message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
+            await send(message)
 
-    def _count_head(self, part: bytes) -> None:
+        inner = send_to_http10(cycle, send, self.keeps_alive) if scope["http_version"] == "1.0" else send_or_close
+        await app(scope, receive_or_refuse, inner)
+
+    def _count_head(self, size: int) -> None:
         """Count a part of the head, or of the trailers of a chunked body, and stop the parser if they are too long.
 
         This is called by the parser, in C. A ValueError here makes `feed_data` raise HttpParserCallbackError;
         uvicorn's data_received catches that and calls `send_400_response`, which answers `self.error`.
         """
         self.parser_called_back = True
-        self.head_bytes += len(part)
+        self.head_bytes += size
+        if self.head_headers > MAX_HEADERS:
+            self.error = ApiError(431, f"The request has more than {MAX_HEADERS} headers.", code="headers_too_long")
+            raise ValueError(self.error.message)
         if self.head_bytes > self.max_head_bytes:
             self.error = self._head_too_long()
             raise ValueError(self.error.message)

@@ -1,5 +1,6 @@
 """All of uvicorn's options but the address it listens on."""
 
+import ssl
 from typing import Any
 
 from scanline.server.api.middleware.observe import HttpCounters
@@ -9,16 +10,22 @@ from scanline.server.api.transport.http_protocol import HttpProtocol
 from scanline.server.api.transport.websocket_protocol import WebsocketProtocol
 from scanline.server.settings import Settings
 
+ACCEPTED_AT_ONCE = 16  # connections in one turn of the event loop, 2 ms
 PONG_SECONDS = 300.0  # a client that reads slowly answers pings late; waiting for it costs nothing
 
 
 def uvicorn_options(
-    settings: Settings, counters: HttpCounters, budgets: Budgets | None = None, max_message_bytes: int | None = None
+    settings: Settings,
+    counters: HttpCounters,
+    budgets: Budgets | None = None,
+    max_message_bytes: int | None = None,
+    tls_context: ssl.SSLContext | None = None,
 ) -> dict[str, Any]:
     """Return arguments of uvicorn.Config. What the protocols refuse is counted in `counters`.
 
     `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes` limits a websocket
-    message, by default as a body.
+    message, by default as a body. `tls_context`: for HTTPS, which the protocol begins itself, to count each connection
+    and limit its time before its handshake.
     """
     connections = Connections(budgets or Budgets(settings), counters, settings.send_timeout)
 
@@ -26,6 +33,7 @@ def uvicorn_options(
         max_head_bytes = settings.max_head_bytes
         receive_timeout = settings.receive_timeout
         all_connections = connections
+        tls = tls_context
 
     class ConfiguredWebsocketProtocol(WebsocketProtocol):
         receive_timeout = settings.receive_timeout
@@ -34,6 +42,7 @@ def uvicorn_options(
     return {
         "http": ConfiguredHttpProtocol,
         "ws": ConfiguredWebsocketProtocol,
+        "backlog": ACCEPTED_AT_ONCE,
         "ws_max_size": max_message_bytes or settings.max_body_bytes,
         "ws_per_message_deflate": False,
         "ws_ping_timeout": PONG_SECONDS,

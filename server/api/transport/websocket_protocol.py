@@ -21,7 +21,9 @@ from scanline.server.api.transport.upgrades import handshake_error
 
 MAX_FRAGMENTS = 1024  # of one message: ws_max_size bounds its bytes, but empty fragments take memory too
 MAX_BUFFERED_BYTES = 65_536  # behind a message that the application has not received; then reading pauses
-SLICE_BYTES = 8192  # given to the parser at once: at most 1365 empty messages, 10 ms
+SLICE_BYTES = 2048  # given to the parser at once: at most 341 empty messages, 3 ms
+FRAGMENT_BYTES = 1024  # of a message: smaller fragments are overhead, as are pings and pongs
+FRAMES_PER_UNIT = 25  # of overhead
 POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013  # close codes
 PROTOCOL_ERRORS = {1007: "invalid_websocket_text", 1009: "message_too_large"}  # by the close code
 
@@ -38,6 +40,8 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         self.buffered = b""  # received, and not given to the parser yet
         self.queued_bytes = 0  # of complete messages that the application has not received
         self.receive_timer: TimerHandle | None = None
+        self.small_frames = 0.0  # pings, pongs and small fragments of the current slice
+        self.free_at = 0.0  # when what follows is parsed, after many of those
 
     # The connection
 
@@ -83,13 +87,13 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
     def _parse_buffered(self) -> None:
         """Give the parser what was received, in slices, until a message is complete."""
         data, start = memoryview(self.buffered), 0
-        while start < len(data) and self.handshake_complete and not self.read_paused:
+        while start < len(data) and self.handshake_complete and not self.read_paused and not self._has_to_wait:
             if self.transport.is_closing():
                 return
             had_events = self._parse_slice(data[start : start + SLICE_BYTES])
             start += SLICE_BYTES
-            if had_events and start < len(data):  # others have their turn in between
-                self.loop.call_soon(self._parse_more)
+            if self._pay_small_frames() or (had_events and start < len(data)):  # others have their turn in between
+                self.loop.call_at(self.free_at, self._parse_more)
                 break
         self.buffered = bytes(data[start:])
         if len(self.buffered) > MAX_BUFFERED_BYTES or (self.buffered and not self.read_paused):
@@ -97,6 +101,18 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         else:
             self.transport.unhold(BUFFER)
         self._follow_arrival()
+
+    @property
+    def _has_to_wait(self) -> bool:
+        return self.loop.time() < self.free_at
+
+    def _pay_small_frames(self) -> bool:
+        """Charge the client for the slice's small frames; return whether that delays what follows."""
+        frames, self.small_frames = self.small_frames, 0.0
+        seconds = self.transport.pay_overhead(frames / FRAMES_PER_UNIT) if frames > 0 else 0.0
+        if seconds > 0:
+            self.free_at = self.loop.time() + seconds
+        return seconds > 0
 
     def _parse_more(self) -> None:
         if self.buffered and not self.transport.is_closing():
@@ -183,8 +199,13 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True
 
+    def handle_pong(self, event: Frame) -> None:
+        self.small_frames += 1
+        super().handle_pong(event)
+
     def handle_ping(self) -> None:
         """Drop pings of a client that does not read, as RFC 6455 allows: their pongs would pile up in memory."""
+        self.small_frames += 1
         if self.writable.is_set():
             super().handle_ping()
         else:
@@ -194,6 +215,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         """Close the websocket with code 1009 when a message has too many fragments."""
+        self.small_frames += max(0.0, 1 - len(event.data) / FRAGMENT_BYTES)
         if len(self.frames) < MAX_FRAGMENTS:
             super().handle_cont(event)
         elif not self.close_sent:

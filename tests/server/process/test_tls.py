@@ -11,6 +11,7 @@ from cryptography import x509
 
 from tests.support.commands import refused
 from tests.support.server.certificates import write_certificate
+from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server, serve
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
@@ -70,6 +71,18 @@ def test_https_and_its_websocket_are_verified_by_clients_and_renewed_while_the_s
     cert.unlink()
     wait_for(lambda: "No such file" in "".join(tls_server.log), "a line about the missing file")
     assert subject(tls_server) == "second"
+
+
+def test_a_connection_without_a_handshake_counts_and_does_not_last(tls_server: Server) -> None:
+    address = httpx.URL(tls_server.url)
+    with (
+        socket.create_connection((address.host, address.port), timeout=PATIENCE) as silent,
+        tls_server.client() as client,
+    ):
+        assert Metrics(client).of("connections") == 2
+        silent.send(b"\x16\x03\x01")
+        assert silent.recv(1) == b"", "it ends before the time of a request"
+        assert Metrics(client).of("connections") == 1
 
 
 def test_plain_http_to_an_https_server_ends_and_harms_nothing(tls_server: Server) -> None:

@@ -30,6 +30,7 @@ URL = "/v1/images/generations"
 TOO_LONG = {  # label: what is sent, status, code
     "an address without end": (b"GET /" + b"a" * 64 * MAX_HEAD, 414, "address_too_long"),
     "a header without end": (b"GET / HTTP/1.1\r\nhost: [::1]\r\na: " + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
+    "257 headers": (b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a:b\r\n" * 256 + b"\r\n", 431, "headers_too_long"),
     "a name without end": (b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
 }
 HEAD = "POST {} HTTP/1.1\r\nhost: [::1]\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n--x\r\n"
@@ -44,6 +45,7 @@ SLOW = {  # label: what is sent, and no more
 NO_HTTP = {
     "text": b"paint me a seven\r\n\r\n",
     "TLS": bytes.fromhex("16030100a5010000a10303") + bytes(160),
+    "a broken chunk": b"POST %b HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nseven\r\n" % URL.encode(),
     "two lengths": b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
     "a length that is none": b"POST / HTTP/1.1\r\ncontent-length: seven\r\n\r\n",
     "a space in a name": b"GET / HTTP/1.1\r\na b: c\r\n\r\n",

@@ -12,17 +12,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.frames import Frame, Opcode
 from websockets.sync.client import connect
 
-from scanline.server.api.middleware.overhead import PROBE_SECONDS
 from scanline.server.api.rate_limit import (
     BURST_SECONDS,
     CONNECTION_UNITS,
     FAILED_WORK_UNITS,
+    PROBE_SECONDS,
     WEBSOCKET_UNITS,
 )
 from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.sockets import open_connection, open_websocket, read_until_closed
+from tests.support.server.sockets import WEBSOCKET_HEAD, open_connection, open_websocket, read_until_closed
 from tests.support.waiting import wait_for
 
 RATE = 4
@@ -126,3 +127,26 @@ def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
             while '"done"' not in str(socket.recv(PATIENCE)):
                 pass
     assert not delays(server, "127.0.1.8")
+
+
+CHUNKED = b"POST /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n"
+SMALL = {  # what is sent on connections, again and again until the client has to wait
+    "chunks of a byte": CHUNKED + b"1\r\na\r\n" * 5000,
+    "pings": WEBSOCKET_HEAD + b"\r\n" + Frame(Opcode.PING, b"").serialize(mask=True, extensions=[]) * 2000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("label", SMALL)
+def test_small_pieces_and_connections_without_a_request_are_overhead(server: Server, label: str) -> None:
+    source = f"127.0.1.{20 + list(SMALL).index(label)}"
+
+    def is_delayed() -> bool:
+        with open_connection(server, source=source) as connection:
+            connection.sendall(SMALL[label])
+            connection.shutdown(socket.SHUT_WR)
+            read_until_closed(connection)
+        get(server, source)
+        return bool(delays(server, source))
+
+    wait_for(is_delayed, "a delay")

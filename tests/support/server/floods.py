@@ -1,0 +1,162 @@
+"""Floods of one client, each a process: `python -m tests.support.server.floods NAME PORT [CONNECTIONS]`, until killed.
+
+They come from 127.0.0.66, so that others at 127.0.0.1 are other clients.
+"""
+
+import asyncio
+import base64
+import io
+import json
+import os
+import socket
+import ssl
+import struct
+import sys
+import zlib
+from collections.abc import Awaitable, Callable
+
+from PIL import Image
+
+SOURCE = "127.0.0.66"
+HOST = b"host: 127.0.0.1\r\n"
+HANDSHAKE = (
+    b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + b"connection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Flood = Callable[[int], Awaitable[None]]  # one connection's part, again and again
+
+
+async def connect(port: int, tls: bool = False) -> Streams:
+    context = None
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return await asyncio.open_connection("127.0.0.1", port, local_addr=(SOURCE, 0), ssl=context)
+
+
+async def tiny_chunks(port: int) -> None:
+    """A chunked body of one byte a chunk, which never ends."""
+    _, writer = await connect(port)
+    writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n")
+    writer.write(b"transfer-encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"1\r\na\r\n" * 40_000)
+        await writer.drain()
+
+
+async def resets(port: int) -> None:
+    """Connections that are reset at once."""
+    for number in range(100):
+        connection = socket.socket()
+        connection.bind((SOURCE, 0))
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        if not number % 10:
+            await asyncio.sleep(0)
+
+
+async def silent(port: int) -> None:
+    """A connection that sends nothing, not even a handshake."""
+    reader, _ = await connect(port)
+    await reader.read()
+
+
+async def probes(port: int) -> None:
+    """Health probes with as many headers as are accepted."""
+    reader, writer = await connect(port)
+    while True:
+        writer.write(b"GET /healthz HTTP/1.1\r\n" + HOST + b"a:b\r\n" * 240 + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+
+
+async def metrics(port: int) -> None:
+    """Requests of /metrics."""
+    reader, writer = await connect(port)
+    while True:
+        writer.write(b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+
+
+async def pings(port: int) -> None:
+    """A websocket full of pings."""
+    reader, writer = await connect(port)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    reading = asyncio.ensure_future(reader.read())
+    while not reading.done():
+        writer.write(b"\x89\x80\0\0\0\0" * 10_000)
+        await writer.drain()
+
+
+async def fragments(port: int) -> None:
+    """A websocket whose messages are empty fragments."""
+    reader, writer = await connect(port)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    reading = asyncio.ensure_future(reader.read())
+    while not reading.done():
+        writer.write(b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 1000 + b"\x80\x80\0\0\0\0")
+        await writer.drain()
+
+
+def _slow_png() -> bytes:
+    """A valid picture that takes long to decode: it has as many ancillary chunks as fit into a file."""
+    file = io.BytesIO()
+    Image.new("L", (28, 28)).save(file, "PNG")
+    head, rest = file.getvalue()[:33], file.getvalue()[33:]
+    chunk = struct.pack(">I4sI", 0, b"prVt", zlib.crc32(b"prVt"))
+    return head + chunk * 20_000 + rest
+
+
+async def slow_pictures(port: int) -> None:
+    """Completions of pictures that take long to decode."""
+    picture = base64.b64encode(_slow_png()).decode()
+    body = json.dumps({"image": [picture] * 16, "keep_rows": 27}).encode()
+    reader, writer = await connect(port)
+    while True:
+        writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n")
+        writer.write(b"content-length: %d\r\n\r\n" % len(body) + body)
+        await reader.readuntil(b"\r\n\r\n")
+
+
+async def wrong_keys(port: int) -> None:
+    """Requests with a key that is none."""
+    reader, writer = await connect(port)
+    while True:
+        writer.write(b"GET /v1/models HTTP/1.1\r\n" + HOST + b"authorization: Bearer wrong\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+
+
+FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
+    "tiny_chunks": (tiny_chunks, 32),
+    "resets": (resets, 64),
+    "silent": (silent, 1000),
+    "probes": (probes, 64),
+    "metrics": (metrics, 64),
+    "pings": (pings, 16),
+    "fragments": (fragments, 16),
+    "slow_pictures": (slow_pictures, 48),
+    "wrong_keys": (wrong_keys, 64),
+}
+
+
+async def main(name: str, port: int) -> None:
+    """Flood without end."""
+    flood, connections = FLOODS[name]
+
+    async def again() -> None:
+        while True:
+            try:
+                await flood(port)
+            except (OSError, EOFError):  # refused, or closed
+                await asyncio.sleep(0.05)
+
+    await asyncio.gather(*(again() for _ in range(connections)))
+
+
+if __name__ == "__main__":
+    os.nice(10)
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
