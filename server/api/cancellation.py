@@ -1,15 +1,15 @@
 """Cancellation of a request's work, when it takes too long or its client closes the connection."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TypeVar
 
 from fastapi import Request
 
 from scanline.server.api.errors import NO_RETRY, ApiError, ClientGoneError
 
-Result = TypeVar("Result")
+Entered = TypeVar("Entered")
 
 
 @asynccontextmanager
@@ -23,24 +23,45 @@ async def deadline(seconds: float) -> AsyncIterator[None]:
         raise ApiError(504, message, code="request_timeout", headers=NO_RETRY) from None
 
 
-async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of `work`; cancel it and raise ClientGoneError if the client of `request` disconnects.
+@asynccontextmanager
+async def until_disconnect(request: Request) -> AsyncIterator[None]:
+    """Cancel what is awaited in the context when the client of `request` disconnects, and raise ClientGoneError then.
 
     The body of `request` must have been read: the next message is then the disconnect.
     """
-    task = asyncio.ensure_future(work)
-    disconnect = asyncio.ensure_future(_disconnected(request))
+    timeout = asyncio.timeout(None)
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        timeout.reschedule(0)
+
+    watching = None
     try:
-        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientGoneError
+        async with timeout:
+            watching = asyncio.create_task(watch())
+            yield
+    except TimeoutError:
+        if timeout.expired():
+            raise ClientGoneError from None
+        raise
     finally:
-        for unfinished in (task, disconnect):
-            unfinished.cancel()
-        await asyncio.gather(task, disconnect, return_exceptions=True)
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+@asynccontextmanager
+async def finished(
+    request: Request,
+    seconds: float,
+    work: AbstractAsyncContextManager[Entered],
+    wait: Callable[[Entered], Awaitable[None]],
+) -> AsyncIterator[Entered]:
+    """Enter `work` and `wait` for it, for at most so many seconds and while the client of `request` is connected; yield
+    what it yields."""
+    async with AsyncExitStack() as stack:
+        async with deadline(seconds), until_disconnect(request):
+            entered = await stack.enter_async_context(work)
+            await wait(entered)
+        yield entered

@@ -1,11 +1,13 @@
 """The client of a request, for fair shares, quotas, the access log and metrics."""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 CLIENT = "scanline.client"  # where a scope keeps its Client once it is known
+CURRENT: ContextVar[str] = ContextVar("client", default="")  # the id of the client that the current task works for
 IPV6_PREFIX = 64  # bits: the network that one subscriber has, who may use every address in it
 
 

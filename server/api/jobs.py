@@ -140,8 +140,13 @@ def _known_images(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[byt
     elif fields.keep_rows is not None:
         mask = known_rows(fields.keep_rows, config).tobytes()
     for data in fields.image:
-        picture = open_picture(data, config, "image")
-        yield pixels(picture, config).tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
+        yield _known_image(data, mask, config)
+
+
+def _known_image(data: bytes, mask: bytes | None, config: ModelConfig) -> tuple[bytes, bytes]:
+    """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
+    picture = open_picture(data, config, "image")
+    return pixels(picture, config).tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 
 def facts(job: Job, index: int, config: ModelConfig) -> dict[str, Any]:

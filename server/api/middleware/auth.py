@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.api_keys import ApiKeys
-from scanline.server.api.client import CLIENT, client_of
+from scanline.server.api.client import CLIENT, CURRENT, client_of
 from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
 from scanline.server.api.routes.page import is_page
@@ -37,7 +37,8 @@ class ApiKeyMiddleware:
         has_key = bool(sent)
         name = self.keys.name_of(sent.pop()) if len(sent) == 1 else None
         if name is not None:
-            scope[CLIENT] = replace(client_of(scope), key=name)
+            scope[CLIENT] = client = replace(client_of(scope), key=name)
+            CURRENT.set(client.id)
             bind_contextvars(key=name)
         if name is not None or _is_open(scope):
             await self.app(scope, receive, send)

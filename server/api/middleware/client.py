@@ -11,7 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.server.api.client import CLIENT, Client, canonical, client_of
+from scanline.server.api.client import CLIENT, CURRENT, Client, canonical, client_of
 
 HEADER = b"x-forwarded-for"
 UNIX = "unix"  # among trusted proxies: whatever connects to the unix socket; in the log: its clients
@@ -28,7 +28,8 @@ class ClientMiddleware:
         if scope["type"] != "lifespan":
             forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == HEADER]
             address = self.trusted.client_address(client_of(scope).address, forwarded)
-            scope[CLIENT] = Client(address)
+            scope[CLIENT] = client = Client(address)
+            CURRENT.set(client.id)
             bind_contextvars(client=address or UNIX)
         await self.app(scope, receive, send)
 

@@ -4,8 +4,8 @@ A large answer is made a few milliseconds at a time, off the event loop, and sen
 client reads: it is never in memory as a whole. Its job and reservation are held until all of it is made.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput
@@ -57,8 +57,8 @@ async def send_answer(
     """Send an answer while it is made, and return its last bytes; None where the client has disconnected, or has not
     read it within `timeout`."""
     try:
-        async with deadline(timeout):
-            return await cancel_on_disconnect(request, _send(send, chunks, headers))
+        async with deadline(timeout), until_disconnect(request):
+            return await _send(send, chunks, headers)
     except ClientGoneError:
         return None
     except ApiError as error:  # it came too late to be sent: the connection is closed without the answer's end
@@ -99,7 +99,7 @@ async def painted_chunks(
         for name, kind in pictures.MEDIA_TYPES.items():
             if media_type == kind:
                 # One call of Pillow, which releases the interpreter's lock while it compresses.
-                yield await asyncio.to_thread(pictures.encode_sheet, images, name)
+                yield await offload.run_long(partial(pictures.encode_sheet, images, name))
                 return
         steps = pictures.npy_chunks(images)
     async for chunk in offload.in_chunks(steps, max(images.size, len(images) * prod(output.size or ()))):

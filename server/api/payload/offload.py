@@ -1,27 +1,80 @@
-"""A thread for work that would hold the event loop, a few milliseconds at a time.
+"""Threads for work that would hold the event loop, in which clients take turns.
 
 While a thread computes, each turn of the event loop waits for the interpreter's lock, up to `sys.getswitchinterval()`
-for each such thread. So there is one, however many requests there are, and they take turns in it. A single call of a C
-library may hold the lock for longer: what such a call is given must be bounded by its caller.
+for each such thread. So there is one, however many requests there are, and they take turns in it, a few milliseconds at
+a time. A single call of a C library may hold the lock for longer: what such a call is given must be bounded by its
+caller. Calls that take long and release the lock have a thread of their own.
 """
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from scanline.server.api.client import CURRENT
 
 Result = TypeVar("Result")
 
 INLINE_BYTES = 16_384  # take a few milliseconds: less than handing them to the thread is worth
 CHUNK_SECONDS = 0.005  # of one request's work, until it is another request's turn
 
-_worker = ThreadPoolExecutor(1, "scanline-payload")
+MAX_CLIENTS = 1024  # whose time is remembered
+
+
+class FairThread:
+    """A thread that next works for the waiting client that has had the least of its time. It may have several event
+    loops."""
+
+    def __init__(self, name: str) -> None:
+        self.executor = ThreadPoolExecutor(1, name)
+        self.lock = threading.Lock()
+        self.waiting: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}  # by client
+        self.seconds: dict[str, float] = {}  # of each client, who begins with as many as the one before it had
+        self.least = 0.0
+
+    def submit(self, client: str, work: Callable[[], Result]) -> Future[Result]:
+        """Return a future of the result of `work`, which is not begun if that is cancelled before."""
+        future: Future[Result] = Future()
+        with self.lock:
+            self.seconds[client] = max(self.least, self.seconds.get(client, 0.0))
+            self.waiting.setdefault(client, deque()).append((future, work))
+        self.executor.submit(self._run_next)
+        return future
+
+    def _run_next(self) -> None:
+        with self.lock:
+            client = min(self.waiting, key=self.seconds.__getitem__)
+            self.least = self.seconds[client]
+            future, work = self.waiting[client].popleft()
+            if not self.waiting[client]:
+                del self.waiting[client]
+        if not future.set_running_or_notify_cancel():
+            return
+        began = monotonic()
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+        with self.lock:
+            self.seconds[client] += monotonic() - began
+            if len(self.seconds) > MAX_CLIENTS:
+                self.seconds = {name: self.seconds[name] for name in self.waiting}
+
+
+_worker, _long = FairThread("scanline-payload"), FairThread("scanline-long")
 
 
 async def run(work: Callable[[], Result]) -> Result:
-    """Return the result of `work`, done in the thread at once: for a single call that is short or releases the lock."""
-    return await asyncio.get_running_loop().run_in_executor(_worker, work)
+    """Return the result of `work`, done in the thread at once: for a single call that is short."""
+    return await asyncio.wrap_future(_worker.submit(CURRENT.get(), work))
+
+
+async def run_long(work: Callable[[], Result]) -> Result:
+    """Return the result of `work`, one call that takes long and releases the interpreter's lock."""
+    return await asyncio.wrap_future(_long.submit(CURRENT.get(), work))
 
 
 async def in_chunks(steps: Iterable[Result], size: int) -> AsyncIterator[list[Result]]:

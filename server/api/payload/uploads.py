@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import from_base64, max_file_bytes
+from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.form_parser import Part, read_form, too_many_pictures
@@ -60,8 +61,9 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     kind = _kind(request)
     _check_encoding(request)
     if kind == "application/json":
-        body = await parse_object(await _body(request), json_limits(models))
-        return await from_json(body, schema, models)
+        document = await _body(request)
+        async with deadline(models.request_timeout), until_disconnect(request):
+            return await from_json(await parse_object(document, json_limits(models)), schema, models)
     if kind == "multipart/form-data":
         parts = await read_form(request, models.max_images, max_picture_bytes(models))
         return schema.model_validate(_form_fields(parts, schema), strict=False)

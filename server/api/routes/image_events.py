@@ -6,6 +6,7 @@ misses partial images, never a completed one, and does not delay other requests.
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
 from scanline.server.api.jobs import facts, paint_request, painting
@@ -51,13 +52,17 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         partial, client = bool(self.fields.partial_images), client_of(scope).id
         wanted = paint_request(self.model, self.fields, self.n, client, stream=partial, provisional=partial)
-        async with painting(self.models, self.model, wanted, self.fields) as (wanted, job):
-            try:
-                failure = await cancel_on_disconnect(self.request, self._respond(send, wanted, job))
-            except ClientGoneError:
-                return
-            if failure is not None:
-                bind_contextvars(error=failure.code)
+        failure = None
+        try:
+            async with until_disconnect(self.request), AsyncExitStack() as stack:
+                work = painting(self.models, self.model, wanted, self.fields)
+                async with deadline(self.models.request_timeout):
+                    wanted, job = await stack.enter_async_context(work)
+                failure = await self._respond(send, wanted, job)
+        except ClientGoneError:
+            return
+        if failure is not None:
+            bind_contextvars(error=failure.code)
 
     async def _respond(self, send: Send, wanted: GenerateRequest, job: Job) -> ApiError | None:
         """Send the whole response; an error is sent as its last event and returned."""

@@ -8,7 +8,7 @@ from starlette.types import Send
 
 from scanline.model import pictures
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.jobs import facts, image_count, paint_request, painting
@@ -57,9 +57,11 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
 
     async def work(send: Send) -> bytes | None:
         wanted = paint_request(model, fields, n, client_of(request.scope).id)
-        async with painting(models, model, wanted, fields) as (wanted, job):
-            async with deadline(models.request_timeout):
-                await cancel_on_disconnect(request, job.wait())
+        painted = painting(models, model, wanted, fields)
+        async with finished(request, models.request_timeout, painted, lambda entered: entered[1].wait()) as (
+            wanted,
+            job,
+        ):
             answer = ImagesAnswer(
                 created=int(time.time()),
                 model=model.id,

@@ -15,7 +15,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import checked_seed
 from scanline.model.marginal_likelihood import estimate
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api.cancellation import cancel_on_disconnect, deadline
+from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of
 from scanline.server.api.jobs import finite_or_null, painting, scoring
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
@@ -78,9 +78,8 @@ def _score(
 
     async def work(send: Send) -> bytes | None:
         client = client_of(request.scope).id
-        async with scoring(model, fields, [label], client, lambda score: Job(score, config.bytes)) as job:
-            async with deadline(models.request_timeout):
-                await cancel_on_disconnect(request, job.wait())
+        scored = scoring(model, fields, [label], client, lambda score: Job(score, config.bytes))
+        async with finished(request, models.request_timeout, scored, Job.wait) as job:
             answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])
             return await _send(models, request, send, scored_chunks(answer, job, config, fields.per_pixel))
 
@@ -105,9 +104,11 @@ def _estimate(
             particles=fields.particles,
             client=client_of(request.scope).id,
         )
-        async with painting(models, model, wanted, fields) as (wanted, job):
-            async with deadline(models.request_timeout):
-                await cancel_on_disconnect(request, job.wait())
+        painted = painting(models, model, wanted, fields)
+        async with finished(request, models.request_timeout, painted, lambda entered: entered[1].wait()) as (
+            wanted,
+            job,
+        ):
             answer = EvidenceAnswer(
                 created=int(time.time()),
                 model=model.id,
@@ -128,9 +129,8 @@ def _classify(models: ModelRegistry, model: ServedModel, request: Request, field
     labels = range(1, len(config.classes) + 1)
 
     async def work(send: Send) -> bytes | None:
-        async with scoring(model, fields, labels, client_of(request.scope).id, TotalsJob) as job:
-            async with deadline(models.request_timeout):
-                await cancel_on_disconnect(request, job.wait())
+        scored = scoring(model, fields, labels, client_of(request.scope).id, TotalsJob)
+        async with finished(request, models.request_timeout, scored, TotalsJob.wait) as job:
             answer = ClassificationsAnswer(created=int(time.time()), model=model.id, data=[])
             items = _classifications(job.totals.reshape(-1, len(labels)), config)
             return await _send(models, request, send, listed_chunks(answer, items, job.totals.size))

@@ -64,3 +64,23 @@ def test_an_error_in_the_thread_reaches_the_caller() -> None:
 
     with pytest.raises(ValueError, match="broken"):
         asyncio.run(offload.collect(steps(), INLINE_BYTES + 1))
+
+
+def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun() -> None:
+    thread, begun, may_end = offload.FairThread("fair"), threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def first() -> None:
+        begun.set()
+        may_end.wait(PATIENCE)
+
+    thread.submit("busy", first)
+    assert begun.wait(PATIENCE)
+    waiting = [thread.submit("busy", lambda: done.append("busy")) for _ in range(3)]
+    cancelled = thread.submit("busy", lambda: done.append("cancelled"))
+    assert cancelled.cancel()
+    other = thread.submit("other", lambda: done.append("other"))
+    may_end.set()
+    for future in (*waiting, other):
+        future.result(PATIENCE)
+    assert done == ["other", "busy", "busy", "busy"]
