@@ -71,9 +71,9 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
             " subfolders are the classes"
         )
     roots = [folder / part for part in parts] or [folder]
-    inside = [path for root in roots for path in root.iterdir()]
-    subfolders = sorted({path.name for path in inside if path.is_dir() and not passed_over(path.name)})
+    inside = [path for root in roots if root.is_dir() for path in root.iterdir()]  # files of Parquet are in none
     with_pictures = {file.parts[0] for file in pictures.files}
+    subfolders = sorted(with_pictures | {p.name for p in inside if p.is_dir() and not passed_over(p.name)})
     if empty := [name for name in subfolders if name not in with_pictures]:
         raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
     if not 2 <= len(subfolders) <= MOST_CLASSES:

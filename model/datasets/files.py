@@ -5,6 +5,10 @@ import gzip
 import zlib
 from pathlib import Path
 
+# What the images of a part are for, by its name in lower case
+PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test"}
+PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
+
 
 class DataError(ValueError):
     """A data file or directory is wrong; the message is one sentence for the user."""

@@ -1,4 +1,5 @@
-"""A folder of pictures, read recursively: any format that Pillow decodes without running another program.
+"""A folder of pictures, read recursively: any format that Pillow decodes without running another program, and Parquet
+files, whose pictures count as those of a folder.
 
 A file that is not a picture, or is a broken or a hostile one, is refused with a reason, and the others are read. A
 picture is its first frame, turned as its EXIF says, on white where it is transparent, in 8 bits.
@@ -6,23 +7,23 @@ picture is its first frame, turned as its EXIF says, on white where it is transp
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
-from scanline.model.datasets.files import DataError
+from scanline.model.datasets import parquet
+from scanline.model.datasets.files import PARTS, DataError
 from scanline.model.pictures import FORMATS, PixelsError, in_8_bits, upright
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
 LONGEST_REASON = 120
-PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test"}  # by a subfolder's name
-PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 
 
@@ -67,16 +68,17 @@ def load(
     """
     accepted: list[Path] = []
     refused: list[Refused] = []
-    files = list(_files(folder, refused))
+    files = [folder] if folder.is_file() else list(_files(folder, refused))
     if not files and not refused:
         raise DataError(f"{folder} holds no files")
+    total = sum(parquet.rows_of(path) if path.suffix == parquet.SUFFIX else 1 for path in files)
     # The first picture that can be read decides the size; memory for all is reserved then, once.
     images = np.empty((0, 0), np.uint8)
     first: np.ndarray = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
-    for done, path in enumerate(files, start=1):
-        name = printable(path.relative_to(folder))
+    for done, (file, source) in enumerate(_sources(folder, files), start=1):
+        name = printable(file)
         try:
-            picture = _decode(path, size, grey)
+            picture = _decode(source, size, grey)
         except (_RefusedError, PixelsError) as error:
             refused.append(Refused(name, str(error)))
         except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
@@ -85,7 +87,7 @@ def load(
             if not accepted:
                 first = picture
                 _check_size(folder / name, first)
-                images = np.empty((len(files), first.size), np.uint8)
+                images = np.empty((total, first.size), np.uint8)
             if picture.shape != first.shape:
                 sizes = [f"{each.shape[1]}x{each.shape[0]}" for each in (first, picture)]
                 raise DataError(
@@ -93,8 +95,8 @@ def load(
                     f" {sizes[1]}; give --size, for example --size {min(first.shape[:2])}"
                 )
             images[len(accepted)] = picture.reshape(-1)
-            accepted.append(path.relative_to(folder))
-        progress(done, len(files))
+            accepted.append(file)
+        progress(done, total)
     if not accepted:
         raise DataError(f"{folder} holds no picture that can be read: {refused[0]}")
     # Pictures without a colour, as stored RGB too, become grey.
@@ -106,6 +108,15 @@ def load(
     return Pictures(images, height, width, channels, tuple(refused), tuple(accepted))
 
 
+def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path | BytesIO]]:
+    """Yield each picture's path relative to the folder, and its file or bytes."""
+    for path in files:
+        if path.suffix == parquet.SUFFIX:
+            yield from ((name, BytesIO(data)) for name, data in parquet.pictures_of(path))
+        else:
+            yield path.relative_to(folder), path
+
+
 def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     """Return the pictures of a folder whose subfolders are its training and test pictures by their names, with paths
     relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder.
@@ -115,7 +126,7 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     tops = {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}
     part_of = {top: PARTS.get(top.lower(), "") for top in tops}
     named = set(part_of.values())
-    if "" in named or "train" not in named or named == {"train"}:
+    if "" in named or "train" not in named:
         return pictures, ()
     test = "test" if "test" in named else "validation"
     part = np.array([part_of[file.parts[0]] for file in pictures.files])
@@ -125,7 +136,7 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
         unused = sorted(top for top in tops if part_of[top] not in ("train", test))
         refused += (Refused(", ".join(unused), "not used, since there are test pictures"),)
     files = tuple(Path(*file.parts[1:]) for file, keep in zip(pictures.files, kept, strict=True) if keep)
-    tested = part[kept] == test
+    tested = part[kept] == test if test in named else None  # else split by content
     chosen = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=tested)
     return chosen, tuple(sorted(top for top in tops if part_of[top] in ("train", test)))
 
@@ -172,16 +183,16 @@ def printable(path: Path) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
-def _decode(path: Path, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
+def _decode(source: Path | BytesIO, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
     """Return the picture [H, W] or [H, W, 3] uint8; any exception where it cannot be decoded."""
-    if not path.is_file():  # a pipe would be waited for
-        raise _RefusedError("it is not a regular file" if path.exists() else "it is a link to nothing")
-    if not path.stat().st_size:
+    if isinstance(source, Path) and not source.is_file():  # a pipe would be waited for
+        raise _RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
+    if not (source.stat().st_size if isinstance(source, Path) else source.getbuffer().nbytes):
         raise _RefusedError("it is empty")
     Image.init()  # registers all formats
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
-        with Image.open(path, formats=[kind for kind in Image.OPEN if kind not in NO_DECODER]) as opened:
+        with Image.open(source, formats=[kind for kind in Image.OPEN if kind not in NO_DECODER]) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
                 size_read = f"{opened.width} x {opened.height}"
                 raise _RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")

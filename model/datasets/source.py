@@ -1,4 +1,5 @@
-"""The data of `scanline train --data`: published files, a folder of pictures or a .npy array, recognised by content."""
+"""The data of `scanline train --data`: published files, a folder or a Parquet file of pictures, or a .npy array,
+recognised by content."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from scanline.model.datasets import folder
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Refused
+from scanline.model.datasets.parquet import SUFFIX
 from scanline.model.datasets.split import Images, Subset, split_by_content
 
 
@@ -52,14 +54,15 @@ def open_data(
     the labels of the images; DataError where they have none.
     """
     layout = next((name for name in datasets.DATASETS if datasets.is_in(name, path)), None)
-    if (layout or path.is_file()) and (size or grey):
+    of_pictures = path.is_dir() or path.suffix == SUFFIX
+    if (layout or not of_pictures) and path.exists() and (size or grey):
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if layout:
         return _published(layout, path, classes)
     words: Words = ()
     label = np.empty(0, np.int64)  # of each image
     is_test: np.ndarray | None = None  # of each image, where the set has its own split
-    if path.is_dir():
+    if path.exists() and of_pictures:
         pictures = folder.load(path, size, grey, progress)
         pictures, parts = folder.parts(pictures)
         if classes:
@@ -76,7 +79,7 @@ def open_data(
         images, refused = mapped.reshape(len(mapped), -1), ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
     elif path.exists():
-        raise DataError(f"{path} is neither a folder nor a .npy file")
+        raise DataError(f"{path} is neither a folder nor a .npy or .parquet file")
     else:
         raise DataError(f"{path} does not exist")
     split = split_by_content(images, str(path), is_test)

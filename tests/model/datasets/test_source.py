@@ -1,6 +1,8 @@
 """Data sets that --data accepts, recognised by their files: published files, a folder of pictures, a .npy array."""
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -65,6 +67,42 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
     found = open_data(tmp_path, classes=True)
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (7, 8)}
     assert [str(refused) for refused in found.refused] == ["val: not used, since there are test pictures"]
+
+
+def write_parquet(path: Path, seeds: Sequence[int], names: Sequence[str] = ("cat", "dog")) -> None:
+    """Write pictures of noise in the form that Hugging Face's `datasets` writes, labels in turn."""
+    import pyarrow  # late, as below: it takes as long as all other imports of these tests
+    from pyarrow import parquet
+
+    pictures = [{"bytes": encode(noise(3, 4, seed=seed)), "path": f"{seed}.png"} for seed in seeds]
+    table = pyarrow.table({"image": pictures, "label": [seed % 2 for seed in seeds]})
+    features = {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
+    about = json.dumps({"info": {"features": features}})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(table.replace_schema_metadata({"huggingface": about}), path)
+
+
+def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    write_parquet(tmp_path / "data" / "train-00000-of-00002.parquet", range(4))
+    write_parquet(tmp_path / "data" / "train-00001-of-00002.parquet", range(4, 6))
+    write_parquet(tmp_path / "data" / "test-00000-of-00001.parquet", (6, 7))
+    found = open_data(tmp_path, classes=True)
+    assert shown(found.train) == {noise(3, 4, seed=seed).tobytes() for seed in range(6)}
+    assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (6, 7)}
+    assert found.labels is not None
+    assert (found.labels.names, sorted(found.labels.test)) == (("cat", "dog"), [1, 2])
+    for name in ("train-00000-of-00002", "pictures"):
+        write_parquet(tmp_path / f"{name}.parquet", range(4))
+        one = open_data(tmp_path / f"{name}.parquet", size=(4, 3), classes=name == "pictures")
+        assert len(one.train) + len(one.test) == 4
+    parquet.write_table(pyarrow.table({"text": ["a"]}), tmp_path / "text.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+    for name, sentence in (("text", "has no column of pictures: its columns are text"), ("broken", "is not a Parquet")):
+        with pytest.raises(DataError, match=sentence):
+            open_data(tmp_path / f"{name}.parquet")
 
 
 def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Path) -> None:
@@ -145,7 +183,7 @@ def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
 
 def test_other_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"PK")
-    with pytest.raises(DataError, match=re.escape("a.zip is neither a folder nor a .npy file")):
+    with pytest.raises(DataError, match=re.escape("a.zip is neither a folder nor a .npy or .parquet file")):
         open_data(tmp_path / "a.zip")
     with pytest.raises(DataError, match="nowhere does not exist"):
         open_data(tmp_path / "nowhere")

@@ -1,0 +1,61 @@
+"""Pictures in Parquet files, as Hugging Face publishes them: a column of pictures, each the bytes of a file, and one of
+labels where the set has any. Needs pyarrow, of the extra `parquet`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scanline.model.datasets.files import PARTS, DataError
+from scanline.model.extras import MissingExtraError
+
+SUFFIX = ".parquet"
+ROWS = 256  # read at once
+
+
+def rows_of(path: Path) -> int:
+    """Return how many pictures a file has."""
+    return int(_opened(path).metadata.num_rows)
+
+
+def pictures_of(path: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the pictures of a file, and for each the path that it would have in a folder: the part of the set that the
+    file's name begins with (train-00000-of-00001), its label's name, and its row."""
+    opened = _opened(path)
+    features = json.loads((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")).get("info", {})
+    picture, label = _columns(path, opened.schema_arrow)
+    names = features.get("features", {}).get(label, {}).get("names") if label else None
+    part, row = path.stem.partition("-")[0], 0
+    above = (part,) if part.lower() in PARTS else ()
+    for batch in opened.iter_batches(ROWS, columns=[picture, *filter(None, (label,))]):
+        for values in batch.to_pylist():
+            data, number = values[picture], values[label] if label else None
+            data = data.get("bytes") if isinstance(data, dict) else data
+            name = names[number] if names and isinstance(number, int) and 0 <= number < len(names) else number
+            below = () if name is None else (str(name).replace("/", "_"),)
+            yield Path(*above, *below, f"{path.stem}:{row}"), data or b""
+            row += 1
+
+
+def _opened(path: Path) -> Any:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError:
+        raise MissingExtraError(str(path), "parquet") from None
+    try:
+        return ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
+
+
+def _columns(path: Path, schema: Any) -> tuple[str, str | None]:
+    """Return the names of the column of pictures and of that of labels, which may be missing."""
+    from pyarrow import types
+
+    structs = [f.name for f in schema if types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0]
+    binary = [f.name for f in schema if types.is_binary(f.type) or types.is_large_binary(f.type)]
+    if not structs and not binary:
+        raise DataError(f"{path} has no column of pictures: its columns are {', '.join(schema.names)}")
+    label = next((name for name in ("label", "labels", "fine_label", "class") if name in schema.names), None)
+    return (structs or binary)[0], label
