@@ -129,16 +129,17 @@ def upright(picture: Image.Image) -> Image.Image:
     return picture if turn is None else picture.transpose(turn)
 
 
-def in_8_bits(picture: Image.Image, grey: bool) -> Image.Image:
+def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Image.Image:
     """Return a decoded picture as L or RGB, on white where it is transparent; PixelsError where its pixels do not fit.
 
-    Of 16 bits the upper 8 count.
+    Of 16 bits the upper 8 count, unless the file states the value `most` of white: of 12 bits in 16, for instance.
     """
     if picture.mode.startswith("I"):
         values = np.asarray(picture).astype(np.int64)
-        if values.min() < 0 or values.max() > 0xFFFF:
-            raise PixelsError("it has grey values of more than 16 bits")
-        picture = Image.fromarray((values >> 8).astype(np.uint8))
+        white = most or 0xFFFF
+        if values.min() < 0 or values.max() > white:
+            raise PixelsError(f"it has grey values beyond 0 to {white:,}")
+        picture = Image.fromarray((values * 256 // (white + 1)).astype(np.uint8))
     elif picture.mode not in EXACT_MODES:
         raise PixelsError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
     if picture.has_transparency_data:

@@ -24,6 +24,7 @@ from scanline.model.pictures import FORMATS, PixelsError, in_8_bits, upright
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
 LONGEST_REASON = 120
+WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 
 
@@ -200,7 +201,8 @@ def _decode(source: Path | BytesIO, size: tuple[int, int] | None, grey: bool) ->
                 opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
             opened.load()
             turned = upright(opened) if opened.format in FORMATS else ImageOps.exif_transpose(opened)
-            picture = in_8_bits(turned, grey)
+            stated = getattr(opened, "tag_v2", {}).get(WHITE)  # of a TIFF, one number for each channel
+            picture = in_8_bits(turned, grey, int(np.max(stated)) if stated else None)
     if size is not None:
         picture = ImageOps.fit(picture, size, Image.Resampling.LANCZOS)
     return np.asarray(picture)

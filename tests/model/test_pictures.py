@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageCms
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
@@ -59,6 +59,8 @@ OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
     "turned WebP": (encode(STORED, "WEBP", lossless=True, exif=EXIF), TURNED),
     "transparent": (encode(np.dstack((TURNED, np.zeros((3, 4), np.uint8)))), np.full((3, 4, 3), 255)),
     "16 bits": (encode(TURNED[..., 0].astype(np.uint16) << 8 | 77), np.repeat(TURNED[..., :1], 3, axis=2)),
+    "palette": (saved(Image.fromarray(TURNED).quantize(12)), TURNED),
+    "profile": (encode(TURNED, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()), TURNED),
     "broken EXIF": (encode(TURNED, exif=b"Exif\0\0II*\0\xff\xff\xff\xff"), TURNED),
 }
 
@@ -70,6 +72,13 @@ def test_uploads_are_read_as_training_reads_them(tmp_path: Path, label: str) -> 
     trained = load(tmp_path)
     np.testing.assert_array_equal(np.broadcast_to(trained.images.reshape(3, 4, -1), (3, 4, 3)), shown)
     np.testing.assert_array_equal(read(data, COLOUR), shown.reshape(-1))
+
+
+def test_a_tiff_says_how_many_of_its_bits_count(tmp_path: Path) -> None:
+    for bits, dtype in ((12, np.uint16), (16, np.uint16), (12, np.int32)):
+        values = STORED[..., 0].astype(dtype) << (bits - 8) | 7
+        Image.fromarray(values).save(tmp_path / "picture.tiff", tiffinfo={281: 2**bits - 1})
+        np.testing.assert_array_equal(load(tmp_path).images.reshape(4, 3), STORED[..., 0], err_msg=f"{bits} bits")
 
 
 def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unpacked() -> None:
