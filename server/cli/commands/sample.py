@@ -49,6 +49,8 @@ def sample(
     as_json: options.Json = False,
 ) -> None:
     """Paint images and write them to a sheet, an array or a folder."""
+    if cluster is None:
+        zoo.find(model)  # raises for a wrong name before torch is imported, which takes seconds
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.pictures import check_out, save_classes, save_images

@@ -16,6 +16,7 @@ from scanline.model.datasets.mnist import FILES, MAGIC
 TINY = copy_task.Task(Sizes(1, 2, 8, 16), longest=16, batch=4, updates=4, drop=2, points=2)
 
 
+@pytest.mark.slow
 def test_every_map_is_trained_on_both_tasks(
     tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:

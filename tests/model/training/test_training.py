@@ -15,6 +15,7 @@ from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
 from scanline.model.training.run.clock import ROW_UPDATES
 from tests.support.saved_models import assert_same_weights
+from tests.support.sweeps import and_slow
 from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
 
 
@@ -56,7 +57,7 @@ def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(finished: tuple
         assert len(np.unique(np.asarray(loss.convert("L")))) > 2
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "radam", "muon"])
+@pytest.mark.parametrize("optimiser", and_slow(["adamw", "muon"], "radam"))
 def test_same_recipe_same_weights_and_another_seed_others(tmp_path: Path, optimiser: str) -> None:
     first, again = (run(tmp_path / name, optimiser=optimiser, updates=4) for name in ("first", "again"))
     assert_same_weights(first.state_dict(), again.state_dict())
