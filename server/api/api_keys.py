@@ -10,7 +10,7 @@ import logging
 import re
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -32,6 +32,7 @@ class ApiKeys:
         self.unnamed = {key.get_secret_value(): f"key-{number}" for number, key in enumerate(unnamed, 1)}
         self.path = path
         self.watch = None if path is None else FileWatch([path], self.reload)
+        self.on_reload: list[Callable[[], None]] = []  # called after a change
         self.reload()
         if not self.by_digest:
             raise ValueError(f"{path}: there is no key in this file")
@@ -44,6 +45,8 @@ class ApiKeys:
         secret = secrets.token_bytes(32)
         names = {_digest(key.encode(), secret): name for key, name in keys.items()}
         self.secret, self.by_digest = secret, names
+        for changed in self.on_reload:
+            changed()
 
     def name_of(self, key: bytes) -> str | None:
         """Return the name of a key that a client sent; None if it is not one of ours."""

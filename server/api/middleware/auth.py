@@ -2,9 +2,10 @@
 
 A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
 send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. The name of the
-key becomes part of the request's Client.
+key becomes part of the request's Client. A websocket ends with its key.
 """
 
+import asyncio
 import binascii
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ class ApiKeyMiddleware:
 
     def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
         self.app, self.keys, self.delays = app, keys, WrongKeyDelays()
+        self.websockets: dict[asyncio.Timeout, bytes] = {}  # the keys of those that are open
+        keys.on_reload.append(self._end_websockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -35,15 +38,37 @@ class ApiKeyMiddleware:
             return
         sent = set(_sent_keys(scope))  # one key a request: several would be as many guesses at once
         has_key = bool(sent)
-        name = self.keys.name_of(sent.pop()) if len(sent) == 1 else None
+        key = sent.pop() if len(sent) == 1 else b""
+        name = self.keys.name_of(key)
         if name is not None:
             scope[CLIENT] = client = replace(client_of(scope), key=name)
             CURRENT.set(client.id)
             bind_contextvars(key=name)
-        if name is not None or _is_open(scope):
+        if name is not None and scope["type"] == "websocket":
+            await self._run_websocket(key, scope, receive, send)
+        elif name is not None or _is_open(scope):
             await self.app(scope, receive, send)
         else:
             await refuse(await self._refusal(scope, has_key), scope, receive, send)
+
+    async def _run_websocket(self, key: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a websocket, and its jobs, until it or its key ends."""
+        until_revoked = asyncio.timeout(None)
+        try:
+            async with until_revoked:
+                self.websockets[until_revoked] = key
+                await self.app(scope, receive, send)
+        except TimeoutError:
+            if not until_revoked.expired():
+                raise
+            await send({"type": "websocket.close", "code": 1008, "reason": "The API key was revoked."})
+        finally:
+            del self.websockets[until_revoked]
+
+    def _end_websockets(self) -> None:
+        for until_revoked, key in self.websockets.items():
+            if self.keys.name_of(key) is None:
+                until_revoked.reschedule(0)
 
     async def _refusal(self, scope: Scope, has_key: bool) -> ApiError:
         """Return what to answer, after the delay of a wrong key."""

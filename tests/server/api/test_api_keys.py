@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from pydantic import SecretStr
+from websockets.exceptions import ConnectionClosed
 
 from scanline.server.api.api_keys import MAX_KEYS, ApiKeys, read_keys
 from tests.support.commands import refused
@@ -102,6 +103,9 @@ def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(grey_dir
             assert client.post("/v1/images/generations", json={"n": 3}).status_code == 200
             with connected(server.url, additional_headers=bearer(BOB)) as websocket:
                 assert websocket.paint(type="generate", n=2).order[-1] == "done"
+                path.write_text(f"alice {ALICE}\n")
+                with pytest.raises(ConnectionClosed, match=r"1008.*The API key was revoked"):
+                    websocket.receive()
             status(server, "sk-nobody")
             now = wait_for_metrics(client, lambda now: now.of("http_requests_by_key_total", key_name="bob") == 1)
             assert now.of("images_by_key_total", key_name="alice", model_name="grey") == 3
