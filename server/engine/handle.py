@@ -7,7 +7,8 @@ process, a `RemoteEngine` those of other processes.
 import asyncio
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ class EngineHandle(ABC):
     def __init__(self, options: EngineOptions, limits: QueueLimits = UNLIMITED) -> None:
         self.options = options
         self.admission = AdmissionControl(limits)
-        self.users = 0  # requests that have room here, answered or not
+        self.users = 0  # requests that have room here and are not done
         self.unused = asyncio.Event()  # set while there are none
         self.unused.set()
         self.ready: Ready | None = None  # what the engine reported when it was last loaded
@@ -120,10 +121,11 @@ class EngineHandle(ABC):
         return self.counters.coalesced + sum(job.coalesced for job in self.jobs.values())
 
     @property
-    def snapshots(self) -> int:
-        """Jobs that receive state snapshots."""
-        requests = (job.request for job in self.jobs.values())
-        return sum(isinstance(request, GenerateRequest) and request.snapshot is not None for request in requests)
+    def watching(self) -> Counter[str]:
+        """Jobs that receive state snapshots, by client."""
+        requests = (job.request for job in self.jobs.values() if not job.has_ended)
+        watched = (each for each in requests if isinstance(each, GenerateRequest) and each.snapshot is not None)
+        return Counter(request.client for request in watched)
 
     @property
     def directory(self) -> Path:
@@ -141,20 +143,27 @@ class EngineHandle(ABC):
         return self.admission.limits.max_waiting_images
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep this engine until the context is left: a reload stops it no earlier. EngineUnavailableError where it is
-        not loaded, or has failed for good."""
+    def held(self) -> Iterator[Callable[[], None]]:
+        """Keep this engine until the context is left, or the function is called that this yields: a reload stops it no
+        earlier. EngineUnavailableError where it is not loaded, or has failed for good."""
         if self.ready is None or self.failed.is_set():
             self.counters.refused["not_ready"] += 1
             raise EngineUnavailableError
         self.users += 1
         self.unused.clear()
-        try:
-            yield
-        finally:
-            self.users -= 1
+        is_held = True
+
+        def end() -> None:
+            nonlocal is_held
+            self.users -= is_held
+            is_held = False
             if not self.users:
                 self.unused.set()
+
+        try:
+            yield end
+        finally:
+            end()
 
     @contextmanager
     def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
@@ -163,9 +172,10 @@ class EngineHandle(ABC):
         What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
         latter also in the context, where `Reservation.extend` finds none.
         """
-        with self.held():
+        with self.held() as end:
             try:
                 reservation = self.admission.reserve(images, client, self.admitted_slots)
+                reservation.on_ended = end  # what is painted needs no engine until it is read
                 try:
                     yield reservation
                 finally:

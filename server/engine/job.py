@@ -103,6 +103,8 @@ class PendingJob:
         self.changed.set()
         if self.has_ended:
             self.ended.set()
+            if self.reservation is not None and self.reservation.on_ended is not None:
+                self.reservation.on_ended()
 
     async def wait(self) -> None:
         """Return when all images are done; EngineFailedError where the request failed."""

@@ -5,6 +5,7 @@ answered is memory, with a limit of its own. One client may have a share of each
 An image counts as many times as it takes slots, everywhere here: once for each particle, twice where it is guided.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -151,6 +152,7 @@ class Reservation:
         self.admission, self.client = admission, client
         self.images = self.unread_bytes = 0
         self.is_released = False
+        self.on_ended: Callable[[], None] | None = None  # called when the engine has nothing more to do for the request
 
     def update(self, images: int, unread_bytes: int) -> None:
         """Set how many images are not painted yet, and how many bytes of finished ones wait for the answer."""

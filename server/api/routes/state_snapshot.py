@@ -13,12 +13,14 @@ from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationR
 from scanline.server.process.registry import ServedModel
 
 MAX_WATCHED_JOBS = 8  # per engine: snapshots are copied in the engine's loop, at every job's cost
+MAX_WATCHED_OF_CLIENT = 4
 
 
-def requested_state(fields: PaintFields, model: ServedModel) -> tuple[int, int] | None:
+def requested_state(fields: PaintFields, model: ServedModel, client: str) -> tuple[int, int] | None:
     """Return the layer and head to watch, or None.
 
-    Raises InvalidInput if the model has no such layer or head, ApiError 429 if too many jobs are watched already.
+    Raises InvalidInput if the model has no such layer or head, ApiError 429 if too many jobs, of this client or of all,
+    are watched already.
     """
     if not isinstance(fields, StreamedGenerationRequest) or fields.state is None:
         return None
@@ -26,8 +28,9 @@ def requested_state(fields: PaintFields, model: ServedModel) -> tuple[int, int] 
     if layer >= config.layers or head >= config.heads:
         has = f"layers 0 to {config.layers - 1} and heads 0 to {config.heads - 1}"
         raise InvalidInput(f"state: {model.id} has {has}.", "state")
-    if model.engine.snapshots >= MAX_WATCHED_JOBS:
-        message = "Too many jobs are sent state snapshots already; try again in a moment."
+    watching = model.engine.watching
+    if watching.total() >= MAX_WATCHED_JOBS or watching[client] >= MAX_WATCHED_OF_CLIENT:
+        message = "Too many jobs, of this client or of all, are sent state snapshots already; try again in a moment."
         raise ApiError(429, message, code="too_many_state_snapshots", headers=RETRY_SOON)
     return layer, head
 

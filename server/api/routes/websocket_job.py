@@ -64,9 +64,9 @@ class JobRunner:
         model = self.models.usable(fields.model)
         n = image_count(fields, self.models)
         image_output(fields, model.config, n, resize=False)
-        state = requested_state(fields, model)
+        client = client_of(self.sender.socket.scope).id
+        state = requested_state(fields, model, client)
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
-        client = client_of(sender.socket.scope).id
         bind_contextvars(job=number, bytes=0)
         wanted = paint_request(model, fields, n, client, stream=True, snapshot=state)
         async with painting(self.models, model, wanted, fields) as (wanted, job):

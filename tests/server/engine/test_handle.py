@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scanline.model.sampling.messages import GenerateRequest, Ready
+from scanline.model.sampling.messages import Failed, GenerateRequest, Ready
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import EngineFailedError, Job
 from scanline.server.engine.local.engine_client import EngineClient
@@ -50,3 +50,14 @@ def test_a_job_is_removed_when_its_context_ends(engine: EngineClient) -> None:
     with engine.run(Job(GenerateRequest(0, 3, seed=0), 35)):
         assert list(engine.jobs) == [0]
     assert engine.jobs == {}
+
+
+def test_a_job_that_is_done_and_not_read_keeps_no_engine(engine: EngineClient) -> None:
+    job = Job(GenerateRequest(0, 1, seed=0, snapshot=(0, 0)), 35)
+    with engine.reserve(1) as reservation, engine.run(job, reservation):
+        assert not engine.unused.is_set()
+        assert engine.watching.total() == 1
+        job.receive(Failed(0, "It broke."))
+        assert engine.unused.is_set()
+        assert engine.watching.total() == 0
+    assert engine.users == 0

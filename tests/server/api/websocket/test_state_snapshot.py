@@ -9,7 +9,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
-from scanline.server.api.routes.state_snapshot import MAX_WATCHED_JOBS
+from scanline.server.api.routes.state_snapshot import MAX_WATCHED_OF_CLIENT
 from tests.support.close import assert_close
 from tests.support.server.running_server import Server
 from tests.support.server.websocket_client import WebsocketClient, connected
@@ -56,9 +56,9 @@ def test_an_invalid_or_unknown_layer_and_head_are_refused(websocket: WebsocketCl
         assert (error["message"], error["param"]) == (message, "state")
 
 
-def test_the_number_of_observed_jobs_is_limited(websocket: WebsocketClient) -> None:
-    websocket.send_together(*({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_JOBS + 1)))
-    jobs = websocket.receive_until_finished(MAX_WATCHED_JOBS + 1)
+def test_the_number_of_observed_jobs_of_a_client_is_limited(websocket: WebsocketClient) -> None:
+    websocket.send_together(*({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_OF_CLIENT + 1)))
+    jobs = websocket.receive_until_finished(MAX_WATCHED_OF_CLIENT + 1)
     refused = [job for job in jobs.values() if job.order[-1] == "error"]
     assert [job.messages[-1]["error"]["code"] for job in refused] == ["too_many_state_snapshots"]
     assert websocket.paint(type="generate", state=[0, 0]).order[-1] == "done"
