@@ -48,17 +48,25 @@ class DrainingMiddleware:
         start: Message | None = None
         is_complete = False
 
-        async def noting_send(message: Message) -> None:
-            nonlocal start, is_complete
-            if message["type"] == "http.response.start":
-                start = message
-            else:
-                is_complete = not message.get("more_body", False)
-            await send(message)
-
         try:
-            async with self.lifecycle.interruptible():
-                await self.app(scope, receive, noting_send)
+            async with self.lifecycle.interruptible(is_arriving=True) as accept:
+
+                async def noting_send(message: Message) -> None:
+                    nonlocal start, is_complete
+                    if message["type"] == "http.response.start":
+                        start = message
+                        accept()
+                    else:
+                        is_complete = not message.get("more_body", False)
+                    await send(message)
+
+                async def noting_receive() -> Message:
+                    message = await receive()
+                    if not message.get("more_body", False):
+                        accept()
+                    return message
+
+                await self.app(scope, noting_receive, noting_send)
         except DrainTimeoutError as exception:
             error = from_exception(exception)
             if start is None:

@@ -100,3 +100,20 @@ def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, l
     assert drained(ask, 0.01) == (False, None)
     assert [message["type"] for message in sent].count("http.response.start") == 1
     assert last in sent[-1]["body"]
+
+
+def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scanline.server.process.lifecycle.ARRIVAL_SECONDS", 0.0)
+
+    async def work(lifecycle: Lifecycle, arrives: bool) -> str:
+        async with lifecycle.interruptible(is_arriving=True) as accept:
+            await lifecycle.draining.wait()
+            if arrives:
+                accept()
+            await asyncio.sleep(0.01)
+            return "done"
+
+    assert drained(lambda lifecycle: work(lifecycle, True)) == (True, "done")
+    in_time, ended = drained(lambda lifecycle: work(lifecycle, False))
+    assert in_time
+    assert isinstance(ended, DrainTimeoutError)
