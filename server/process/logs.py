@@ -2,16 +2,51 @@
 
 No line contains an API key: paths are logged as the routes declare them, headers never, tracebacks without variables,
 and libraries only from INFO on, because some log headers at DEBUG.
+
+Warnings, errors and refused connections, which a client can cause as fast as it sends, are bounded by rate.
 """
 
 import logging
 import sys
+import time
+import warnings
 from typing import Any, Literal
 
 import structlog
 
 Format = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
+
+LINES, LINES_PER_SECOND = 100.0, 5.0  # of one kind: at once, and from then on
+TRACEBACK_LINES = 10.0  # that a traceback counts as
+MAX_KINDS = 1000
+
+
+class RateLimit(logging.Filter):
+    """Drops lines of a kind, which is their text before its values are put in, beyond its rate; the next one that
+    passes says how many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: dict[tuple[str, str], tuple[float, float, int]] = {}  # lines due, when, and how many were dropped
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is written. A line of each request is: the client's overhead bounds these."""
+        is_refused = getattr(record, "ended", None) == "refused"
+        if not is_refused and (record.levelno < logging.WARNING or record.name == "scanline.requests"):
+            return True
+        kind, now = (record.name, str(record.msg)), time.monotonic()
+        due, since, dropped = self.kinds.pop(kind, (0.0, now, 0))
+        due = max(0.0, due - LINES_PER_SECOND * (now - since))
+        is_written = due < LINES
+        if is_written:
+            due += TRACEBACK_LINES if record.exc_info else 1.0
+            if dropped:
+                record.dropped = dropped
+        self.kinds[kind] = due, now, 0 if is_written else dropped + 1
+        if len(self.kinds) > MAX_KINDS:
+            del self.kinds[next(iter(self.kinds))]
+        return is_written
 
 
 def configure(form: str, level: str) -> None:
@@ -31,8 +66,10 @@ def configure(form: str, level: str) -> None:
         renderers += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     handler = logging.StreamHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers))
+    handler.addFilter(RateLimit())
     own = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(handlers=[handler], level=max(logging.INFO, own), force=True)
     logging.getLogger("scanline").setLevel(own)
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, own))
     logging.captureWarnings(True)
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # of what clients send
