@@ -56,7 +56,9 @@ class Exports:
                 try:
                     self.kept[identity] = await self._export(directory)
                 except (MissingExtraError, ExportError) as failure:
-                    self.failed = {identity: (time.monotonic() + FAILED_SECONDS, failure)}
+                    now = time.monotonic()
+                    self.failed = {name: each for name, each in self.failed.items() if each[0] > now}
+                    self.failed[identity] = now + FAILED_SECONDS, failure
                     raise
             self.kept.move_to_end(identity)
             while sum(len(exported.file) for exported in self.kept.values()) > MAX_KEPT_BYTES:

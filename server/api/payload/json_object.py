@@ -1,11 +1,10 @@
 """A client's JSON, which must be one object: parsed in a time and memory that its size bounds.
 
 A parser makes an object of every few bytes of `[[],[],...`, a hundred times their size, and cannot be interrupted. So
-the bytes of a document are counted first, and one that cannot be a request is refused unparsed: besides base64 it may
-have as many bytes as the fields need, and no value longer than a picture.
+the brackets, commas, colons and quotes of a document are counted first, and one that cannot be a request is refused
+unparsed: it may have as many as the fields need, and no value longer than a picture.
 """
 
-import string
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +13,16 @@ from pydantic_core import from_json
 
 from scanline.server.api.errors import ApiError
 from scanline.server.api.payload import offload
+from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS
 
-BASE64 = (string.ascii_letters + string.digits + "+/=").encode()
-FIELDS_BYTES = 4096  # of all fields but the pictures, without letters and digits
-PICTURE_BYTES = 24  # around a picture's base64: quotes, comma, indentation, the start of a data URL
+COUNTED = b'[]{},:"'
+OTHERS = bytes(set(range(256)) - {*COUNTED, *b"\\"})  # make no object
+FIELDS_BYTES = 4096  # COUNTED of all fields but the pictures
+PICTURE_BYTES = 24  # COUNTED around a picture's base64 and in the start of a data URL
 ESCAPED_SHARE = 16  # one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
-MAX_TEXT_BYTES = 65_536  # of one value that is no picture
+MAX_TEXT_BYTES = (
+    12 * MAX_PROMPT_CHARACTERS + 2
+)  # of one value that is no picture, each character escaped as two of \uD83D
 INLINE_BYTES = 65_536  # parsed within a millisecond
 CHUNK_BYTES = 1_048_576  # counted at once: a millisecond
 
@@ -64,10 +67,10 @@ def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:
     others, escapes = 0, 0
     most_others = FIELDS_BYTES + PICTURE_BYTES * limits.pictures
     for start in range(0, len(document), CHUNK_BYTES):
-        rest = document[start : start + CHUNK_BYTES].translate(None, BASE64)
+        rest = document[start : start + CHUNK_BYTES].translate(None, OTHERS)
         escapes += rest.count(b"\\")
         others += len(rest) - rest.count(b"\\")
-        if others > most_others or escapes > FIELDS_BYTES + len(document) // ESCAPED_SHARE:
+        if others > most_others or escapes > 2 * MAX_PROMPT_CHARACTERS + len(document) // ESCAPED_SHARE:
             return False
     # Values lie between quotes. There are few quotes now, so that finding each costs little.
     longest = max(MAX_TEXT_BYTES, limits.picture_length * (ESCAPED_SHARE + 1) // ESCAPED_SHARE)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scanline.server.api.errors import MAX_QUOTED, ApiError, quoted
 from scanline.server.api.payload.json_object import INLINE_BYTES, JsonLimits, parse_object
+from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS
 
 LIMITS = JsonLimits(pictures=1000, picture_length=100_000)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -55,14 +56,21 @@ def test_many_pictures_are_accepted_however_they_are_written(indent: int | None)
 @pytest.mark.parametrize("size", [50_000, 5_000_000])
 def test_more_than_any_request_has_is_refused_unparsed(size: int) -> None:
     limits = JsonLimits(pictures=10, picture_length=40_000)
-    for unit in (b"[],", b"{},", b'"",', b"1,", b"[", b'{"a":', rb"\u0041", rb"\/", "é".encode(), b" "):
+    long_texts = (rb"\u0041", rb"\/", "é".encode(), b" ") if size > 50_000 else ()
+    for unit in (b"[],", b"{},", b'"",', b"1,", b"[", b'{"a":', *long_texts):
         document = b'{"a": "' + unit * (size // len(unit))
         assert code(document, limits) == "json_too_complex", unit
 
 
 def test_a_value_longer_than_any_picture_is_refused() -> None:
     for start, end in ((b'{"a": "', b'"}'), (b'{"a": ', b"}"), (b'{"', b'": 1}'), (b"", b"")):
-        assert code(start + b"1" * 200_000 + end) == "json_too_complex"
+        assert code(start + b"1" * 400_000 + end) == "json_too_complex"
+
+
+@pytest.mark.parametrize("is_ascii", [False, True])
+def test_a_prompt_of_any_characters_is_read(is_ascii: bool) -> None:
+    fields = {"prompt": "\U0001f600" * MAX_PROMPT_CHARACTERS}
+    assert parsed(json.dumps(fields, ensure_ascii=is_ascii).encode()) == fields
 
 
 def test_short_values_are_repeated_as_they_are() -> None:

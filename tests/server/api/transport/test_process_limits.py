@@ -124,7 +124,7 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
     with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
-        posted = post_request("/v1/images/generations", {"user": "x" * 300_000}, connection="close")
+        posted = post_request("/v1/images/generations", {"user": "x" * 400_000}, connection="close")
         second.sendall(posted)
         time.sleep(0.5)
         first.close()
