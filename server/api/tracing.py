@@ -1,4 +1,5 @@
-"""OpenTelemetry: a span for each request, within it spans for a job's time in the queue and its painting.
+"""OpenTelemetry: a span for each request, by OpenTelemetry's own instrumentation of ASGI, and within it spans for a
+job's time in the queue and its painting.
 
 A request that carries a `traceparent` header joins that trace. What is in a request's log line is in its span. The
 packages are the extra `otel`; they are imported only when --otlp-endpoint, or one of OpenTelemetry's own variables,
@@ -7,11 +8,13 @@ names a collector.
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from starlette.middleware import Middleware
+from starlette.types import Scope
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from scanline.model.extras import MissingExtraError, version
@@ -36,12 +39,15 @@ def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
     if endpoint is None and not any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
         return None
     try:
+        import opentelemetry.instrumentation.asgi  # noqa: F401  a part of the extra, used by `middleware`
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingExtraError("--otlp-endpoint", "otel") from None
+    # the names of attributes that are stable, as the specification has them
+    os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
     exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces") if endpoint else OTLPSpanExporter()
     name = os.environ.get("OTEL_SERVICE_NAME") or "scanline"
     provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": version()}))
@@ -49,32 +55,33 @@ def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
     return provider
 
 
-@contextmanager
-def request_span(
-    tracer: "Tracer | None", method: str, headers: Iterable[tuple[bytes, bytes]]
-) -> "Iterator[Span | None]":
-    """Yield the span of a request or websocket, None without a tracer; spans of its jobs become its children."""
-    if tracer is None:
-        yield None
+def middleware(provider: "TracerProvider", unseen: Collection[str]) -> Middleware:
+    """Return what makes a span of each request and websocket; `unseen` are paths that get none."""
+    from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+
+    tracer = provider.get_tracer("scanline")
+
+    def begin(span: "Span", scope: Scope) -> None:
+        TRACER.set(tracer)
+
+    return Middleware(
+        OpenTelemetryMiddleware,
+        excluded_urls=",".join(f"{path}$" for path in sorted(unseen)),
+        tracer=tracer,
+        exclude_spans=["receive", "send"],
+        server_request_hook=begin,
+    )
+
+
+def name_request_span(method: str, path: str) -> None:
+    """Write to the span of the current request, where it has one, what is known only at its end."""
+    if TRACER.get() is None:
         return
-    from opentelemetry.propagate import extract
-    from opentelemetry.trace import SpanKind
+    from opentelemetry.trace import get_current_span
 
-    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-    TRACER.set(tracer)
-    with tracer.start_as_current_span(method, extract(carrier), SpanKind.SERVER) as span:
-        yield span
-
-
-def finish_request_span(span: "Span | None", method: str, path: str, status: int) -> None:
-    """Write to a request's span what is known only at its end."""
-    if span is None:
-        return
+    span = get_current_span()
     span.update_name(f"{method} {path}")
-    span.set_attributes({"http.request.method": method, "http.route": path, "http.response.status_code": status})
-    span.set_attributes(_log_fields())
-    if status >= 500:
-        _set_error(span)
+    span.set_attributes({"http.request.method": method, "http.route": path, **_log_fields()})
 
 
 @contextmanager

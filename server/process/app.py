@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 
 from scanline.model.extras import version
-from scanline.server.api import errors, openapi
+from scanline.server.api import errors, openapi, tracing
 from scanline.server.api.api_keys import ApiKeys, api_keys
 from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware import origins
@@ -22,7 +22,7 @@ from scanline.server.api.middleware.exceptions import ExceptionMiddleware
 from scanline.server.api.middleware.head import HeadMiddleware
 from scanline.server.api.middleware.hosts import HostMiddleware, served_hosts
 from scanline.server.api.middleware.limits import BodyLimitMiddleware, WebsocketLimitMiddleware
-from scanline.server.api.middleware.observe import HttpCounters, ObservingMiddleware
+from scanline.server.api.middleware.observe import PROBES, HttpCounters, ObservingMiddleware
 from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.request_id import RequestIdMiddleware
 from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
@@ -137,14 +137,15 @@ def _middleware(
     budgets: Budgets,
 ) -> list[Middleware]:
     """Return all middleware, the outermost first."""
-    tracer = None if traces is None else traces.get_tracer("scanline")
     return [
         # Outermost, so that every response and every log line has a request id.
         Middleware(RequestIdMiddleware),
         # Its address is in the log line of every request and in what is counted for it.
         Middleware(ClientMiddleware, trusted_proxies=settings.trusted_proxies),
-        # Logs, counts and traces whatever the ones below answer, refusals included.
-        Middleware(ObservingMiddleware, counters=counters, tracer=tracer),
+        # Outside of the log, whose fields are in its spans.
+        *([] if traces is None else [tracing.middleware(traces, PROBES)]),
+        # Logs and counts whatever the ones below answer, refusals included.
+        Middleware(ObservingMiddleware, counters=counters),
         # Before anything is done for a client that has been too busy without any model's work.
         Middleware(OverheadMiddleware, budgets=budgets, lifecycle=lifecycle),
         # Adds headers to every response, also to those of the exceptions below.

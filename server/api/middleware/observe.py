@@ -9,16 +9,12 @@ import logging
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
 from scanline.server.api.client import client_of
-from scanline.server.api.tracing import finish_request_span, request_span
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+from scanline.server.api.tracing import name_request_span
 
 log = logging.getLogger("scanline.requests")
 
@@ -68,10 +64,10 @@ class Exchange:
 
 
 class ObservingMiddleware:
-    """Logs, counts and traces what passes through it."""
+    """Logs and counts what passes through it, and names its spans."""
 
-    def __init__(self, app: ASGIApp, counters: HttpCounters, tracer: "Tracer | None" = None) -> None:
-        self.app, self.counters, self.tracer = app, counters, tracer
+    def __init__(self, app: ASGIApp, counters: HttpCounters) -> None:
+        self.app, self.counters = app, counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -88,15 +84,14 @@ class ObservingMiddleware:
             exchange.on_receive(message)
             return message
 
-        with request_span(self.tracer, exchange.method, scope["headers"]) as span:
-            try:
-                await self.app(scope, observed_receive, observed_send)
-            finally:
-                # The route's own path, known once a route was found; never the client's, which has no bound.
-                path = getattr(scope.get("route"), "path", "other")
-                self._count(scope, exchange, path)
-                _log(exchange, path, time.monotonic() - began)
-                finish_request_span(span, exchange.method, path, exchange.status)
+        try:
+            await self.app(scope, observed_receive, observed_send)
+        finally:
+            # The route's own path, known once a route was found; never the client's, which has no bound.
+            path = getattr(scope.get("route"), "path", "other")
+            self._count(scope, exchange, path)
+            _log(exchange, path, time.monotonic() - began)
+            name_request_span(exchange.method, path)
 
     def _count(self, scope: Scope, exchange: Exchange, path: str) -> None:
         if (key := client_of(scope).key) is not None:

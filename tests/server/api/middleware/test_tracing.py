@@ -44,11 +44,15 @@ def test_a_request_is_a_span_with_the_fields_of_its_log_line(traced: Traced) -> 
     server, collector = traced
     headers = {"x-request-id": "painted"}
     httpx.post(f"{server.url}{URL}", json={"n": 3, "seed": 7}, headers=headers, timeout=PATIENCE)
+    httpx.get(f"{server.url}/readyz", headers={"x-request-id": "probed"}, timeout=PATIENCE)
+    httpx.get(f"{server.url}/v1/models", headers={"x-request-id": "listed"}, timeout=PATIENCE)
+    spans_of(collector, "listed")  # after which the probe's span would be there
+    assert not [span for span in collector.spans if attributes(span).get("scanline.request_id") == "probed"]
     (span,) = spans_of(collector, "painted")
     assert (span.name, span.kind) == (f"POST {URL}", Span.SPAN_KIND_SERVER)
     fields = attributes(span)
-    http = [fields[f"http.{name}"] for name in ("request.method", "route", "response.status_code")]
-    assert http == ["POST", URL, 200]
+    names = ("http.request.method", "http.route", "http.response.status_code", "url.path", "url.scheme")
+    assert [fields[name] for name in names] == ["POST", URL, 200, URL, "http"]
     assert (fields["scanline.model"], fields["scanline.images"], fields["scanline.seed"]) == ("grey", 3, 7)
     assert collector.services == {"scanline"}
 
