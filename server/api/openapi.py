@@ -3,14 +3,24 @@
 Nothing here changes what the server does.
 """
 
+import json
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from scanline.model.pictures import MEDIA_TYPES
 from scanline.server.api.middleware.auth import OPEN_PATHS
 from scanline.server.api.payload.response_schemas import ErrorAnswer
-from scanline.server.api.payload.schemas import IGNORED_VALUES, NULL_IS_DEFAULT, ModelField
+from scanline.server.api.payload.schemas import (
+    IGNORED_VALUES,
+    NULL_IS_DEFAULT,
+    ClassificationRequest,
+    EditRequest,
+    GenerationRequest,
+    LikelihoodRequest,
+    ModelField,
+)
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -19,6 +29,7 @@ MEANINGS = {
     401: "Missing or unknown API key.",
     403: "A browser sent the request for a page of an origin that is not allowed, or the server has no API keys.",
     404: "Unknown model, or unknown path.",
+    406: "Accept names no format that images are sent in.",
     408: "The request was not received in time.",
     409: "The model cannot be loaded, or is being loaded already.",
     413: "The body is too large.",
@@ -31,7 +42,22 @@ MEANINGS = {
 }
 WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
 
+UPLOADS: tuple[type[ModelField], ...] = (EditRequest, LikelihoodRequest, ClassificationRequest)
+BODIES: tuple[type[ModelField], ...] = (GenerationRequest, *UPLOADS)
+JSON = "application/json"
+IGNORED = "accepted for compatibility with the official API; has no effect"
+EXAMPLE_PICTURE = (  # black, 28 x 28
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg=="
+)
 _FILE = {"type": "string", "format": "binary"}
+_REQUEST_ID = {
+    "name": "X-Request-ID",
+    "in": "header",
+    "required": False,
+    "description": "returned with the answer and logged; drawn if absent",
+    "schema": {"type": "string"},
+}
 _TEXT = {"type": "string", "description": "base64 or a data URL"}
 
 
@@ -47,31 +73,29 @@ def errors(*statuses: int) -> Responses:
 def painted() -> Responses:
     """Describe the responses of a painting route: JSON, pictures, an array, events, and errors."""
     files = (*MEDIA_TYPES.values(), "application/x-npy")
-    content = {**{kind: {"schema": _FILE} for kind in files}, "text/event-stream": {}}
-    return {200: {"description": "The images.", "content": content}, **errors(*WORK_ERRORS)}
+    content = {**{kind: {"schema": _FILE} for kind in files}, "text/event-stream": {"schema": {"type": "string"}}}
+    return {200: {"description": "The images.", "content": content}, **errors(*WORK_ERRORS, 406)}
 
 
-def json_body(schema: type[ModelField]) -> dict[str, Any]:
+def json_body(schema: type[ModelField], example: dict[str, Any]) -> dict[str, Any]:
     """Describe a JSON body."""
-    return _body({"application/json": _described(schema)})
+    return _body({JSON: _named(schema.__name__, example)})
 
 
-def upload_body(schema: type[ModelField]) -> dict[str, Any]:
+def upload_body(schema: type[ModelField], example: dict[str, Any]) -> dict[str, Any]:
     """Describe a body with pictures: a form, or JSON with base64."""
-    form, as_json = _described(schema), _described(schema)
-    files = {"type": "array", "items": _FILE, "minItems": 1}
-    form["properties"] |= {"image": files, "image[]": files}
-    form["required"] = []
-    form["anyOf"] = [{"required": ["image"]}, {"required": ["image[]"]}]
-    as_json["properties"]["image"] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
-    if "mask" in schema.model_fields:
-        form["properties"]["mask"] = _FILE
-        as_json["properties"]["mask"] = {"anyOf": [_TEXT, {"type": "null"}]}
-    return _body({"multipart/form-data": form, "application/json": as_json})
+    as_json = _named(schema.__name__, {"image": EXAMPLE_PICTURE, **example})
+    return _body({"multipart/form-data": _named(_form_name(schema)), JSON: as_json})
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the name of a route's function, from which generators make those of their functions."""
+    return route.name
 
 
 def install(app: FastAPI, needs_key: bool) -> None:
-    """Take FastAPI's 422 out of its description of `app` (we answer 400), and add whether API keys are needed."""
+    """Take FastAPI's 422 out of its description of `app` (we answer 400), and add the bodies' schemas and whether API
+    keys are needed."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -79,33 +103,80 @@ def install(app: FastAPI, needs_key: bool) -> None:
         for path in description["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)
+        components = description["components"]
         for name in ("HTTPValidationError", "ValidationError"):
-            description["components"]["schemas"].pop(name, None)
-        if needs_key:
-            description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            description["security"] = [{"key": []}]
-            for path in OPEN_PATHS & description["paths"].keys():
-                for operation in description["paths"][path].values():
-                    operation["security"] = []
+            components["schemas"].pop(name, None)
+        for schema in BODIES:
+            components["schemas"][schema.__name__] = _described(schema)
+        for schema in UPLOADS:
+            components["schemas"][_form_name(schema)] = _form(schema)
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        # A server without keys ignores the header: what is generated from its description may have keys, too.
+        description["security"] = [{"key": []}] if needs_key else [{}, {"key": []}]
+        for path in OPEN_PATHS & description["paths"].keys():
+            for operation in description["paths"][path].values():
+                operation["security"] = []
         return description
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    content = {kind: {"schema": schema} for kind, schema in kinds.items()}
-    return {"requestBody": {"required": True, "content": content}}
+    # openapi-python-client 0.29 imports a type of several bodies only where there is an optional parameter, too.
+    return {"requestBody": {"required": True, "content": kinds}, "parameters": [_REQUEST_ID]}
+
+
+def _named(name: str, example: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return a media type whose schema is among the components that `install` adds."""
+    examples = {} if example is None else {"example": example}
+    return {"schema": {"$ref": f"#/components/schemas/{name}"}, **examples}
+
+
+def _form_name(schema: type[ModelField]) -> str:
+    return f"{schema.__name__.removesuffix('Request')}Form"
+
+
+def _form(schema: type[ModelField]) -> dict[str, Any]:
+    """Return the schema of a form: pictures are files, and nothing is null.
+
+    The parts of several pictures have one name, `image`; other spellings are read, but have no place in a description.
+    """
+    form = _described(schema)
+    form["title"] = _form_name(schema)
+    fields = form["properties"]
+    for name in fields.keys() & IGNORED_VALUES.keys():
+        del fields[name]
+    for name, field in fields.items():
+        kinds = [kind for kind in field.pop("anyOf", ()) if kind != {"type": "null"}]
+        fields[name] = {**field, **(kinds[0] if kinds else {})}
+    for name in sorted(IGNORED_VALUES.keys() & schema.model_fields.keys()):
+        if values := [str(value) for value in IGNORED_VALUES[name]]:
+            fields[name] = {"type": "string", "enum": values, "description": IGNORED}
+    fields["image"] = {"type": "array", "items": _FILE, "minItems": 1, "description": "one part for each picture"}
+    if "mask" in fields:
+        fields["mask"] = _FILE
+    return form
 
 
 def _described(schema: type[ModelField]) -> dict[str, Any]:
-    """Return the schema's fields, with what its validators allow besides the declared types."""
+    """Return the schema of a JSON object, with what its validators allow besides the declared types.
+
+    Descriptions name the defaults: with the keyword `default`, openapi-python-client sends each of them, of which some
+    requests refuse `particles`, and openapi-typescript takes the field for one that is always there.
+    """
     described = schema.model_json_schema()
     fields = described["properties"]
+    for field in fields.values():
+        default = field.pop("default", None)
+        if default is not None:
+            parts = [field.get("description"), f"default {json.dumps(default)}"]
+            field["description"] = "; ".join(filter(None, parts))
     for name in fields.keys() & set(NULL_IS_DEFAULT):
         fields[name] = {"anyOf": [fields[name], {"type": "null"}]}
     for name in fields.keys() & IGNORED_VALUES.keys():
-        fields[name] = {
-            "enum": [None, *IGNORED_VALUES[name]],
-            "description": "accepted for compatibility with the official API; has no effect",
-        }
+        fields[name] = {"enum": [None, *IGNORED_VALUES[name]], "description": IGNORED}
+    if "image" in fields:
+        fields["image"] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
+    if "mask" in fields:
+        fields["mask"] = {"anyOf": [_TEXT, {"type": "null"}]}
     return described

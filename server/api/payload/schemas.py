@@ -99,12 +99,20 @@ Guidance = Annotated[
 ]
 Particles = Annotated[
     int,
-    Field(ge=1, le=MAX_PARTICLES, description="of each image in which a known pixel follows a hidden one; else 1"),
+    Field(
+        ge=1,
+        le=MAX_PARTICLES,
+        description="of each image in which a known pixel follows a hidden one; else 1",
+    ),
     _whole_number(1, MAX_PARTICLES),
 ]
 Repeats = Annotated[
     int,
-    Field(ge=MIN_REPEATS, le=MAX_REPEATS, description="estimates of each image, whose mean is returned"),
+    Field(
+        ge=MIN_REPEATS,
+        le=MAX_REPEATS,
+        description="estimates of each image, whose mean is returned",
+    ),
     _whole_number(MIN_REPEATS, MAX_REPEATS),
 ]
 

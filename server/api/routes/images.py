@@ -27,15 +27,15 @@ WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type in Accept
 def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    generation, edit = json_body(GenerationRequest), upload_body(EditRequest)
+    generation, edit = json_body(GenerationRequest, {"n": 4, "seed": 7}), upload_body(EditRequest, {"keep_rows": 14})
 
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
-    async def generations(request: Request) -> Response:
+    async def generate_images(request: Request) -> Response:
         """Paint images from nothing."""
         return await _paint(models, request, await read_json(request, GenerationRequest))
 
     @routes.post("/edits", response_model=ImagesAnswer, responses=painted(), openapi_extra=edit)
-    async def edits(request: Request) -> Response:
+    async def edit_images(request: Request) -> Response:
         """Complete images: known pixels are returned byte for byte, the others are painted."""
         return await _paint(models, request, await read_fields(request, EditRequest, models))
 

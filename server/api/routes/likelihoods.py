@@ -43,12 +43,12 @@ from scanline.server.process.registry import ModelRegistry, ServedModel
 def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    likelihood, classification = upload_body(LikelihoodRequest), upload_body(ClassificationRequest)
+    likelihood, classification = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
     refused = errors(*WORK_ERRORS)
     either = LikelihoodsAnswer | EvidenceAnswer
 
     @routes.post("/likelihoods", response_model=either, responses=refused, openapi_extra=likelihood)
-    async def likelihoods(request: Request) -> Response:
+    async def score_images(request: Request) -> Response:
         """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
         fields = await read_fields(request, LikelihoodRequest, models)
         model = models.usable(fields.model)
@@ -60,7 +60,7 @@ def router(models: ModelRegistry) -> APIRouter:
     @routes.post(
         "/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classification
     )
-    async def classifications(request: Request) -> Response:
+    async def classify_images(request: Request) -> Response:
         """Return the most probable class of given images, and what each class says of them."""
         fields = await read_fields(request, ClassificationRequest, models)
         return _classify(models, models.usable(fields.model), request, fields)

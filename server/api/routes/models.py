@@ -15,13 +15,13 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
     routes = APIRouter(prefix="/v1/models", tags=["models"])
 
     @routes.get("", responses=errors(401))
-    async def all_models() -> ModelList:
+    async def list_models() -> ModelList:
         """List the models of this server in any state, the default model first."""
         return ModelList(data=[_card(model) for model in models.all.values()])
 
     # Before the next route, whose path parameter would match /reload as well.
     @routes.post("/{name:path}/reload", responses=errors(401, 403, 404, 409))
-    async def reload(name: str) -> ModelCard:
+    async def reload_model(name: str) -> ModelCard:
         """Load what is in the model's directory now, for new requests; those in progress finish with the old model."""
         if not has_keys:
             message = "Only a server with API keys reloads over HTTP; send this one SIGHUP instead."
@@ -29,7 +29,7 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
         return _card(await reloader.reload(name))
 
     @routes.get("/{name:path}", responses=errors(401, 404))
-    async def one_model(name: str) -> ModelCard:
+    async def get_model(name: str) -> ModelCard:
         """Describe one model."""
         return _card(models.find(name))
 

@@ -34,7 +34,7 @@ def router(models: ModelRegistry) -> APIRouter:
 
     @routes.head("/{name:path}/onnx", include_in_schema=False)
     @routes.get("/{name:path}/onnx", response_class=Response, responses=RESPONSES)
-    async def exported(name: str, request: Request) -> Response:
+    async def get_onnx_step(name: str, request: Request) -> Response:
         """Return the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
         model = models.usable(name)
         ready = model.engine.ready

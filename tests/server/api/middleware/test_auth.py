@@ -88,8 +88,7 @@ def test_the_openapi_description_marks_routes_that_need_a_key(keyless: httpx.Cli
         "/readyz",
     }
     described = client.get("/openapi.json").json()
-    assert "security" not in described
-    assert "securitySchemes" not in described["components"]
+    assert described["security"] == [{}, {"key": []}]
 
 
 def test_a_subprotocol_is_no_key_for_http_and_no_probe_a_websocket(

@@ -161,9 +161,10 @@ def test_the_limits_count_every_particle(shapes_client: httpx.Client) -> None:
 
 
 def test_the_log_and_the_description_know_particles(shapes_server: Server, shapes_client: httpx.Client) -> None:
-    schema = shapes_client.get("/openapi.json").json()["paths"][URL]["post"]["requestBody"]["content"]
-    for described in schema.values():
-        assert described["schema"]["properties"]["particles"]["default"] == 16
-        assert "class" in described["schema"]["properties"]
+    schemas = shapes_client.get("/openapi.json").json()["components"]["schemas"]
+    for name in ("EditRequest", "EditForm"):
+        fields = schemas[name]["properties"]
+        assert "default 16" in fields["particles"]["description"]
+        assert "class" in fields
     edit(shapes_client, particles=7, n=2, **MASKED)
     wait_for(lambda: any("particles=14" in line for line in shapes_server.log), "a line of the log")

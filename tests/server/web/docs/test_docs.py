@@ -21,7 +21,7 @@ def test_a_request_is_sent_with_the_key_that_was_entered(visit: Visit, locked: S
     page.locator(".modal-ux").get_by_role("button", name="Close").last.click()
 
     # List the models.
-    operation = page.locator("#operations-models-all_models_v1_models_get")
+    operation = page.locator("#operations-models-list_models")
     operation.locator(".opblock-summary-control").click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").click()
