@@ -4,11 +4,13 @@ Importing this package imports nothing: each process that a server starts import
 """
 
 import gc
+import os
 import sys
 
 
 def main() -> None:
     """Run the console script; errors in what the user asked for become one sentence, without a traceback."""
+    _open_standard_streams()
     if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
         # First of all imports the longest: torch, which engines need, in a process of its own.
         from scanline.server.engine.worker.forkserver import warm_up
@@ -24,6 +26,18 @@ def main() -> None:
         _stop(reason)
     except (ValueError, ArithmeticError) as error:
         _stop(str(error))
+
+
+def _open_standard_streams() -> None:
+    """Open those that are closed, as some supervisors start programs: else the next files and sockets would have their
+    descriptors, and get what is meant for a terminal."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free descriptor: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115
 
 
 def _stop(reason: str) -> None:

@@ -1,7 +1,11 @@
-"""SCANLINE_* variables: a misspelt one is refused with the nearest name, those of other programs are ignored."""
+"""What a command finds: SCANLINE_* variables, of which a misspelt one is refused, and closed standard streams."""
+
+import os
+import sys
 
 import pytest
 
+from scanline.server.cli import _open_standard_streams
 from scanline.server.environment import check
 from tests.support.commands import refused
 
@@ -9,7 +13,7 @@ MISSPELT = {
     "SCANLINE_API_KEY": "did you mean SCANLINE_API_KEYS",
     "SCANLINE_HTTP_PORT": "did you mean SCANLINE_PORT",
     "scanline_api_key": "did you mean SCANLINE_API_KEYS",
-    "SCANLINE_TEMPERATURE": "the settings are SCANLINE_MODELS, HOST, PORT",
+    "SCANLINE_TEMPERATURE": "the settings are SCANLINE_MODELS, ",
 }
 OF_KUBERNETES = {  # beside services named scanline and scanline-web
     "SCANLINE_SERVICE_HOST": "10.0.0.11",
@@ -44,3 +48,18 @@ def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.Mo
     monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
     said = refused("serve", "--port", "0")
     assert said == "SCANLINE_API_KEY is not a setting: did you mean SCANLINE_API_KEYS?"
+
+
+def test_closed_standard_streams_are_opened() -> None:
+    if not (child := os.fork()):
+        status = 1
+        try:
+            for descriptor in range(3):
+                os.close(descriptor)
+            sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+            _open_standard_streams()
+            print("seven", file=sys.stderr)
+            status = int(sys.stdin.read() != "" or not all(map(os.get_inheritable, range(3))))
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
