@@ -17,6 +17,7 @@ from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware import origins
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.client import ClientMiddleware
+from scanline.server.api.middleware.compression import CompressionMiddleware
 from scanline.server.api.middleware.draining import DrainingMiddleware
 from scanline.server.api.middleware.exceptions import ExceptionMiddleware
 from scanline.server.api.middleware.head import HeadMiddleware
@@ -173,4 +174,6 @@ def _middleware(
         ),
         # Below whatever looks at the method: all but the routes see HEAD.
         Middleware(HeadMiddleware),
+        # Below HEAD, so that its length is that of the compressed answer.
+        Middleware(CompressionMiddleware),
     ]

@@ -4,11 +4,14 @@ Files under /assets have a hash of their content in their names, so browsers may
 revalidated each time. The pages are kept in memory: reading a file takes another thread and a millisecond each time.
 """
 
+import asyncio
+import gzip
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -29,17 +32,38 @@ POLICY = "; ".join(
 PATHS = frozenset({"/", "/docs"})
 ASSETS = "/assets"
 POLICY_HEADER = {"content-security-policy": POLICY}
+COMPRESSED = (".js", ".css")  # files that are sent as gzip where the client accepts it
 
 
 class Assets(StaticFiles):
-    """Files whose name changes with their content."""
+    """Files whose name changes with their content. Texts are compressed once and kept."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory=directory)
+        self.compressed: dict[str, bytes] = {}  # by path
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
+        if (
+            response.status_code == 200
+            and path.endswith(COMPRESSED)
+            and "range" not in (headers := Headers(scope=scope))
+        ):
+            response.headers["vary"] = "accept-encoding"
+            if "gzip" in headers.get("accept-encoding", ""):
+                response = await self._as_gzip(path, response)
         response.headers.update(POLICY_HEADER)
         if response.status_code < 400:
             response.headers["cache-control"] = "public, max-age=31536000, immutable"
         return response
+
+    async def _as_gzip(self, path: str, response: Response) -> Response:
+        """Return the response with its file compressed; its entity tag is another's."""
+        if path not in self.compressed:
+            file, _ = self.lookup_path(path)
+            self.compressed[path] = await asyncio.to_thread(lambda: gzip.compress(Path(file).read_bytes()))
+        headers = {name: value for name, value in response.headers.items() if name in ("content-type", "vary")}
+        return Response(self.compressed[path], headers={**headers, "content-encoding": "gzip"})
 
 
 def is_page(path: str) -> bool:

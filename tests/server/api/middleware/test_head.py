@@ -1,4 +1,6 @@
-"""HEAD on the routes that answer GET; no redirects; what the probes tell."""
+"""HEAD on the routes that answer GET; compressed texts; no redirects; what the probes tell."""
+
+import re
 
 import httpx
 
@@ -19,10 +21,22 @@ def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
 
 def test_head_of_metrics_assets_and_posts(client: httpx.Client) -> None:
     assert client.head("/metrics").status_code == 200
-    asset = next(part for part in client.get("/").text.split('"') if part.startswith("./assets/")).removeprefix(".")
+    asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
     head = client.head(asset)
-    assert int(head.headers["content-length"]) == len(client.get(asset).content) > 0
+    assert head.headers["content-encoding"] == "gzip"
+    assert 0 < int(head.headers["content-length"]) < len(client.get(asset).content)
     assert client.head("/v1/images/generations").status_code == 405
+
+
+def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(client: httpx.Client) -> None:
+    asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
+    for path in ("/", "/openapi.json", asset):
+        compressed, plain = client.get(path), client.get(path, headers={"accept-encoding": "identity"})
+        assert compressed.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in plain.headers
+        assert compressed.headers["vary"].lower() == plain.headers["vary"].lower() == "accept-encoding"
+        assert compressed.content == plain.content
+    assert "content-encoding" not in client.post("/v1/images/generations", json={"n": 100}).headers
 
 
 def test_a_slash_too_many_or_too_few_is_not_redirected(client: httpx.Client) -> None:
