@@ -93,10 +93,12 @@ class ModelRegistry:
             raise ModelFailedError(f"The model {model.id} cannot be served: {model.failure}.")
         return model
 
-    def check_count(self, images: int, param: str) -> None:
-        """InvalidInput where a request has more images than one request may have."""
+    def check_count(self, images: int, param: str, counted: str = "") -> None:
+        """InvalidInput where a request has more images than one request may have; `counted`: how often each is."""
         if images > self.max_images:
-            raise InvalidInput(f"{param}: {images} images exceed the limit of {self.max_images} per request.", param)
+            how = f", each counted {counted}," if counted else ""
+            message = f"{param}: {images} images{how} exceed the limit of {self.max_images} per request."
+            raise InvalidInput(message, param)
 
     async def all_failed(self) -> None:
         """Return when every engine has failed for good: the server then exits, so that its supervisor restarts it."""

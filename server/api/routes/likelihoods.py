@@ -123,10 +123,10 @@ def _estimate(
 
 
 def _classify(models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest) -> Response:
-    models.check_count(len(fields.image), "image")
     config = model.config
     check_classes(config)
     labels = range(1, len(config.classes) + 1)
+    models.check_count(len(fields.image) * len(labels), "image", "once for each class")
 
     async def work(send: Send) -> bytes | None:
         scored = scoring(model, fields, labels, client_of(request.scope).id, TotalsJob)

@@ -7,7 +7,7 @@ import pytest
 from scanline.model.inference import Model
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
-from tests.support.shapes import ROOM
+from tests.support.shapes import MAX_IMAGES, ROOM
 
 URL = "/v1/images/classifications"
 NAMES = ["circle", "square", "star"]
@@ -50,6 +50,8 @@ def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
     response = shapes_client.post(URL, json={"image": [text(encode(noise(7, 5)))] * (most + 1)})
     assert_refused(response, 429, None, "client_queue_full")
     assert len(classified(shapes_client, noise(1, 7, 5).repeat(most, axis=0))) == most
+    too_many = [text(encode(noise(7, 5)))] * (MAX_IMAGES // len(NAMES) + 1)
+    assert_refused(shapes_client.post(URL, json={"image": too_many}), 400, "image", "invalid_value")
 
 
 def test_a_model_without_classes_cannot_classify(client: httpx.Client) -> None:
