@@ -6,6 +6,7 @@ HTTP and websockets write, pause and close through it; it lives as long as the c
 import asyncio
 from asyncio.events import TimerHandle
 from contextlib import suppress
+from math import inf
 from typing import Any, Protocol
 
 from uvicorn.protocols.utils import get_remote_addr
@@ -111,18 +112,19 @@ class ClientTransport(asyncio.Transport):
             if not self.pauses and not self.is_closing():
                 self.inner.resume_reading()
 
-    def hold_for_overhead(self) -> float:
-        """Read nothing for a moment if the client has caused too much overhead; return for how many seconds."""
-        seconds = min(CONNECTION_SECONDS, self.connections.budgets.overhead.delay(self.client))
+    def hold_for_overhead(self, most: float = CONNECTION_SECONDS) -> float:
+        """Read nothing for a while if the client has caused too much overhead; return for how many seconds."""
+        seconds = min(most, self.connections.budgets.overhead.delay(self.client))
         if seconds > 0:
             self.hold(OVERHEAD)
             self.loop.call_later(seconds, self.unhold, OVERHEAD)
         return seconds
 
     def pay_overhead(self, units: float) -> float:
-        """Charge the client for what it has just sent, and read nothing for a moment if that is too much."""
+        """Charge the client for what it has just sent, and read nothing for as long as that is too much; return for
+        how many seconds."""
         self.connections.budgets.overhead.charge(self.client, units)
-        return self.hold_for_overhead()
+        return self.hold_for_overhead(inf)
 
     def _on_hangup(self) -> None:
         """End the connection if its end cannot be read, because reading is paused."""

@@ -1,4 +1,4 @@
-"""Floods of one client, each a process: `python -m tests.support.server.floods NAME PORT [CONNECTIONS]`, until killed.
+"""Floods of one client, each a process: `python -m tests.support.server.floods NAME PORT`, until killed.
 
 They come from 127.0.0.66, so that others at 127.0.0.1 are other clients.
 """
@@ -9,7 +9,6 @@ import io
 import json
 import os
 import socket
-import ssl
 import struct
 import sys
 import zlib
@@ -18,25 +17,21 @@ from collections.abc import Awaitable, Callable
 from PIL import Image
 
 SOURCE = "127.0.0.66"
-HOST = b"host: 127.0.0.1\r\n"
+HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 HANDSHAKE = (
-    b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + b"connection: upgrade\r\nupgrade: websocket\r\n"
+    b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Flood = Callable[[int], Awaitable[None]]  # one connection's part, again and again
 
 
-async def connect(port: int, tls: bool = False) -> Streams:
-    context = None
-    if tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return await asyncio.open_connection("127.0.0.1", port, local_addr=(SOURCE, 0), ssl=context)
+async def connect(port: int) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", port, local_addr=(SOURCE, 0))
 
 
 async def tiny_chunks(port: int) -> None:
-    """A chunked body of one byte a chunk, which never ends."""
+    """A chunked body of one byte a chunk, which never ends, without a key."""
     _, writer = await connect(port)
     writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n")
     writer.write(b"transfer-encoding: chunked\r\n\r\n")
@@ -76,7 +71,7 @@ async def metrics(port: int) -> None:
     """Requests of /metrics."""
     reader, writer = await connect(port)
     while True:
-        writer.write(b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\n" + HOST + KEY + b"\r\n")
         await reader.readuntil(b"\r\n\r\n")
 
 
@@ -117,7 +112,7 @@ async def slow_pictures(port: int) -> None:
     body = json.dumps({"image": [picture] * 16, "keep_rows": 27}).encode()
     reader, writer = await connect(port)
     while True:
-        writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n")
+        writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + KEY + b"content-type: application/json\r\n")
         writer.write(b"content-length: %d\r\n\r\n" % len(body) + body)
         await reader.readuntil(b"\r\n\r\n")
 
@@ -154,6 +149,7 @@ async def main(name: str, port: int) -> None:
             except (OSError, EOFError):  # refused, or closed
                 await asyncio.sleep(0.05)
 
+    print("begins", flush=True)
     await asyncio.gather(*(again() for _ in range(connections)))
 
 

@@ -1,0 +1,59 @@
+"""An honest client beside the flood of another: its images and its probes take at most about twice as long as alone."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from scanline.model import zoo
+from tests.support.server.floods import FLOODS
+from tests.support.server.running_server import Server, serve
+from tests.support.waiting import PATIENCE, wait_for
+
+SECONDS = 8.0
+NOISE = 0.2  # seconds, of a machine whose processors the flood, the client and the server share
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serve(
+        zoo.find(zoo.DEFAULT), "--max-connections", "1600", "--api-key", "sk-honest", "--api-key", "sk-flood"
+    ) as server:
+        yield server
+    assert "Traceback" not in "".join(server.log)
+
+
+def slowest(client: httpx.Client) -> tuple[float, float]:
+    """The 99th percentile of the seconds of images, and of probes, requested one after the other."""
+    images, probes, until = [], [], time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        for seconds, method, path in ((images, "POST", "/v1/images/generations"), (probes, "GET", "/healthz")):
+            began = time.monotonic()
+            assert client.request(method, path, json={} if method == "POST" else None).status_code == 200
+            seconds.append(time.monotonic() - began)
+    return sorted(images)[int(0.99 * len(images))], sorted(probes)[int(0.99 * len(probes))]
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_an_honest_client_beside_a_flood(server: Server, name: str) -> None:
+    with httpx.Client(base_url=server.url, timeout=PATIENCE, headers={"authorization": "Bearer sk-honest"}) as client:
+        alone = slowest(client)
+        command = [sys.executable, "-m", "tests.support.server.floods", name, str(httpx.URL(server.url).port)]
+        flood = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            assert flood.stdout is not None
+            assert flood.stdout.readline() == b"begins\n"
+            beside = slowest(client)
+            assert flood.poll() is None
+        finally:
+            flood.kill()
+            flood.wait(PATIENCE)
+        print(f"{name}: images {alone[0]:.3f} -> {beside[0]:.3f} s, probes {alone[1]:.3f} -> {beside[1]:.3f} s")
+        assert beside[0] < 2 * alone[0] + NOISE
+        assert beside[1] < 2 * alone[1] + NOISE
+        wait_for(lambda: client.get("/readyz").status_code == 200, "the server")
