@@ -4,12 +4,14 @@ Images of one batch advance together, so a client with a thousand images would s
 their steps take. Here each client has a balance: all clients with images in flight receive equal parts of the time that
 steps take, and those whose images were stepped pay for it, in proportion to their images. Reads are paid for by those
 whose images were read. A client steps while its balance is not negative. The balances add up to 0, so at least one
-client always does; a client alone always does. The idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
+client always does; a client alone always does. A client that leaves with a negative balance has it again when it
+returns, less its shares of the time meanwhile. The idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
 """
 
 from collections.abc import Mapping, Set
 
 ROUNDING = 1e-9  # seconds
+MAX_DEBTS = 1000
 
 
 class TimeShares:
@@ -19,6 +21,7 @@ class TimeShares:
         """`overdraft`: seconds by which a balance may be negative before its client steps no more."""
         self.overdraft = overdraft
         self.balances: dict[str, float] = {}  # seconds
+        self.debts: dict[str, float] = {}  # negative balances of clients that have left
 
     def next(self, images: Mapping[str, int]) -> Set[str]:
         """Return the clients whose images step next; `images` counts those in flight of every client, at least one
@@ -28,7 +31,9 @@ class TimeShares:
 
     def spent(self, seconds: float, stepped: Mapping[str, int]) -> None:
         """Share the time that steps of the images `stepped`, counted by client, have taken."""
-        total = sum(stepped.values())
+        total, part = sum(stepped.values()), seconds / (len(self.balances) + 1)
+        if self.debts:
+            self.debts = {client: debt + part for client, debt in self.debts.items() if debt + part < 0}
         for client in self.balances:
             self.balances[client] += seconds / len(self.balances)
         for client, count in stepped.items():
@@ -42,7 +47,14 @@ class TimeShares:
                 self.spent(spent, {client: 1})
 
     def _update(self, images: Mapping[str, int]) -> None:
-        """Start new clients at 0, and divide the balance of those that have left among the others."""
-        balances = {client: self.balances.get(client, 0.0) for client in images}
+        """Start new clients at 0 or with their debts, and divide the balance of those that have left among the
+        others."""
+        for client, balance in self.balances.items():
+            if client not in images and balance < 0 and len(self.debts) < MAX_DEBTS:
+                self.debts[client] = balance
+        balances = {
+            client: self.balances[client] if client in self.balances else self.debts.pop(client, 0.0)
+            for client in images
+        }
         rest = sum(balances.values()) / max(1, len(balances))
         self.balances = {client: balance - rest for client, balance in balances.items()}

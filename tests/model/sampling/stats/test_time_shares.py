@@ -79,10 +79,13 @@ def test_somebody_always_steps_and_the_balances_add_up_to_0(turns: list[tuple[di
         shares.spent(seconds, {client: images[client] for client in chosen})
 
 
-def test_a_client_that_returns_owes_nothing() -> None:
-    shares = TimeShares()
-    shares.next({"a": 1000, "b": 1})
-    shares.spent(1.0, {"a": 1000, "b": 1})
-    assert shares.next({"a": 1000, "b": 1}) == {"b"}
-    assert shares.next({"b": 1}) == {"b"}
-    assert shares.next({"a": 1, "b": 1}) == {"a", "b"}
+def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile() -> None:
+    shares, both, alone = TimeShares(), {"a": 100, "b": 1}, {"b": 1}
+    shares.next(both)
+    shares.spent(1.0, both)
+    assert shares.next(alone) == {"b"}
+    assert shares.next(both) == {"b"}, "its images cost more than its share"
+    shares.next(alone)
+    shares.spent(1.1, alone)
+    assert shares.next(both) == {"a", "b"}
+    assert not shares.debts
