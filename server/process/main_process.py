@@ -25,6 +25,7 @@ class MainProcess:
         engines = [
             PipedEngine(name, status, limits, settings.api_processes, self.pipe) for name, status in statuses.items()
         ]
+        self.replaced: list[PipedEngine] = []  # by reloads, and still needed
         self.models = model_registry(settings, [served_model(engine) for engine in engines])
 
     async def collected_metrics(self) -> list[list[Metric]]:
@@ -56,8 +57,9 @@ class MainProcess:
         assert self.metrics is not None
         return list(self.metrics.collect())
 
-    def _update(self, statuses: Statuses) -> None:
-        """Take in the engines' newest state. A model that was reloaded has another directory, and a new handle."""
+    def _update(self, statuses: Statuses) -> frozenset[str]:
+        """Take in the engines' newest state, and return the digests of those that have requests. A model that was
+        reloaded has another directory, and a new handle."""
         for name, status in statuses.items():
             engine = self.models.all[name].engine
             assert isinstance(engine, PipedEngine)
@@ -68,5 +70,9 @@ class MainProcess:
             new.take_over(engine)
             try:
                 self.models.all[name] = served_model(new)
+                self.replaced.append(engine)
             except ValueError as error:  # its files are removed already: a newer reload has ended
                 log.warning("%s", error)
+        self.replaced = [engine for engine in self.replaced if engine.users]
+        engines = [*self.replaced, *(model.engine for model in self.models.all.values())]
+        return frozenset(engine.ready.digest for engine in engines if engine.users and engine.ready is not None)

@@ -6,6 +6,7 @@ has finished its own. Files that cannot be loaded leave the old engine as it is.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from scanline.server.engine.local.engine_client import EngineClient
@@ -13,6 +14,7 @@ from scanline.server.process.registry import ModelRegistry, ServedModel, served_
 
 NOT_LOADABLE = (ValueError, OSError, RuntimeError)  # wrong files; no room on the disk, for a process or a thread
 RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready
+NEEDED_SECONDS = 0.25  # between two looks at whether other processes need an engine
 
 log = logging.getLogger("scanline.server")
 
@@ -41,8 +43,9 @@ class Reloader(Protocol):
 class ModelReloader:
     """Replaces models in a registry. Invariant: a model's lock is held as long as it has two engines."""
 
-    def __init__(self, models: ModelRegistry) -> None:
-        self.models = models
+    def __init__(self, models: ModelRegistry, is_needed: Callable[[str], bool] = lambda digest: False) -> None:
+        """`is_needed`: whether requests of other processes need the model of that digest."""
+        self.models, self.is_needed = models, is_needed
         self.locks = {name: asyncio.Lock() for name in models.all}
         self.retiring: dict[asyncio.Task[None], EngineClient] = {}
         self.requested = asyncio.Event()  # by a signal
@@ -134,6 +137,8 @@ class ModelReloader:
         try:
             await asyncio.sleep(RETIRE_SECONDS)
             await engine.unused.wait()
+            while engine.users or (engine.ready is not None and self.is_needed(engine.ready.digest)):
+                await asyncio.sleep(NEEDED_SECONDS)
             engine.failed.set()  # from here on it accepts nothing
             await engine.close()
         finally:

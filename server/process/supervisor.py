@@ -38,7 +38,7 @@ class Supervisor:
 
     def __init__(self, settings: Settings, models: ModelRegistry, listening: Listening) -> None:
         self.settings, self.models, self.listening = settings, models, listening
-        self.reloader = ModelReloader(models)
+        self.reloader = ModelReloader(models, self._is_needed)
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
         self.methods: dict[str, Method] = {
@@ -88,6 +88,12 @@ class Supervisor:
             if isinstance(engine, EngineClient) and engine.ready is not None and engine.ready.digest == digest:
                 return engine
         return None
+
+    def _is_needed(self, digest: str) -> bool:
+        """Return whether an API process has requests for a replaced model of that digest, submitted or not."""
+        if any(model.engine.ready and model.engine.ready.digest == digest for model in self.models.all.values()):
+            return False
+        return any(digest in process.requests.digests for process in self.running)
 
     async def _metrics(self, caller: ApiProcess, _: None) -> list[list[Metric]]:
         """Return the metrics of all API processes, which know the engines' newest state before they are asked."""

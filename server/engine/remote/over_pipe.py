@@ -56,7 +56,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Alive:
-    """The answer to statuses: this API process is not silent."""
+    """The answer to statuses: this API process is not silent, and has requests for models of these digests."""
+
+    digests: frozenset[str]
 
 
 class PipeEnd(ABC):
@@ -101,9 +103,10 @@ class PipeEnd(ABC):
 
 
 class ApiEnd(PipeEnd):
-    """The API process's end: the requests of its `PipedEngine`s. `update` gets the engines' statuses."""
+    """The API process's end: the requests of its `PipedEngine`s. `update` gets the engines' statuses, and returns the
+    digests of the models that requests need."""
 
-    def __init__(self, connection: Connection, update: Callable[[Statuses], None], methods: Methods) -> None:
+    def __init__(self, connection: Connection, update: Callable[[Statuses], frozenset[str]], methods: Methods) -> None:
         super().__init__(connection, "main-process", methods)
         self.update = update
         self.request_ids = itertools.count()  # a request has one id, whatever its model
@@ -121,8 +124,7 @@ class ApiEnd(PipeEnd):
 
     def _receive(self, message: Statuses | Event) -> None:
         if isinstance(message, dict):
-            self.update(message)
-            self.pipe.send(Alive())
+            self.pipe.send(Alive(self.update(message)))
         elif job := self.jobs.get(message.request):  # type: ignore[union-attr]  # those without one are not relayed
             job.receive(message)
             if job.has_ended:
@@ -136,6 +138,7 @@ class MainEnd(PipeEnd):
         super().__init__(connection, "api-process", methods)
         self.find_engine = find_engine
         self.is_up = False  # whether the process has answered once
+        self.digests: frozenset[str] = frozenset()  # of models that its requests need, submitted or not
         self.jobs: dict[int, tuple[str, RelayJob, ExitStack]] = {}  # with their models, by their ids there
 
     def images(self, model: str) -> int:
@@ -157,7 +160,7 @@ class MainEnd(PipeEnd):
             case Cancel():
                 self._cancel(message.request)
             case Alive():
-                self.is_up = True
+                self.is_up, self.digests = True, message.digests
 
     def _submit(self, model: str, request: Request) -> None:
         engine = self.find_engine(model, request.digest)

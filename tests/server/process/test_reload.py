@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import httpx
 import numpy as np
@@ -17,6 +17,7 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.messages import Ready
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.process.registry import served_models
@@ -219,6 +220,28 @@ def test_an_error_of_any_kind_leaves_the_next_reload_working_and_restarts_are_ne
         await models.default.engine.close()
 
     asyncio.run(with_deadline(start_reload_and_kill()))
+
+
+def test_an_engine_is_kept_while_other_processes_need_it(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RETIRE_SECONDS", "NEEDED_SECONDS"):
+        monkeypatch.setattr(f"scanline.server.process.reload.{name}", 0.0)
+    monkeypatch.setattr(EngineClient, "close", AsyncMock())  # it was never started
+
+    async def retire() -> None:
+        models, needed = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1)), {"digest"}
+        engine, reloader, lock = models.default.engine, ModelReloader(models, needed.__contains__), asyncio.Lock()
+        assert isinstance(engine, EngineClient)
+        engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest")
+        await lock.acquire()
+        retiring = asyncio.create_task(reloader._retire(engine, lock))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not engine.failed.is_set()
+        needed.clear()
+        await retiring
+        assert engine.failed.is_set()
+
+    asyncio.run(with_deadline(retire()))
 
 
 def test_the_installed_command_shows_no_key_imports_no_torch_reloads_at_a_hangup_and_ends_with_its_terminal(
