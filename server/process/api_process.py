@@ -18,7 +18,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from scanline.server.api.api_keys import api_keys
+from scanline.server.api.api_keys import ApiKeys
 from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
 from scanline.server.process import child_process, running
 from scanline.server.process.listening import Listening
@@ -42,6 +42,7 @@ class ApiProcess:
         self,
         settings: Settings,
         listening: Listening,
+        keys: ApiKeys | None,
         statuses: Statuses,
         find_engine: FindEngine,
         methods: Mapping[str, Method],
@@ -51,7 +52,7 @@ class ApiProcess:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self.process = context.Process(
-            target=main, args=(settings, listening, statuses, theirs), name="scanline-api", daemon=True
+            target=main, args=(settings, listening, keys, statuses, theirs), name="scanline-api", daemon=True
         )
         start_with_signals_blocked(self.process, HANDLED)
         theirs.close()
@@ -94,12 +95,14 @@ class ApiProcess:
         return []
 
 
-def main(settings: Settings, listening: Listening, statuses: Statuses, connection: Connection) -> None:
-    """Serve until the main process sends SIGTERM, or ends."""
+def main(
+    settings: Settings, listening: Listening, keys: ApiKeys | None, statuses: Statuses, connection: Connection
+) -> None:
+    """Serve until the main process sends SIGTERM, or ends; with its `keys`, as their file may be broken by now."""
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
     child_process.set_up(connection, settings.log_format, settings.log_level)
     give_back_freed_memory()
-    sys.exit(asyncio.run(_run(part_of(settings), listening, statuses, connection)))
+    sys.exit(asyncio.run(_run(part_of(settings), listening, keys, statuses, connection)))
 
 
 def part_of(settings: Settings) -> Settings:
@@ -121,9 +124,11 @@ def part_of(settings: Settings) -> Settings:
     return settings.model_copy(update=parts)
 
 
-async def _run(settings: Settings, listening: Listening, statuses: Statuses, connection: Connection) -> int:
+async def _run(
+    settings: Settings, listening: Listening, keys: ApiKeys | None, statuses: Statuses, connection: Connection
+) -> int:
     try:
-        keys, certificate = api_keys(settings), tls_certificate(settings)
+        certificate = tls_certificate(settings)
     except ValueError as error:  # files that were changed since the server started
         log.critical("%s", error)
         return 1

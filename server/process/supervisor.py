@@ -12,6 +12,7 @@ from time import monotonic
 
 from prometheus_client.metrics_core import Metric
 
+from scanline.server.api.api_keys import ApiKeys
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.over_pipe import Statuses
 from scanline.server.engine.remote.status import EngineStatus
@@ -36,8 +37,8 @@ log = logging.getLogger("scanline.server")
 class Supervisor:
     """All API processes of a server."""
 
-    def __init__(self, settings: Settings, models: ModelRegistry, listening: Listening) -> None:
-        self.settings, self.models, self.listening = settings, models, listening
+    def __init__(self, settings: Settings, models: ModelRegistry, listening: Listening, keys: ApiKeys | None) -> None:
+        self.settings, self.models, self.listening, self.keys = settings, models, listening, keys
         self.reloader = ModelReloader(models, self._is_needed)
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
@@ -49,11 +50,14 @@ class Supervisor:
 
     async def run(self) -> list[int]:
         """Keep all API processes alive until `stop`; return the statuses they exited with then."""
-        reporting = asyncio.create_task(self._report())
+        tasks = [asyncio.create_task(self._report())]
+        if self.keys is not None and self.keys.watch is not None:
+            tasks.append(asyncio.create_task(self.keys.watch.run()))
         try:
             return await asyncio.gather(*(self._keep() for _ in range(self.settings.api_processes)))
         finally:
-            reporting.cancel()
+            for task in tasks:
+                task.cancel()
             await self.reloader.close()
 
     def stop(self) -> None:
@@ -148,7 +152,7 @@ class Supervisor:
 
     async def _run_one(self) -> int:
         """Start an API process and return its exit status once it has ended."""
-        process = ApiProcess(self.settings, self.listening, self.statuses(), self.find_engine, self.methods)
+        process = ApiProcess(self.settings, self.listening, self.keys, self.statuses(), self.find_engine, self.methods)
         self.running.add(process)
         status = await process.ended()
         self.running.discard(process)
@@ -156,7 +160,7 @@ class Supervisor:
         return status
 
 
-async def run(settings: Settings, models: ModelRegistry, listening: Listening) -> int:
+async def run(settings: Settings, models: ModelRegistry, listening: Listening, keys: ApiKeys | None = None) -> int:
     """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
 
     As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
@@ -164,7 +168,7 @@ async def run(settings: Settings, models: ModelRegistry, listening: Listening) -
     lifecycle = Lifecycle()
     for model in models.all.values():
         model.engine.start()
-    supervisor = Supervisor(settings, models, listening)
+    supervisor = Supervisor(settings, models, listening, keys)
 
     def reload() -> None:
         supervisor.reloader.request_all()

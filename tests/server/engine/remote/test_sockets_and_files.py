@@ -1,5 +1,7 @@
 """Two API processes behind TLS and on a unix socket: each reads the certificate and the keys again when they change."""
 
+import os
+import signal
 import ssl
 from pathlib import Path
 
@@ -62,4 +64,12 @@ def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, 
         keys.write_text("studio sk-second\n")
         wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
         assert answers(server, "sk-first") == [401, 401]
+
+        # A process that ends beside a broken file is replaced by one with the keys of the others.
+        keys.write_text("studio\n")
+        wait_for(lambda: "the previous content stays in use" in "".join(server.log), "a line about the file")
+        first, _ = wait_for_processes(server)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: first not in (now := server.api_processes()) and len(now) == 2, "another process")
+        assert answers(server, "sk-second") == [200, 200]
     assert not path.exists()
