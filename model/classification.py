@@ -11,6 +11,7 @@ import numpy as np
 
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
+from scanline.model.typicality import TYPICAL, Typicality
 
 if TYPE_CHECKING:
     from scanline.model.sampling.generator import Generator
@@ -24,6 +25,8 @@ class Classification:
 
     class_names: tuple[str, ...]  # K names
     bits: np.ndarray  # [n, K] float64, of each whole image under each class
+    noisy: np.ndarray | None = None  # [n] bool, whether each image had noise of codecs or scanners
+    tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
 
     @property
     def posterior(self) -> np.ndarray:
@@ -34,6 +37,11 @@ class Classification:
     def best(self) -> tuple[str, ...]:
         """The name of each image's most probable class; of equals, the first."""
         return tuple(self.class_names[label] for label in self.bits.argmin(axis=-1))
+
+    @property
+    def typical(self) -> np.ndarray | None:
+        """Whether each image is like the model's test images, [n] bool; of others the posterior means little."""
+        return None if self.tail_probabilities is None else self.tail_probabilities >= TYPICAL
 
 
 def posterior(bits: np.ndarray) -> np.ndarray:
@@ -60,8 +68,13 @@ def check_classes(config: ModelConfig) -> None:
         raise InvalidInput("This model knows no classes and cannot classify.", "model")
 
 
-def classify(generator: "Generator", images: np.ndarray) -> Classification:
-    """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes."""
+def classify(
+    generator: "Generator", images: np.ndarray, typicality: Typicality | None = None, noisy: np.ndarray | None = None
+) -> Classification:
+    """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes.
+
+    noisy: [n] bool, which of them had noise, for the comparison with the model's test images.
+    """
     check_classes(generator.config)
     count = len(generator.config.classes)
     bits = np.empty(len(images) * count)
@@ -69,4 +82,7 @@ def classify(generator: "Generator", images: np.ndarray) -> Classification:
         pairs = np.arange(first, min(first + READ_AT_ONCE, len(bits)))
         labels = (pairs % count + 1).tolist()
         bits[pairs] = generator.score(images[pairs // count], labels).sum(axis=1)
-    return Classification(generator.config.class_names, bits.reshape(len(images), count))
+    under = bits.reshape(len(images), count)
+    noisy = np.zeros(len(images), bool) if noisy is None else noisy
+    tails = None if typicality is None else typicality.tail_probabilities(mixture_bits(under), images, noisy)
+    return Classification(generator.config.class_names, under, noisy, tails)

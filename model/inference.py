@@ -18,9 +18,11 @@ import torch
 from scanline.model import pictures, zoo
 from scanline.model.class_names import label_of_class, label_to_paint
 from scanline.model.classification import Classification, check_classes, classify
+from scanline.model.cleaning import Clean, Cleaning, read
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import read_cleaning, read_typicality
 from scanline.model.inputs import InvalidInput, check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
@@ -30,6 +32,7 @@ from scanline.model.precision import precision as precision_named
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.model.sampling.offline import loaded_engine, paint_request, run
+from scanline.model.typicality import Typicality
 
 # A forked process has none of torch's threads, and would wait for them for ever.
 os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
@@ -65,9 +68,18 @@ class Step:
 class Model:
     """A loaded model. Its methods may be called in any order; calls from several threads need a model each."""
 
-    def __init__(self, network: Transformer, name: str, precision: str, threads: int | None, backend: str) -> None:
+    def __init__(
+        self,
+        network: Transformer,
+        name: str,
+        precision: str,
+        threads: int | None,
+        backend: str,
+        typicality: Typicality | None = None,
+        cleaning: Cleaning | None = None,
+    ) -> None:
         self.network, self.name, self.precision, self.threads = network, name, precision, threads
-        self.backend = backend
+        self.backend, self.typicality, self.cleaning = backend, typicality, cleaning
 
     @property
     def config(self) -> ModelConfig:
@@ -108,6 +120,7 @@ class Model:
         class_name: str | None = None,
         guidance: float = 1.0,
         particles: int | None = None,
+        clean: Clean = "off",
         seed: int | None = None,
         temperature: float = 1.0,
     ) -> Images:
@@ -116,10 +129,11 @@ class Model:
         Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
         is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
         particles: 1 to 64, by default 16, of each completion, so that it fits the known pixels after the hidden ones
-        (sequential Monte Carlo); where there are none, one is run. class_name, guidance: see `sample`; guidance above 1
+        (sequential Monte Carlo); where there are none, one is run. clean: see `classify`; auto removes noise from the
+        known pixels. class_name, guidance: see `sample`; guidance above 1
         runs one particle, and is refused with more.
         """
-        given = pictures.read_completion(image, keep_rows, mask, self.config)
+        given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
 
     def score(self, images: np.ndarray, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
@@ -157,13 +171,28 @@ class Model:
         assert completed.evidence_bits is not None
         return estimate(completed.evidence_bits, known_bytes)
 
-    def classify(self, images: np.ndarray) -> Classification:
+    def tail_probabilities(
+        self, images: np.ndarray, *, class_name: str | None = None, clean: Clean = "off"
+    ) -> np.ndarray | None:
+        """Return how unusual images are for the model, one [H, W(, 3)] or many [n, H, W(, 3)]: a bound on the
+        probability, float64 [n], that a test image's bits lie as far outside; below 0.01 an image is not typical. None
+        where `scanline evaluate --save` has not been run. class_name: see `sample`; clean: see `classify`."""
+        if self.typicality is None:
+            return None
+        flat, noisy = self._flat(images, clean)
+        bits = self.score(flat.reshape(-1, *self.config.image_shape), class_name=class_name) * self.config.bytes
+        return self.typicality.tail_probabilities(bits, flat, noisy)
+
+    def classify(self, images: np.ndarray, *, clean: Clean = "auto") -> Classification:
         """Return the bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the
-        posterior with every class equally likely before, and the most probable class of each image."""
+        posterior with every class equally likely before, the most probable class of each image, and how unusual it is.
+
+        clean: auto removes the noise of codecs and scanners, for models of drawings; off reads images as they are.
+        """
         check_classes(self.config)
-        images = self._checked(images)
+        flat, noisy = self._flat(images, clean)
         with self._generator() as generator:
-            return classify(generator, images.reshape(len(images), -1))
+            return classify(generator, flat, self.typicality, noisy)
 
     def stream(
         self,
@@ -208,6 +237,11 @@ class Model:
             expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
             raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
         return images
+
+    def _flat(self, images: np.ndarray, clean: Clean) -> tuple[np.ndarray, np.ndarray]:
+        """Return checked images [n, N] uint8, without their noise where `clean` is auto, and which had any [n] bool."""
+        images = self._checked(images)
+        return read(images.reshape(len(images), -1), self.config, self.cleaning, clean)
 
     def _generator(self) -> closing[Generator]:
         """Return a generator that reads images, to be closed at the end of a with statement."""
@@ -277,4 +311,5 @@ def load(
     on, backends = resolve_backend(device, backend)
     generator = Generator(load_model(directory, on), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
-    return Model(generator.model, directory.resolve().name, precision, threads, generator.backend_name)
+    tested = read_typicality(directory), read_cleaning(directory)
+    return Model(generator.model, directory.resolve().name, precision, threads, generator.backend_name, *tested)

@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image, JpegImagePlugin, PngImagePlugin
 
 from scanline.model.atomic import write_atomically
+from scanline.model.cleaning import Clean, Cleaning, read
 from scanline.model.config import ModelConfig
 from scanline.model.contact_sheet import class_sheet, sheet
 from scanline.model.inputs import InvalidInput
@@ -202,9 +203,14 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
 
 
 def read_completion(
-    image: Picture, keep_rows: int | None, mask: Picture | None, config: ModelConfig
+    image: Picture,
+    keep_rows: int | None,
+    mask: Picture | None,
+    config: ModelConfig,
+    cleaning: Cleaning | None = None,
+    clean: Clean = "off",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool.
+    """Return the bytes [N] uint8 of a picture to complete, read as `clean` says, and which of them are kept, [N] bool.
 
     The mask is that of keep_rows, of `mask` (bool [H, W] or a file) or, without both, of the alpha of a picture file.
     """
@@ -229,7 +235,8 @@ def read_completion(
         kept = known_by_alpha(opened, config)
     else:
         raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
-    return known.reshape(-1), kept
+    (known,), _ = read(known.reshape(1, -1), config, cleaning, clean)
+    return known, kept
 
 
 def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:

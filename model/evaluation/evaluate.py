@@ -17,7 +17,7 @@ from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import bits_figures, quality
+from scanline.model.evaluation.metrics import quality, test_figures
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import write_evaluation
@@ -86,7 +86,8 @@ def evaluate(
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
 
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), chosen)
-    result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision, **bits_figures(bits)}
+    result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision}
+    result |= test_figures(bits, test, config)
     if knows_classes:
         measured = measure_classes(
             model,

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from scanline.model.cleaning import Cleaning
+from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import FEATURES, RECIPE, RECOGNISABLE
 from scanline.model.evaluation.comparison import Comparison
+from scanline.model.typicality import Typicality
 
 CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
 
@@ -36,6 +39,18 @@ def quality(compared: Comparison) -> dict[str, Any]:
 def bits_figures(bits: np.ndarray) -> dict[str, Any]:
     """Return mean, standard error and number of bits per dimension [n], as evaluation.json holds them."""
     return {"bits_per_dim": float(bits.mean()), "standard_error": standard_error(bits), "images": len(bits)}
+
+
+def test_figures(bits: np.ndarray, images: np.ndarray, config: ModelConfig) -> dict[str, Any]:
+    """Return those of the bits per dimension [n] of test images [n, N] uint8, with their quantiles and what noise may
+    be removed from pictures for the model."""
+    cleaning = Cleaning.measure(images, config)
+    noisy = np.zeros(len(images), bool) if cleaning is None else cleaning.noise(images, config) > 0
+    return {
+        **bits_figures(bits),
+        "typical": Typicality.measure(bits * images.shape[1], images, noisy).to_dict(),
+        "clean": None if cleaning is None else cleaning.to_dict(),
+    }
 
 
 def standard_error(values: np.ndarray) -> float | None:
@@ -81,9 +96,18 @@ def card_rows(evaluation: dict[str, Any]) -> str:
         f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
         f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
         f" {near['test_images_median']:.0f}) |"
+        + _typical_row(evaluation.get("typical"))
         + _class_rows(evaluation.get("classes", {}))
         + _guidance_rows(evaluation.get("guidance", {}))
     )
+
+
+def _typical_row(typical: dict[str, Any] | None) -> str:
+    """Return the row of a card that states the range of the test images' bits, after a line break."""
+    if typical is None:
+        return ""
+    low, high = Typicality.from_dict(typical).range
+    return f"\n| 99 % of the test images | {low:.2f} to {high:.2f} bits/dim |"
 
 
 def _class_rows(classes: dict[str, Any]) -> str:

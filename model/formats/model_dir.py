@@ -4,13 +4,18 @@ This module imports no torch, which would be most of the memory of a process tha
 """
 
 import json
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from scanline.model.atomic import write_atomically
+from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
 from scanline.model.precision import DEFAULT
+from scanline.model.typicality import Typicality
+
+Part = TypeVar("Part")
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -51,6 +56,25 @@ def tested_bits_per_dim(directory: Path) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
     return float(value)
+
+
+def read_typicality(directory: Path) -> Typicality | None:
+    """Return the range of the test images' bits; None where it has not been measured."""
+    return _evaluated(directory, "typical", Typicality.from_dict)
+
+
+def read_cleaning(directory: Path) -> Cleaning | None:
+    """Return how noise is removed from pictures for the model; None where it is not."""
+    return _evaluated(directory, "clean", Cleaning.from_dict)
+
+
+def _evaluated(directory: Path, key: str, read: Callable[[Any], Part]) -> Part | None:
+    """Return a part of evaluation.json; ModelDirectoryError where it is wrong."""
+    value = read_evaluation(directory).get(key)
+    try:
+        return None if value is None else read(value)
+    except ValueError as error:
+        raise ModelDirectoryError(f"{directory / EVALUATION}: {error}") from None
 
 
 def read_evaluation(directory: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
+from scanline.model.cleaning import Clean, read
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput, check_guidance, checked_seed
 from scanline.model.marginal_likelihood import check_known
@@ -74,7 +75,7 @@ async def painting(
         # Room is taken before any picture is decoded: two slots for each guided image, else one.
         _reserve_slots(request, models, model, reservation)
         if isinstance(fields, MaskFields):
-            sources = await offload.collect(_known_images(fields, config), sum(map(len, uploads(fields))))
+            sources = await offload.collect(_known_images(fields, model), sum(map(len, uploads(fields))))
             known, masks = zip(*sources, strict=True)
             if isinstance(fields, LikelihoodRequest):
                 check_known(masks[0].count(1), "keep_rows" if fields.mask is None else "mask")
@@ -93,16 +94,16 @@ async def scoring(
     labels: Sequence[int],
     client: str,
     new_job: Callable[[ScoreRequest], AnyJob],
-) -> AsyncIterator[AnyJob]:
-    """Yield the job that scores each picture under each of the labels, until it is done or the context is left; errors
-    as of `painting`."""
+) -> AsyncIterator[tuple[AnyJob, list[bool]]]:
+    """Yield the job that scores each picture under each of the labels, until it is done or the context is left, and
+    whether each has noise; errors as of `painting`."""
     bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image) * len(labels), client) as reservation:
-        images = await offload.collect(_images(fields, model.config), sum(map(len, fields.image)))
-        copies = tuple(image for image in images for _ in labels)
+        images = await offload.collect(_images(fields, model), sum(map(len, fields.image)))
+        copies = tuple(image for image, _ in images for _ in labels)
         request = ScoreRequest(next(model.engine.request_ids), copies, tuple(labels) * len(images), client=client)
         with traced(model.engine.run(new_job(request), reservation)) as job:
-            yield job
+            yield job, [noisy for _, noisy in images]
 
 
 def _reserve_slots(
@@ -126,27 +127,31 @@ def _reserve_slots(
     bind_contextvars(**{name: request.guidance if request.is_guided else slots})
 
 
-def _images(fields: PictureFields, config: ModelConfig) -> Iterator[bytes]:
-    """Yield the bytes of each picture, N each; InvalidInput where one is wrong."""
+def _images(fields: PictureFields, model: ServedModel) -> Iterator[tuple[bytes, bool]]:
+    """Yield the bytes of each picture, N each, and whether it has noise; InvalidInput where one is wrong."""
     for data in fields.image:
-        yield pixels(open_picture(data, config, "image"), config).tobytes()
+        sent = pixels(open_picture(data, model.config, "image"), model.config)
+        image, noisy = read(sent[None], model.config, model.cleaning, fields.clean)
+        yield image.tobytes(), bool(noisy[0])
 
 
-def _known_images(fields: MaskFields, config: ModelConfig) -> Iterator[tuple[bytes, bytes]]:
+def _known_images(fields: MaskFields, model: ServedModel) -> Iterator[tuple[bytes, bytes]]:
     """Yield the bytes and the mask of each partly known picture, N each; InvalidInput where one is wrong."""
-    mask = None
+    config, mask = model.config, None
     if fields.mask is not None:
         mask = known_by_picture(open_picture(fields.mask, config, "mask"), config, "mask").tobytes()
     elif fields.keep_rows is not None:
         mask = known_rows(fields.keep_rows, config).tobytes()
     for data in fields.image:
-        yield _known_image(data, mask, config)
+        yield _known_image(data, mask, model, fields.clean)
 
 
-def _known_image(data: bytes, mask: bytes | None, config: ModelConfig) -> tuple[bytes, bytes]:
+def _known_image(data: bytes, mask: bytes | None, model: ServedModel, clean: Clean) -> tuple[bytes, bytes]:
     """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
+    config = model.config
     picture = open_picture(data, config, "image")
-    return pixels(picture, config).tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
+    image, _ = read(pixels(picture, config)[None], config, model.cleaning, clean)
+    return image.tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 
 def facts(job: Job, index: int, config: ModelConfig) -> dict[str, Any]:

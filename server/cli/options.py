@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
+from scanline.model.cleaning import Clean
 from scanline.model.device import BACKEND_HELP
 from scanline.model.inputs import (
     DEFAULT_PARTICLES,
@@ -42,6 +43,9 @@ Particles = Annotated[
 ]
 KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]
 Mask = Annotated[Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")]
+CleanOption = Annotated[
+    Clean, typer.Option(help="auto removes the noise of codecs and scanners, for models of drawings; off does not.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help=BACKEND_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
+from scanline.model.cleaning import Clean, read
 from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import load_config, read_cleaning
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import open_picture, pixels, read_completion
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import Painted, paint_requests
+from scanline.model.typicality import TYPICAL
 from scanline.server.cli.progress import add_stage, progress_bar
 
 
@@ -37,12 +40,12 @@ def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
 
 
 def read_picture(
-    picture: Path, keep_rows: int | None, mask: Path | None, config: ModelConfig
+    picture: Path, keep_rows: int | None, mask: Path | None, config: ModelConfig, directory: Path, clean: Clean
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool; see
     `read_completion`."""
     try:
-        return read_completion(picture, keep_rows, mask, config)
+        return read_completion(picture, keep_rows, mask, config, read_cleaning(directory), clean)
     except InvalidInput as error:
         if error.code != "missing_parameter":
             raise
@@ -51,9 +54,18 @@ def read_picture(
         ) from None
 
 
-def read_pictures(pictures: list[Path], config: ModelConfig) -> np.ndarray:
-    """Return the bytes [n, N] uint8 of whole pictures."""
-    return np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
+def read_pictures(pictures: list[Path], directory: Path, clean: Clean) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes [n, N] uint8 of whole pictures, as the model in `directory` reads them, and which have noise."""
+    config = load_config(directory)
+    images = np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
+    return read(images, config, read_cleaning(directory), clean)
+
+
+def doubt(tail_probability: float | None) -> str:
+    """Return the words for a picture that is not typical; none for others."""
+    if tail_probability is None or tail_probability >= TYPICAL:
+        return ""
+    return f"  unlike the model's test images (p <= {tail_probability:.4f})"
 
 
 def print_summary(

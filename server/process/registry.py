@@ -9,10 +9,19 @@ from pathlib import Path
 from typing import Literal
 
 from scanline.model import zoo
+from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
-from scanline.model.formats.model_dir import CONFIG, load_config, model_name, tested_bits_per_dim
+from scanline.model.formats.model_dir import (
+    CONFIG,
+    load_config,
+    model_name,
+    read_cleaning,
+    read_typicality,
+    tested_bits_per_dim,
+)
 from scanline.model.inputs import InvalidInput
 from scanline.model.resources import cores
+from scanline.model.typicality import Typicality
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
@@ -37,7 +46,9 @@ class ServedModel:
 
     names: tuple[str, ...]  # by which requests select it
     config: ModelConfig
-    bits_per_dim: float | None  # on the test set, where it has been evaluated
+    bits_per_dim: float | None  # on the test set, where it has been evaluated; so the next two
+    typicality: Typicality | None
+    cleaning: Cleaning | None
     created: int
     engine: EngineHandle
 
@@ -45,6 +56,11 @@ class ServedModel:
     def id(self) -> str:
         """The first of its names, which answers and metrics have."""
         return self.names[0]
+
+    @property
+    def typical_bits_per_dim(self) -> tuple[float, float] | None:
+        """Bits per dimension of 99 % of the test images."""
+        return None if self.typicality is None else self.typicality.range
 
     @property
     def state(self) -> ModelState:
@@ -124,7 +140,7 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
             settings, directory, share_of_threads, 1 / len(directories), names[model_name(directory)]
         )
         load_config(directory)  # an error in it names the directory, not the engine's copy of it
-        tested_bits_per_dim(directory)
+        tested_bits_per_dim(directory), read_typicality(directory), read_cleaning(directory)
         served.append(served_model(make_handle(options, limits)))
     return model_registry(settings, served)
 
@@ -148,6 +164,8 @@ def served_model(engine: EngineHandle) -> ServedModel:
         names=engine.options.names or (engine.options.name,),
         config=load_config(directory),
         bits_per_dim=tested_bits_per_dim(directory),
+        typicality=read_typicality(directory),
+        cleaning=read_cleaning(directory),
         created=int((directory / CONFIG).stat().st_mtime),
         engine=engine,
     )

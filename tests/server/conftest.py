@@ -44,7 +44,7 @@ def colour_server(colour_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def shapes_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shapes.save(tmp_path_factory.mktemp("models") / "shapes")
+    return shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "shapes"))
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,17 @@
 """Saved models that know classes: 7 x 5 grey pixels, whose bits differ between classes by several percent. The server
 of SHAPES that several test modules share has the slots of one image of 16 particles and of some others. GUIDED can be
-guided.
+guided. An evaluated model has ranges of bits that no image of it lies in, and cleans drawings on black.
 """
 
 from pathlib import Path
 
+import numpy as np
+
+from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
 from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.typicality import LEVELS, Typicality
 from tests.support import small_models
 
 CLASSES = (("circle", "disc"), ("square", "box"), ("star",))
@@ -15,6 +20,14 @@ SLOTS, WAITING, MAX_IMAGES = 24, 176, 230
 ROOM = SLOTS + WAITING  # images, and particles, in progress at once
 SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES)
 GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predicts="categorical")
+
+
+def evaluate(directory: Path) -> Path:
+    """Add an evaluation to a saved model; return its directory."""
+    typical = Typicality(1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS))))
+    parts = {"typical": typical.to_dict(), "clean": Cleaning(0, 254).to_dict()}
+    write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})
+    return directory
 
 
 def save(directory: Path, config: ModelConfig = SHAPES) -> Path:

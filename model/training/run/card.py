@@ -12,6 +12,7 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import LEAST_RATE
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
+from scanline.model.typicality import Typicality
 
 CARD = "README.md"
 CLASS_SHEET = "classes.png"
@@ -35,6 +36,9 @@ def write_card(
     kind = "grey" if model.channels == 1 else "colour"
     rows = {
         "test bits/dim": _tested(evaluation),
+        "99 % of the test images": "{:.2f} to {:.2f} bits/dim".format(
+            *Typicality.from_dict(evaluation["typical"]).range
+        ),
         **_with_class(evaluation),
         "data": _data(run, model),
         "recipe": _recipe(training, run, last.update),

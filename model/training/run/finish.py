@@ -12,7 +12,7 @@ from scanline.model.atomic import write_atomically
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import bits_figures
+from scanline.model.evaluation.metrics import bits_figures, test_figures
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.network.transformer import Transformer
@@ -50,7 +50,7 @@ def finish(
         "dataset": run.published or Path(run.data).name,
         "split": "test",
         "precision": DEFAULT,
-        **bits_figures(bits),
+        **test_figures(bits, test, model.config),
     }
     if images.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")

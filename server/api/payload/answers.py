@@ -107,10 +107,10 @@ async def painted_chunks(
 
 
 async def scored_chunks(
-    answer: LikelihoodsAnswer, job: Job, config: ModelConfig, per_pixel: bool
+    answer: LikelihoodsAnswer, items: Iterable[Likelihood], job: Job, config: ModelConfig, per_pixel: bool
 ) -> AsyncIterator[bytes]:
     """Yield the answer with the bits of every image of `job`, and with `per_pixel` those of every byte."""
-    steps = _json(answer, _likelihoods(job, config, per_pixel))
+    steps = _json(answer, _likelihoods(items, job, config, per_pixel))
     async for chunk in offload.in_chunks(steps, len(job.bits) * config.bytes):
         yield b"".join(chunk)
 
@@ -149,11 +149,13 @@ def _image_data(images: np.ndarray, facts: Iterable[Facts], output: ImageOutput)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 
 
-def _likelihoods(job: Job, config: ModelConfig, per_pixel: bool) -> Iterator[Iterator[bytes]]:
+def _likelihoods(
+    items: Iterable[Likelihood], job: Job, config: ModelConfig, per_pixel: bool
+) -> Iterator[Iterator[bytes]]:
     """Yield the JSON of each image; infinite numbers, the bits of a byte that the model rules out, are null."""
-    for index, bits in sorted(job.bits.items()):
-        data = Likelihood(index=index, bits_per_dim=bits.mean()).model_dump_json(exclude_none=True).encode()
-        yield _with_rows(data, bits.reshape(config.image_shape)) if per_pixel else iter([data])
+    for item in items:
+        data = item.model_dump_json(exclude={"per_pixel"}).encode()
+        yield _with_rows(data, job.bits[item.index].reshape(config.image_shape)) if per_pixel else iter([data])
 
 
 def _with_rows(data: bytes, rows: np.ndarray) -> Iterator[bytes]:

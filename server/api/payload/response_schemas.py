@@ -1,6 +1,6 @@
 """The fields of responses: images, likelihoods, classifications, models, errors."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,7 +49,17 @@ class ImagesAnswer(BaseModel):
     usage: Usage
 
 
-class Likelihood(BaseModel):
+class Doubt(BaseModel):
+    """How unusual a picture is for the model; null where its test images' bits have not been measured."""
+
+    typical: bool | None = Field(None, description="whether tail_probability is at least 0.01")
+    tail_probability: float | None = Field(
+        None, description="at most this share of the model's test images is as unusual: by its bits, or by its noise"
+    )
+    noisy: bool = Field(False, description="whether the picture has noise of codecs or scanners, which clean removes")
+
+
+class Likelihood(Doubt):
     """Bits of one image; per_pixel, [H][W] or [H][W][3], if requested."""
 
     index: int
@@ -57,11 +67,18 @@ class Likelihood(BaseModel):
     per_pixel: list[Any] | None = None
 
 
+Range = Annotated[
+    tuple[float, float] | None,
+    Field(description="bits_per_dim of 99 % of the model's test images; null where they have not been measured"),
+]
+
+
 class LikelihoodsAnswer(BaseModel):
     """The JSON response of likelihoods of whole images."""
 
     created: int
     model: str
+    typical_bits_per_dim: Range
     data: list[Likelihood]
 
 
@@ -86,7 +103,7 @@ class EvidenceAnswer(BaseModel):
     data: list[Evidence]
 
 
-class ClassificationData(BaseModel):
+class ClassificationData(Doubt):
     """One image under each class, by the classes' names; all classes are equally likely beforehand."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
@@ -95,6 +112,7 @@ class ClassificationData(BaseModel):
     class_: str = Field(alias="class")  # the most probable one
     posterior: dict[str, float]
     bits_per_dim: dict[str, float | None]  # null: infinite
+    any_class_bits_per_dim: float | None = Field(description="with the class drawn, every one equally likely")
 
 
 class ClassificationsAnswer(BaseModel):
@@ -102,6 +120,7 @@ class ClassificationsAnswer(BaseModel):
 
     created: int
     model: str
+    typical_bits_per_dim: Range
     data: list[ClassificationData]
 
 
@@ -130,6 +149,7 @@ class ModelCard(BaseModel):
     state: ModelState
     failure: str | None  # the reason, if state is failed
     bits_per_dim: float | None
+    typical_bits_per_dim: Range
     precision: str
     parameters: int | None  # null, as the next five, until the model is loaded
     state_bytes_per_image: int | None

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from scanline.model.cleaning import Clean
 from scanline.model.inputs import (
     DEFAULT_PARTICLES,
     MAX_GUIDANCE,
@@ -49,6 +50,7 @@ NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
 DEFAULT_REPEATS = 4
+CLEAN = "auto: the noise of codecs and scanners is removed, for models of drawings; off: it is not"
 
 
 def _whole_number(least: int, most: int) -> WrapValidator:
@@ -215,9 +217,10 @@ class StreamedGenerationRequest(GenerationRequest):
 
 
 class PictureFields(ModelField):
-    """The field of every request about given images: their files."""
+    """The fields of every request about given images: their files, and how they are read."""
 
     image: Annotated[list[bytes], Field(min_length=1)]
+    clean: Annotated[Clean, Field(description=CLEAN)] = "off"
 
 
 class MaskFields(PictureFields):
@@ -274,6 +277,7 @@ class LikelihoodRequest(MaskFields):
 class ClassificationRequest(PictureFields):
     """POST /v1/images/classifications."""
 
+    clean: Annotated[Clean, Field(description=CLEAN)] = "auto"
     user: str | None = None
 
 

@@ -2,7 +2,8 @@
 class."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -10,11 +11,11 @@ from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class
-from scanline.model.classification import check_classes, posterior
-from scanline.model.config import ModelConfig
+from scanline.model.classification import check_classes, mixture_bits, posterior
 from scanline.model.inputs import checked_seed
 from scanline.model.marginal_likelihood import estimate
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.model.typicality import TYPICAL
 from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of
 from scanline.server.api.jobs import finite_or_null, painting, scoring
@@ -32,11 +33,12 @@ from scanline.server.api.payload.response_schemas import (
     ClassificationsAnswer,
     Evidence,
     EvidenceAnswer,
+    Likelihood,
     LikelihoodsAnswer,
 )
 from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.engine.job import Job, TotalsJob
+from scanline.server.engine.job import Job, PendingJob, TotalsJob
 from scanline.server.process.registry import ModelRegistry, ServedModel
 
 
@@ -79,9 +81,12 @@ def _score(
     async def work(send: Send) -> bytes | None:
         client = client_of(request.scope).id
         scored = scoring(model, fields, [label], client, lambda score: Job(score, config.bytes))
-        async with finished(request, models.request_timeout, scored, Job.wait) as job:
-            answer = LikelihoodsAnswer(created=int(time.time()), model=model.id, data=[])
-            return await _send(models, request, send, scored_chunks(answer, job, config, fields.per_pixel))
+        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy):
+            answer = LikelihoodsAnswer(
+                created=int(time.time()), model=model.id, typical_bits_per_dim=model.typical_bits_per_dim, data=[]
+            )
+            items = _likelihoods(model, job, noisy)
+            return await _send(models, request, send, scored_chunks(answer, items, job, config, fields.per_pixel))
 
     return WorkingResponse(work)
 
@@ -130,9 +135,11 @@ def _classify(models: ModelRegistry, model: ServedModel, request: Request, field
 
     async def work(send: Send) -> bytes | None:
         scored = scoring(model, fields, labels, client_of(request.scope).id, TotalsJob)
-        async with finished(request, models.request_timeout, scored, TotalsJob.wait) as job:
-            answer = ClassificationsAnswer(created=int(time.time()), model=model.id, data=[])
-            items = _classifications(job.totals.reshape(-1, len(labels)), config)
+        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy):
+            answer = ClassificationsAnswer(
+                created=int(time.time()), model=model.id, typical_bits_per_dim=model.typical_bits_per_dim, data=[]
+            )
+            items = _classifications(model, job, noisy)
             return await _send(models, request, send, listed_chunks(answer, items, job.totals.size))
 
     return WorkingResponse(work)
@@ -152,16 +159,42 @@ def _evidence(job: Job, request: GenerateRequest) -> Iterator[Evidence]:
         )
 
 
-def _classifications(bits: np.ndarray, config: ModelConfig) -> Iterator[ClassificationData]:
-    """Yield the answer of each image, from its bits under each class [n, K]."""
-    names = config.class_names
-    for index, (each, probabilities) in enumerate(zip(bits, posterior(bits), strict=True)):
+async def _wait(scored: tuple[PendingJob, list[bool]]) -> None:
+    """Wait for the job of `scoring`."""
+    await scored[0].wait()
+
+
+def _likelihoods(model: ServedModel, job: Job, noisy: Sequence[bool]) -> Iterator[Likelihood]:
+    """Yield the answer of each image, without the bits of its bytes."""
+    for index, has_noise in enumerate(noisy):
+        bits = job.bits[index]
+        doubt = _doubt(model, job, index, bits.sum(), has_noise)
+        yield Likelihood(index=index, bits_per_dim=finite_or_null(bits.mean()), **doubt)
+
+
+def _classifications(model: ServedModel, job: TotalsJob, noisy: Sequence[bool]) -> Iterator[ClassificationData]:
+    """Yield the answer of each image, from its bits under each class."""
+    config, names = model.config, model.config.class_names
+    bits = job.totals.reshape(-1, len(names))
+    for index, (each, probabilities, mixture) in enumerate(zip(bits, posterior(bits), mixture_bits(bits), strict=True)):
         yield ClassificationData(
             index=index,
             class_=names[int(each.argmin())],
             posterior=dict(zip(names, probabilities.tolist(), strict=True)),
             bits_per_dim=dict(zip(names, map(finite_or_null, each / config.bytes), strict=True)),
+            any_class_bits_per_dim=finite_or_null(mixture / config.bytes),
+            **_doubt(model, job, index * len(names), mixture, noisy[index]),
         )
+
+
+def _doubt(model: ServedModel, job: PendingJob, at: int, bits: float, noisy: bool) -> dict[str, Any]:
+    """Return the fields of `Doubt` of the image at that place in the job, which costs so many bits."""
+    if model.typicality is None:
+        return {"noisy": noisy}
+    assert isinstance(job.request, ScoreRequest)
+    image = np.frombuffer(job.request.images[at], np.uint8)[None]
+    (tail,) = model.typicality.tail_probabilities(np.array([bits]), image, np.array([noisy])).tolist()
+    return {"typical": tail >= TYPICAL, "tail_probability": tail, "noisy": noisy}
 
 
 async def _send(models: ModelRegistry, request: Request, send: Send, chunks: AsyncIterator[bytes]) -> bytes | None:

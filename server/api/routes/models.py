@@ -52,6 +52,7 @@ def _card(model: ServedModel) -> ModelCard:
         state=model.state,
         failure=model.failure,
         bits_per_dim=model.bits_per_dim,
+        typical_bits_per_dim=model.typical_bits_per_dim,
         precision=model.engine.options.precision,
         parameters=ready.parameters if ready else None,
         state_bytes_per_image=ready.state_bytes if ready else None,

@@ -27,6 +27,7 @@ def complete(
     class_name: options.Class = None,
     guidance: options.Guidance = 1.0,
     particles: options.Particles = None,
+    clean: options.CleanOption = "off",
     model: options.Model = zoo.DEFAULT,
     device: options.Device = "auto",
     precision: options.Precision = DEFAULT,
@@ -47,11 +48,12 @@ def complete(
     check_out(out)
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
-    network = load_model(zoo.find(model), on)
+    directory = zoo.find(model)
+    network = load_model(directory, on)
     config = network.config
     label = label_of_class(config, class_name)
     check_guidance(guidance, bool(label), config)
-    original, known = read_picture(picture, keep_rows, mask, config)
+    original, known = read_picture(picture, keep_rows, mask, config, directory, clean)
     request = GenerateRequest(
         0,
         n,

@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from scanline.model import zoo
 from scanline.model.class_names import label_of_class
 from scanline.model.inputs import checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
-from scanline.server.cli.options import Class, Device, Json, KeepRows, Mask, Model, Particles, Seed
+from scanline.model.typicality import TYPICAL, Typicality
+from scanline.server.cli.options import Class, CleanOption, Device, Json, KeepRows, Mask, Model, Particles, Seed
 
 if TYPE_CHECKING:
     from scanline.model.network.transformer import Transformer
@@ -31,6 +33,7 @@ def score(
         ),
     ] = None,
     seed: Seed = None,
+    clean: CleanOption = "off",
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
@@ -39,8 +42,9 @@ def score(
     alone, with its standard error."""
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
+    from scanline.model.formats.model_dir import read_typicality
     from scanline.model.sampling.messages import GenerateRequest
-    from scanline.server.cli.sampling import check_one_mask, read_picture
+    from scanline.server.cli.sampling import check_one_mask, doubt, read_picture, read_pictures
 
     check_one_mask(keep_rows, mask)
     is_estimate = keep_rows is not None or mask is not None
@@ -50,37 +54,48 @@ def score(
     particles, seed = checked_particles(particles), checked_seed(seed)
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     on, backend = resolve_backend(device)
-    network = load_model(zoo.find(model), on)
+    directory = zoo.find(model)
+    network = load_model(directory, on)
     label = label_of_class(network.config, class_name)
     if is_estimate:
         requests = []
         for number, path in enumerate(pictures):
-            known, kept = read_picture(path, keep_rows, mask, network.config)
+            known, kept = read_picture(path, keep_rows, mask, network.config, directory, clean)
             check_known(int(kept.sum()), "keep_rows" if mask is None else str(mask))
             completed = (known.tobytes(),), (kept.tobytes(),)
             requests.append(GenerateRequest(number, repeats, seed, 1.0, *completed, label=label, particles=particles))
         rows = _estimates(network, requests, backend)
     else:
-        rows = _scores(network, pictures, label, backend)
+        rows = _scores(network, *read_pictures(pictures, directory, clean), read_typicality(directory), label, backend)
     rows = [{"picture": str(path)} | row for path, row in zip(pictures, rows, strict=True)]
     if as_json:
         print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {})))
         return
     for row in rows:
         error = f" +/- {row['standard_error']:.4f}" if is_estimate else ""
-        print(f"{row['bits_per_dim']:.4f}{error}  {row['picture']}")
+        print(f"{row['bits_per_dim']:.4f}{error}  {row['picture']}{doubt(row.get('tail_probability'))}")
 
 
-def _scores(network: "Transformer", pictures: list[Path], label: int, backend: str | None) -> list[dict[str, Any]]:
-    """Read whole pictures."""
+def _scores(
+    network: "Transformer",
+    images: np.ndarray,
+    noisy: np.ndarray,
+    typicality: Typicality | None,
+    label: int,
+    backend: str | None,
+) -> list[dict[str, Any]]:
+    """Read whole pictures, and compare them with the model's test images."""
     from scanline.model.sampling.generator import Generator
-    from scanline.server.cli.sampling import read_pictures
 
-    images = read_pictures(pictures, network.config)
     generator = Generator(network, 1, backend=backend)
-    bits = generator.score(images, [label] * len(images))
+    bits = generator.score(images, [label] * len(images)).sum(axis=1)
     generator.close()
-    return [{"bits_per_dim": value} for value in bits.mean(axis=1).tolist()]
+    figures = zip((bits / network.config.bytes).tolist(), noisy.tolist(), strict=True)
+    rows: list[dict[str, Any]] = [{"bits_per_dim": value, "noisy": has_noise} for value, has_noise in figures]
+    if typicality is not None:
+        for row, tail in zip(rows, typicality.tail_probabilities(bits, images, noisy).tolist(), strict=True):
+            row |= {"tail_probability": tail, "typical": tail >= TYPICAL}
+    return rows
 
 
 def _estimates(network: "Transformer", requests: list["GenerateRequest"], backend: str | None) -> list[dict[str, Any]]:

@@ -29,3 +29,19 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
         assert [*row["probabilities"].values()] == pytest.approx(law.posterior[i], rel=1e-6)
         expected = {name: model.score(images[i : i + 1], class_name=name)[0] for name in model.class_names}
         assert row["bits_per_dim"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_path: Path) -> None:
+    directory, file = shapes.evaluate(shapes.save(tmp_path / "shapes")), tmp_path / "noisy.png"
+    noisy = np.full((7, 5), 3, np.uint8)
+    noisy[2:4] = 250
+    file.write_bytes(encode(noisy))
+    law = load(directory, device="cpu").classify(noisy)
+    words = f"unlike the model's test images (p <= {law.tail_probabilities[0]:.4f})"
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  {words}\n"
+    assert done("classify", "--model", directory, file) == line
+    (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
+    assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
+    as_it_is = load(directory, device="cpu").classify(noisy, clean="off").bits / 35
+    assert [*row["bits_per_dim"].values()] == pytest.approx(as_it_is[0], rel=1e-6)
+    assert done("score", "--model", directory, file).endswith(f"{file}  {words}\n")

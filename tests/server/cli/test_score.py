@@ -24,7 +24,9 @@ def test_the_bits_of_each_picture_are_printed(grey_directory: Path, tmp_path: Pa
     alone = Generator(grey, 1).score(images.reshape(2, 35)).mean(axis=1).tolist()
     result = json.loads(done("score", "--model", grey_directory, *files, "--json"))
     bits = dict(zip(map(str, files), alone, strict=True))
-    assert result == {"data": [{"picture": file, "bits_per_dim": value} for file, value in bits.items()]}
+    assert result == {
+        "data": [{"picture": file, "bits_per_dim": value, "noisy": False} for file, value in bits.items()]
+    }
     lines = done("score", "--model", grey_directory, *files).splitlines()
     assert lines == [f"{value:.4f}  {file}" for file, value in bits.items()]
 

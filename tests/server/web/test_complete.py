@@ -121,6 +121,7 @@ def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: V
     brightness = drawing.pixels(drawing.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
     order = np.minimum(np.array(bits).reshape(-1), 8).argsort()
     assert (np.diff(brightness[order].astype(int)) >= -3).all()
+    expect(drawing.see("#doubt")).to_be_hidden()  # a model without the bits of its test images
 
 
 def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:

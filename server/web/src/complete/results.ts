@@ -37,7 +37,7 @@ export class Results {
   private each = 0; // completions in a row
   private occlusion!: Occlusion;
   private model = "";
-  private bits: number[][] | undefined; // of the original and every completion, once requested
+  private scores: Scores | undefined; // of the original and every completion, once requested
   private readonly box = find("results", HTMLElement);
 
   constructor() {
@@ -49,7 +49,7 @@ export class Results {
   reset(model: string, original: Picture, occlusion: Occlusion, rows: ParticlesRow[], n: number): void {
     this.model = model;
     this.occlusion = occlusion;
-    this.bits = undefined;
+    this.scores = undefined;
     this.original = result(Picture.of(original.size, original.bytes), "original");
     const given = result(original.copy((pixel) => occlusion.isKnown(pixel)), "given");
     [this.rows, this.each] = [rows, n];
@@ -109,15 +109,18 @@ export class Results {
     if (chosen === "likelihood" && this.completions.every(({ picture }) => picture.done)) {
       const pictures = results.map(({ picture }) => picture);
       try {
-        this.bits ??= await bitsPerPixel(this.model, pictures);
+        this.scores ??= await score(this.model, pictures);
       } catch (error) {
         return showError(error);
       }
     }
+    const shown = chosen === "likelihood" ? this.scores : undefined;
+    find("doubt", HTMLElement).hidden = !shown?.doubt;
+    find("doubt", HTMLElement).textContent = shown?.doubt ?? "";
     results.forEach(({ picture, overlay }, index) => {
       fill(overlay, picture, (pixel) => {
         if (chosen === "known") return this.occlusion.isKnown(pixel) ? KNOWN : undefined;
-        const bits = chosen === "likelihood" ? this.bits?.[index]?.[pixel] : undefined;
+        const bits = shown?.bits[index]?.[pixel];
         return bits === undefined ? undefined : [...colourOf(bits), 225];
       });
     });
@@ -165,14 +168,39 @@ function fill(canvas: HTMLCanvasElement, { size }: Picture, colour: (pixel: numb
   context.putImageData(pixels, 0, 0);
 }
 
-/** Mean bits per byte of every pixel of each picture, [H * W] each. */
-async function bitsPerPixel(model: string, pictures: Picture[]): Promise<number[][]> {
+/** Likelihoods of pictures, the original first. */
+interface Scores {
+  bits: number[][]; // mean bits per byte of every pixel of each picture, [H * W] each
+  doubt: string; // a sentence about an original that is unlike the model's test images; else empty
+}
+
+interface LikelihoodsAnswer {
+  typical_bits_per_dim: [number, number] | null;
+  data: {
+    bits_per_dim: number | null;
+    typical: boolean | null;
+    tail_probability: number | null;
+    per_pixel: (number | number[])[][];
+  }[];
+}
+
+async function score(model: string, pictures: Picture[]): Promise<Scores> {
   const image = await Promise.all(pictures.map(async ({ canvas }) => base64(await png(canvas))));
   const response = await call("v1/images/likelihoods", { model, image, per_pixel: true });
-  const { data }: { data: { per_pixel: (number | number[])[][] }[] } = await response.json();
+  const answer: LikelihoodsAnswer = await response.json();
   const mean = (bits: number | number[]) =>
     typeof bits === "number" ? bits : bits.reduce((sum, one) => sum + one, 0) / bits.length;
-  return data.map(({ per_pixel }) => per_pixel.flat(1).map(mean));
+  return { bits: answer.data.map(({ per_pixel }) => per_pixel.flat(1).map(mean)), doubt: doubtOf(answer) };
+}
+
+function doubtOf({ typical_bits_per_dim: range, data }: LikelihoodsAnswer): string {
+  const { bits_per_dim: bits, typical, tail_probability: tail } = data[0]!;
+  if (range === null || typical !== false) return "";
+  const [low, high] = range.map((limit) => limit.toFixed(2));
+  return (
+    `The original is unlike the images that the model was tested on (p ≤ ${tail?.toFixed(4)}), so its completions may` +
+    ` be poor. It has ${bits?.toFixed(2) ?? "infinitely many"} bits per dimension; 99 % of those have ${low} to ${high}.`
+  );
 }
 
 /** The colour [red, green, blue] for that many bits. */

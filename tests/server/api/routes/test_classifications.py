@@ -4,6 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
+from scanline.model.classification import mixture_bits
 from scanline.model.inference import Model
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
@@ -13,11 +14,13 @@ URL = "/v1/images/classifications"
 NAMES = ["circle", "square", "star"]
 
 
-def classified(client: httpx.Client, images: np.ndarray) -> list[dict]:
-    response = client.post(URL, json={"image": [text(encode(image)) for image in images]})
+def classified(client: httpx.Client, images: np.ndarray, **fields: object) -> list[dict]:
+    response = client.post(URL, json={"image": [text(encode(image)) for image in images], **fields})
     assert response.status_code == 200, response.text
-    assert (set(response.json()), response.json()["model"]) == ({"created", "model", "data"}, "shapes")
-    return response.json()["data"]
+    answer = response.json()
+    assert (set(answer), answer["model"]) == ({"created", "model", "typical_bits_per_dim", "data"}, "shapes")
+    assert answer["typical_bits_per_dim"] == client.get("/v1/models/shapes").json()["typical_bits_per_dim"]
+    return answer["data"]
 
 
 def test_each_image_is_read_under_every_class(shapes_client: httpx.Client, shapes_model: Model) -> None:
@@ -29,6 +32,23 @@ def test_each_image_is_read_under_every_class(shapes_client: httpx.Client, shape
     assert [list(one["posterior"]) for one in data] == [list(one["bits_per_dim"]) for one in data] == [NAMES] * 9
     np.testing.assert_allclose([list(one["posterior"].values()) for one in data], law.posterior, rtol=1e-3, atol=1e-9)
     np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], law.bits / 35, rtol=1e-6)
+
+
+def test_noise_is_removed_and_each_image_is_compared_with_the_test_images(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
+    even, noisy = np.zeros((2, 7, 5), np.uint8)
+    even[2:4], noisy[:], noisy[2:4] = 254, 3, 250
+    before, after = (classified(shapes_client, np.stack([even, noisy]), clean=clean) for clean in ("off", "auto"))
+    assert [[one["noisy"] for one in each] for each in (before, after)] == [[False, True]] * 2
+    assert before[0] == after[0]
+    assert after[1]["bits_per_dim"] == after[0]["bits_per_dim"] != before[1]["bits_per_dim"]
+    assert classified(shapes_client, noisy[None])[0] == after[1] | {"index": 0}
+    law = shapes_model.classify(noisy, clean="off")
+    assert before[1]["tail_probability"] == pytest.approx(law.tail_probabilities[0])
+    assert before[1]["typical"] is bool(law.typical[0]) is False
+    mixture = mixture_bits(law.bits)[0] / 35
+    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture, rel=1e-6)
 
 
 def test_bits_are_those_of_likelihoods_under_the_class(shapes_client: httpx.Client) -> None:

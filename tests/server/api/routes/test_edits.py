@@ -34,6 +34,15 @@ def test_kept_rows_are_returned_unchanged(client: httpx.Client, rows: int) -> No
     np.testing.assert_array_equal(image[:rows], GREYS[0, :rows])
 
 
+def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client: httpx.Client) -> None:
+    noisy = np.full((7, 5), 3, np.uint8)
+    noisy[2:4] = 250
+    given = {"image": text(encode(noisy)), "keep_rows": 4}
+    np.testing.assert_array_equal(painted(edit(shapes_client, **given))[0, :4], noisy[:4])
+    kept = painted(edit(shapes_client, **given, clean="auto"))[0, :4]
+    np.testing.assert_array_equal(kept, np.where(noisy > 9, 254, 0)[:4])
+
+
 def test_known_pixels_are_returned_unchanged(client: httpx.Client, colour_client: httpx.Client) -> None:
     image = painted(edit(client, image=text(encode(GREYS[0])), mask=text(encode(HOLE))))[0]
     np.testing.assert_array_equal(image[HOLE == 255], GREYS[0][HOLE == 255])

@@ -4,6 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
+from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from tests.support.pictures import encode, noise, painted, text
@@ -22,8 +23,11 @@ def likelihoods(client: httpx.Client, images: np.ndarray, **fields: object) -> d
 def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transformer) -> None:
     alone = Generator(grey, 1).score(GREYS.reshape(2, 35)).mean(axis=1).tolist()
     answer = likelihoods(client, GREYS)
-    assert (set(answer), answer["model"]) == ({"created", "model", "data"}, "grey")
-    assert set(answer["data"][0]) == {"index", "bits_per_dim"}
+    assert (set(answer), answer["model"]) == ({"created", "model", "typical_bits_per_dim", "data"}, "grey")
+    assert answer["typical_bits_per_dim"] is None
+    unknown = {"typical": None, "tail_probability": None, "noisy": False}
+    assert {key: answer["data"][0][key] for key in unknown} == unknown
+    assert set(answer["data"][0]) == {"index", "bits_per_dim", *unknown}
     assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(alone, rel=1e-12)
 
 
@@ -41,6 +45,18 @@ def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -
     again = likelihoods(client, painted(answer))
     expected, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
     assert scored == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_model_with_an_evaluation_says_how_unusual_an_image_is(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
+    noisy = np.full((1, 7, 5), 3, np.uint8)
+    noisy[0, 2:4] = 250
+    (one,) = likelihoods(shapes_client, noisy)["data"]
+    assert (one["typical"], one["noisy"]) == (False, True)
+    assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(noisy)[0])
+    (cleaned,) = likelihoods(shapes_client, noisy, clean="auto")["data"]
+    assert cleaned["bits_per_dim"] == pytest.approx(shapes_model.score(np.where(noisy > 9, 254, 0).astype(np.uint8))[0])
 
 
 def test_multipart_is_the_same_as_json(client: httpx.Client) -> None:

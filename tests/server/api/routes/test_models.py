@@ -28,6 +28,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
         "failure": None,
         "parameters": colour.parameter_count,
         "bits_per_dim": None,
+        "typical_bits_per_dim": None,
         "state_bytes_per_image": colour.config.state_bytes_per_image,
         "precision": "exact",
     }

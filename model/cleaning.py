@@ -1,0 +1,87 @@
+"""Removal of the noise of codecs and scanners from pictures of drawings: strokes on an even black or white ground.
+
+A picture shows its own noise: the largest difference from the ground where no stroke is near. What differs no more
+becomes ground, and what is about as close to the value of strokes becomes that value; a picture without noise stays as
+it is. Only models whose test images have noise in few cases have a `Cleaning`. The arithmetic is numpy's.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
+
+Clean = Literal["auto", "off"]
+INK = 32  # a byte that differs more from the ground is of a stroke
+NEAR_END = 12  # the values of most strokes differ no more from the end of the scale
+STROKE_QUANTILE = 0.75  # of these: mnist-small needs fewer bits with it than with the median or the end itself
+STROKES = 2  # the noise in strokes, of that where none is near
+MOST_NOISY = 0.05  # of the test images of a model whose pictures are cleaned
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What the drawings of a model look like."""
+
+    ground: int  # 0 or 255
+    stroke: int  # a value of most strokes, at the other end of the scale
+
+    @classmethod
+    def measure(cls, images: np.ndarray, config: ModelConfig) -> "Cleaning | None":
+        """Return the cleaning for a model with test images [n, N] uint8; None where too many of them have noise."""
+        counts = np.bincount(images.reshape(-1), minlength=256)
+        ground = int(counts.argmax())
+        if ground not in (0, 255) or 2 * counts[ground] < counts.sum():
+            return None
+        ends = counts[::-1] if ground else counts
+        near_end = ends[255 - NEAR_END :].cumsum()
+        away = 255 - NEAR_END + int(np.searchsorted(near_end, STROKE_QUANTILE * near_end[-1]))
+        found = cls(ground, abs(ground - away))
+        return found if (found.noise(images, config) > 0).mean() <= MOST_NOISY else None
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "Cleaning":
+        """Return what `to_dict` made; ValueError where it is something else."""
+        if not isinstance(data, dict) or set(data) != {"ground", "stroke"} or not {*data.values()} <= {*range(256)}:
+            raise ValueError("clean must hold ground and stroke, as scanline evaluate --save writes them")
+        return cls(**data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what evaluation.json holds under "clean"."""
+        return asdict(self)
+
+    def noise(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
+        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint to have strokes."""
+        away = self._from_ground(images, config)
+        ink = np.pad((away > INK).any(axis=3), ((0, 0), (1, 1), (1, 1)))
+        far_from_ink = ~np.asarray(sliding_window_view(ink, (3, 3), axis=(1, 2)).any(axis=(3, 4)))
+        found = (away * far_from_ink[..., None]).max(axis=(1, 2, 3))
+        return np.where(ink.reshape(len(images), -1).any(axis=1), found, 0)
+
+    def clean(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
+        """Return images [n, N] uint8 without their noise."""
+        away, noise = self._from_ground(images, config), self.noise(images, config).reshape(-1, 1, 1, 1)
+        stroke = abs(self.stroke - self.ground)
+        away = np.where(away <= noise, 0, away)
+        away = np.where((noise > 0) & (away >= stroke - STROKES * noise), stroke, away)
+        return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
+
+    def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
+        """Return how far each byte is from the ground, [n, H, W, channels] int16."""
+        return np.abs(images.reshape(-1, config.height, config.width, config.channels).astype(np.int16) - self.ground)
+
+
+def read(
+    images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return images [n, N] uint8 as a request with this `clean` has them read, and which of them had noise, [n] bool;
+    InvalidInput for another `clean`."""
+    if clean not in get_args(Clean):
+        raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
+    if cleaning is None:
+        return images, np.zeros(len(images), bool)
+    noisy = cleaning.noise(images, config) > 0
+    return cleaning.clean(images, config) if clean == "auto" else images, noisy

@@ -1,0 +1,57 @@
+"""Noise is removed from pictures of drawings, and pictures without noise stay as they are."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model.cleaning import Cleaning, read
+from scanline.model.config import ModelConfig
+from tests.support import small_models
+
+CONFIG = small_models.config(height=28, width=28)
+
+
+def drawings(count: int) -> np.ndarray:
+    """Return strokes of 254 with soft edges on 0, [count, 784] uint8."""
+    generator = np.random.default_rng(1)
+    y, x = np.mgrid[:28, :28]
+    images = []
+    for _ in range(count):
+        slope, shift = generator.uniform(-0.5, 0.5), generator.uniform(9, 19)
+        away = np.abs(x - shift - slope * (y - 14))
+        images.append(np.where(np.abs(y - 14) < 9, 254 * np.clip(2.5 - away, 0, 1), 0))
+    return np.stack(images).round().astype(np.uint8).reshape(count, -1)
+
+
+def coded(images: np.ndarray, **how: object) -> np.ndarray:
+    files = [io.BytesIO() for _ in images]
+    for file, image in zip(files, images, strict=True):
+        Image.fromarray(image.reshape(28, 28)).save(file, **how)
+    return np.stack([np.asarray(Image.open(file).convert("L")).reshape(-1) for file in files])
+
+
+@pytest.mark.parametrize("how", [{"format": "JPEG", "quality": 75}, {"format": "JPEG"}, {"format": "WEBP"}])
+@pytest.mark.parametrize("inverted", [False, True])
+def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) -> None:
+    images = 255 - drawings(20) if inverted else drawings(20)
+    cleaning = Cleaning.measure(images, CONFIG)
+    assert cleaning == Cleaning(255 if inverted else 0, 1 if inverted else 254)
+    noisy, ground = coded(images, **how), images == cleaning.ground
+    assert (noisy[ground] != cleaning.ground).mean() > 0.05
+    assert (cleaning.clean(noisy, CONFIG)[ground] != cleaning.ground).mean() < 0.005
+    for pictures, clean, expected in ((noisy, "off", noisy), (images, "auto", images)):
+        as_read, has_noise = read(pictures, CONFIG, cleaning, clean)
+        np.testing.assert_array_equal(as_read, expected)
+        assert (has_noise == (pictures is noisy)).all()
+
+
+def test_a_faint_drawing_is_no_noise() -> None:
+    faint = (drawings(3) / 6).astype(np.uint8)
+    np.testing.assert_array_equal(Cleaning(0, 254).clean(faint, CONFIG), faint)
+
+
+def test_a_model_of_photographs_cleans_nothing() -> None:
+    config: ModelConfig = small_models.config(height=8, width=8, channels=3)
+    assert Cleaning.measure(small_models.images(config, 30), config) is None
