@@ -18,6 +18,7 @@ Clean = Literal["auto", "off"]
 INK = 32  # a byte that differs more from the ground is of a stroke
 NEAR_END = 12  # the values of most strokes differ no more from the end of the scale
 STROKE_QUANTILE = 0.75  # of these: mnist-small needs fewer bits with it than with the median or the end itself
+LEAST_NOISE = 2  # in which strokes become even; the values of a test image's strokes differ as much
 STROKES = 2  # the noise in strokes, of that where none is near
 MOST_NOISY = 0.05  # of the test images of a model whose pictures are cleaned
 
@@ -66,7 +67,7 @@ class Cleaning:
         away, noise = self._from_ground(images, config), self.noise(images, config).reshape(-1, 1, 1, 1)
         stroke = abs(self.stroke - self.ground)
         away = np.where(away <= noise, 0, away)
-        away = np.where((noise > 0) & (away >= stroke - STROKES * noise), stroke, away)
+        away = np.where((noise > LEAST_NOISE) & (away >= stroke - STROKES * noise), stroke, away)
         return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
 
     def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:

@@ -47,6 +47,14 @@ def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) 
         assert (has_noise == (pictures is noisy)).all()
 
 
+def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> None:
+    images = drawings(3)
+    shifted = np.maximum(images, 2)
+    shifted[images == 254] = 253
+    expected = np.where(images == 254, 253, images)
+    np.testing.assert_array_equal(Cleaning(0, 254).clean(shifted, CONFIG), np.where(expected <= 2, 0, expected))
+
+
 def test_a_faint_drawing_is_no_noise() -> None:
     faint = (drawings(3) / 6).astype(np.uint8)
     np.testing.assert_array_equal(Cleaning(0, 254).clean(faint, CONFIG), faint)
