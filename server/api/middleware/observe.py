@@ -77,6 +77,8 @@ class ObservingMiddleware:
 
         async def observed_send(message: Message) -> None:
             exchange.on_send(message)
+            if exchange.ended == "answered":  # the span ends with the last byte
+                name_request_span(exchange.method, _path(scope))
             await send(message)
 
         async def observed_receive() -> Message:
@@ -87,11 +89,11 @@ class ObservingMiddleware:
         try:
             await self.app(scope, observed_receive, observed_send)
         finally:
-            # The route's own path, known once a route was found; never the client's, which has no bound.
-            path = getattr(scope.get("route"), "path", "other")
+            path = _path(scope)
             self._count(scope, exchange, path)
             _log(exchange, path, time.monotonic() - began)
-            name_request_span(exchange.method, path)
+            if exchange.ended != "answered":
+                name_request_span(exchange.method, path)
 
     def _count(self, scope: Scope, exchange: Exchange, path: str) -> None:
         if (key := client_of(scope).key) is not None:
@@ -101,6 +103,11 @@ class ObservingMiddleware:
             self.counters.responses[method, path, exchange.status or 500] += 1
         if code := get_contextvars().get("error"):
             self.counters.errors[code] += 1
+
+
+def _path(scope: Scope) -> str:
+    """Return the route's own path, known once a route was found; never the client's, which has no bound."""
+    return getattr(scope.get("route"), "path", "other")
 
 
 def _log(exchange: Exchange, path: str, seconds: float) -> None:

@@ -63,9 +63,10 @@ class EventStream(Response):
             return
         if failure is not None:
             bind_contextvars(error=failure.code)
+        await send({"type": "http.response.body", "body": b""})  # the room is free once the client has the last byte
 
     async def _respond(self, send: Send, wanted: GenerateRequest, job: Job) -> ApiError | None:
-        """Send the whole response; an error is sent as its last event and returned."""
+        """Send the response but its end; an error is sent as its last event and returned."""
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
@@ -86,7 +87,6 @@ class EventStream(Response):
                         await _send_event(ping_send, "error", failure.body)
                 except TimeoutError:  # the client does not read
                     raise ClientGoneError from None
-        await send({"type": "http.response.body", "body": b""})
         return failure
 
     async def _paint(self, send: Send, wanted: GenerateRequest, job: Job) -> None:
