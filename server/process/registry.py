@@ -58,9 +58,9 @@ class ServedModel:
         return self.names[0]
 
     @property
-    def typical_bits_per_dim(self) -> tuple[float, float] | None:
+    def typical_bits_per_dim(self) -> list[float] | None:
         """Bits per dimension of 99 % of the test images."""
-        return None if self.typicality is None else self.typicality.range
+        return None if self.typicality is None else list(self.typicality.range)
 
     @property
     def state(self) -> ModelState:

@@ -68,8 +68,12 @@ class Likelihood(Doubt):
 
 
 Range = Annotated[
-    tuple[float, float] | None,
-    Field(description="bits_per_dim of 99 % of the model's test images; null where they have not been measured"),
+    list[float] | None,
+    Field(
+        min_length=2,
+        max_length=2,
+        description="bits_per_dim of 99 % of the model's test images; null where they have not been measured",
+    ),
 ]
 
 

@@ -29,7 +29,7 @@ from scanline.server.api.payload.answers import (
     send_answer,
 )
 from scanline.server.api.payload.image_output import ImageOutput
-from scanline.server.api.payload.response_schemas import ImagesAnswer, LikelihoodsAnswer, Usage
+from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihood, LikelihoodsAnswer, Usage
 from scanline.server.engine.job import Job
 from scanline.server.process.app import build
 from scanline.server.process.registry import served_models
@@ -84,7 +84,9 @@ def test_likelihoods_in_pieces_are_those_of_the_job(count: int, per_pixel: bool,
     job = Job(ScoreRequest(0, (bytes(SMALL.bytes),) * count), SMALL.bytes)
     for index in reversed(range(count)):
         job.receive(Scored(0, index, bits[index].tobytes()))
-    found = json.loads(whole(scored_chunks(LikelihoodsAnswer(created=1, model="m", data=[]), job, SMALL, per_pixel)))
+    empty = LikelihoodsAnswer(created=1, model="m", typical_bits_per_dim=None, data=[])
+    items = [Likelihood(index=index, bits_per_dim=job.bits[index].mean()) for index in range(count)]
+    found = json.loads(whole(scored_chunks(empty, items, job, SMALL, per_pixel)))
     assert [one["index"] for one in found["data"]] == list(range(count))
     for one, expected in zip(found["data"], bits, strict=True):
         mean = expected.mean()
