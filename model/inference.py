@@ -22,7 +22,7 @@ from scanline.model.cleaning import Clean, Cleaning, read
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import read_cleaning, read_typicality
+from scanline.model.formats.model_dir import model_name, read_cleaning, read_typicality
 from scanline.model.inputs import InvalidInput, check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
@@ -130,8 +130,7 @@ class Model:
         is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
         particles: 1 to 64, by default 16, of each completion, so that it fits the known pixels after the hidden ones
         (sequential Monte Carlo); where there are none, one is run. clean: see `classify`; auto removes noise from the
-        known pixels. class_name, guidance: see `sample`; guidance above 1
-        runs one particle, and is refused with more.
+        known pixels. class_name, guidance: see `sample`; guidance above 1 runs one particle, and is refused with more.
         """
         given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
@@ -312,4 +311,4 @@ def load(
     generator = Generator(load_model(directory, on), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
     tested = read_typicality(directory), read_cleaning(directory)
-    return Model(generator.model, directory.resolve().name, precision, threads, generator.backend_name, *tested)
+    return Model(generator.model, model_name(directory.resolve()), precision, threads, generator.backend_name, *tested)

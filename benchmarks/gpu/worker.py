@@ -129,7 +129,7 @@ def _work(connection: Connection, sizes: Sizes) -> None:
                 torch.cuda.empty_cache()
         except Exception as error:
             failure = summary(error) + _where(error)
-        with suppress(BrokenPipeError):  # the part took too long, and nobody waits for it any more
+        with suppress(BrokenPipeError):  # the part took too long, and its pipe is closed
             connection.send(failure)
 
 

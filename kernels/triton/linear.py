@@ -10,8 +10,8 @@ product. |x| must stay below 65,504.
 Weights are the M of the products and rows of x their N, so that few rows need no padding to 64 and the weights go from
 memory to the tensor cores without conversion. Every program runs through all of K in the same order, and a norm's mean
 and variance come from `moments.py`, whose sums have one order. So no bit of a row depends on the batch, or on how many
-rows and columns a program has; neither does how much of K it takes at a time, since a tensor core is expected to add 16
-products at a time either way (benchmarks.gpu compares the bits), except for the low parts of weights (see `linear`).
+rows and columns a program has; neither does how much of K it takes at a time, since a tensor core adds 16 products at a
+time either way (benchmarks.gpu saw so on an H200), except for the low parts of weights (see `linear`).
 """
 
 from dataclasses import dataclass

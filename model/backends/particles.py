@@ -69,12 +69,11 @@ def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None
     """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, _ = _weighed(pool, slots)
-    xp = _namespace(slots)
     points = (_uniform(pool, slots, position, draw) * weights.sum(1))[:, None]
     chosen = (_drawn(weights, points) * particle).sum(2)
     _copy_images(pool, _tensor(_gathered(slots, chosen).ravel()), _tensor(slots[:, 0]))
     _like(slots, pool.evidence_bits)[slots] += bits[:, None]
-    _like(slots, pool.known_bits)[slots] = xp.zeros_like(weights)  # a number would be waited for
+    _like(slots, pool.known_bits)[slots] = _namespace(weights).zeros_like(weights)  # a GPU waits for a number
 
 
 def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:

@@ -143,10 +143,9 @@ class _Images:
         given = self.given[index][:, self.known]
         if not torch.equal(outcome.images[:, self.known], given):
             raise WrongResultsError("known bytes were painted over")
-        exact = backend.state_dtype == torch.float32
-        if other > (OTHER_BYTES if exact else OTHER_BYTES_16_BITS) * bits.numel():
+        if other > _other_bytes(backend) * bits.numel():
             raise WrongResultsError(f"{other} of {bits.numel()} bytes are not those that the reference draws")
-        bound = BOUND if exact else BOUND_16_BITS
+        bound = BOUND if backend.state_dtype == torch.float32 else BOUND_16_BITS
         expected = {"s": state.s, "z": state.z, "bits": bits.sum(dim=1)}
         expected["known bits"] = bits[:, self.known[self.config.first : self.stop]].sum(dim=1)
         _assert_close(expected, outcome.part(count), bound, "painting")
@@ -184,8 +183,7 @@ class _Images:
             other += int((drawn != byte).sum())
         if not torch.equal(images[0], images[1]):
             raise WrongResultsError("the two slots of a guided image have different bytes")
-        exact = backend.state_dtype == torch.float32
-        if other > (OTHER_BYTES if exact else OTHER_BYTES_16_BITS) * self.steps:
+        if other > _other_bytes(backend) * self.steps:
             raise WrongResultsError(f"{other} of {self.steps} guided bytes are not those that the reference draws")
 
     def temperature(self, index: torch.Tensor) -> torch.Tensor:
@@ -195,6 +193,11 @@ class _Images:
     def label(self, index: torch.Tensor) -> torch.Tensor:
         """Of images [n]: all labels of the model in turn, [n] int64."""
         return index % (len(self.config.classes) + 1)
+
+
+def _other_bytes(backend: Backend) -> float:
+    """Return the share of bytes that may not be what the reference draws."""
+    return OTHER_BYTES if backend.state_dtype == torch.float32 else OTHER_BYTES_16_BITS
 
 
 def _compare_resampling(backend: Backend, slots: SlotPool) -> None:

@@ -20,7 +20,7 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import quality, test_figures
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.formats.model_dir import model_name, write_evaluation
 from scanline.model.inputs import check_guidance
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
@@ -111,7 +111,7 @@ def evaluate(
         result["quality"] = quality(compared)
         if guidance and measured is not None:
             result["guidance"] = guidance_figures(measured, compared)
-        save_report(directory.resolve().name, config, result, compared, report, measured)
+        save_report(model_name(directory.resolve()), config, result, compared, report, measured)
     if save:
         write_evaluation(directory, result)
     return result

@@ -1,5 +1,6 @@
 """The Python API: the bytes of offline painting, arrays in the image's own shape, one sentence for errors."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -187,3 +188,9 @@ def test_a_model_that_is_not_to_be_had_is_a_value_error(arguments: dict[str, str
 def test_importing_it_needs_no_torch() -> None:
     code = "import scanline, sys; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_model_in_a_hugging_face_cache_has_the_name_of_its_repository(grey_directory: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--owner--digits" / "snapshots" / "0123abcd"
+    shutil.copytree(grey_directory, snapshot)
+    assert scanline.load(snapshot).name == "digits"
