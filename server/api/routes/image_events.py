@@ -58,15 +58,15 @@ class EventStream(Response):
                 work = painting(self.models, self.model, wanted, self.fields)
                 async with deadline(self.models.request_timeout):
                     wanted, job = await stack.enter_async_context(work)
-                failure = await self._respond(send, wanted, job)
+                failure = await self._respond(send, wanted, job, stack)
         except ClientGoneError:
             return
         if failure is not None:
             bind_contextvars(error=failure.code)
         await send({"type": "http.response.body", "body": b""})  # the room is free once the client has the last byte
 
-    async def _respond(self, send: Send, wanted: GenerateRequest, job: Job) -> ApiError | None:
-        """Send the response but its end; an error is sent as its last event and returned."""
+    async def _respond(self, send: Send, wanted: GenerateRequest, job: Job, work: AsyncExitStack) -> ApiError | None:
+        """Send the response but its end; an error ends the work, is sent as the last event, and returned."""
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
@@ -82,6 +82,7 @@ class EventStream(Response):
                     await self._paint(ping_send, wanted, job)
             except Exception as error:
                 failure = from_exception(error)
+                await work.aclose()
                 try:
                     async with asyncio.timeout(ERROR_EVENT_SECONDS):
                         await _send_event(ping_send, "error", failure.body)

@@ -17,7 +17,7 @@ from tests.support.server.shared_servers import NO_DELAY, arguments
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the lightest
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 # as root in a container there is no sandbox, and shared memory may be too small
-OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--js-flags=--liftoff-only"]
 
 expect.set_options(timeout=1000 * PATIENCE)
 

@@ -22,7 +22,7 @@ from tests.support.server.sse_reader import Event, images, named, post_for_event
 from tests.support.server.websocket_client import JobMessages, connected
 from tests.support.waiting import PATIENCE, wait_for
 
-IMAGES = 400  # of each client: all are in work when the engine is killed
+IMAGES = 150  # of each client: all are in work when the engine is killed
 URL = "/v1/images/generations"
 FIELDS = {"n": IMAGES, "seed": 11}
 
