@@ -23,6 +23,7 @@ from tests.support.kernels.native_vectors import CASES
 from tests.support.sweeps import and_slow
 
 pytestmark = [
+    pytest.mark.compilers,
     pytest.mark.skipif(bool(CROSS_MISSING), reason=f"not installed: {', '.join(CROSS_MISSING)}"),
     pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
 ]

@@ -22,6 +22,7 @@ def compiled(*arguments: str) -> list[str]:
     return [line.strip() for line in result.stdout.splitlines() if line.startswith("    sm_")]
 
 
+@pytest.mark.compilers
 def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths() -> None:
     names = [line.split()[1].rstrip(":") for line in compiled("--only", "quick", "--capability", "90")]
     assert sorted(names) == [
