@@ -56,7 +56,9 @@ class Engine:
         self.length = generator.config.bytes
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}  # to paint
-        self.scheduler = Scheduler(generator.slots, lambda number, index: self.requests[number].request.slots_of(index))
+        self.scheduler = Scheduler(
+            generator.slots, lambda number, index: self.requests[number].request.slots_of(index), generator.spare
+        )
         self.reads = Reads(generator, clock)
         self.admission = Admission(generator, self.scheduler, self.requests, self.reads, self.recorder)
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick

@@ -74,12 +74,14 @@ class Generator:
         threads: int | None = None,
         precision: str = DEFAULT,
         backend: str | None = None,
+        spare: int = 0,
     ) -> None:
-        """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs."""
-        opened = open_backend(model, slots, threads, precision, backend)
+        """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs. spare:
+        slots besides, of the scheduler's."""
+        opened = open_backend(model, slots + spare, threads, precision, backend)
         self.model, self.backend, self.pool = opened.model, opened.backend, opened.slots
         self.backend_name, self.fallbacks = opened.name, opened.fallbacks
-        self.config, self.slots, self.precision = model.config, slots, precision
+        self.config, self.slots, self.spare, self.precision = model.config, slots, spare, precision
 
     @property
     def is_asynchronous(self) -> bool:

@@ -9,6 +9,9 @@ An image that needs more slots than are free waits for them, and those behind it
 would take each slot that becomes free, for ever. A client that holds slots already, and would hold more than an equal
 share with this image, lets the others go first until it may have it.
 
+While an image waits for more slots than an equal share, or holds them, images within their clients' shares may have
+spare slots, which are there for nothing else: so they wait neither until it has its slots nor until it is complete.
+
 Where an image does not fit, clients that wait and have at most their share with it take slots from the client that
 holds most: its images with the fewest painted bytes go back into the queue, and start anew later, from their seed. No
 client loses its last image so, whatever its slots: it would never be complete.
@@ -58,14 +61,19 @@ class Scheduler:
     """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
     is not on hold."""
 
-    def __init__(self, slots: int, slots_of: Callable[[int, int], int] = lambda request, index: 1) -> None:
-        """slots_of(request, index) is how many slots an image needs: at most all."""
+    def __init__(
+        self, slots: int, slots_of: Callable[[int, int], int] = lambda request, index: 1, spare: int = 0
+    ) -> None:
+        """slots_of(request, index) is how many slots an image needs: at most all. spare: slots behind them."""
         self.free = list(range(slots))
+        self.spare = list(range(slots, slots + spare))  # those that are free
         self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
         self.groups: dict[int, SlotAssignment] = {}  # those of several slots
-        self.is_busy = np.zeros(slots, np.bool_)  # which slots are assigned
-        self.is_first = np.zeros(slots, np.bool_)  # which of them are the first of an image
-        self.positions = np.zeros(slots, np.int64)  # of the image in each busy slot, after the steps that were started
+        self.is_busy = np.zeros(slots + spare, np.bool_)  # which slots are assigned
+        self.is_first = np.zeros(slots + spare, np.bool_)  # which of them are the first of an image
+        self.positions = np.zeros(
+            slots + spare, np.int64
+        )  # of the image in each busy slot, after the steps that were started
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots, self.slots_needed = slots, slots_of
@@ -101,17 +109,15 @@ class Scheduler:
 
     def admit(self) -> SlotAssignment | None:
         """Assign slots to the next image; None where too few are free or no image has a turn."""
-        if not self.free:
-            return None
-        for request in self.turns.in_order():
+        for request in self.turns.in_order() if self.free else ():
             needed = self._needed(request)
             if needed <= len(self.free):
                 return self._assign(request, needed)
             # The free slots are kept for this image, unless its client would hold more than its share with it.
             client = self.turns.client_of[request]
             if not self.held[client] or self.held[client] + needed <= self._share:
-                return None
-        return None
+                break
+        return self._admit_to_spare() if self.spare else None
 
     def reclaim(self) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
         """Give slots of the clients that hold most to those that wait with less than their share of all slots.
@@ -167,7 +173,7 @@ class Scheduler:
         self.is_first[slot] = False
         for freed in assignment.slots:
             self.is_busy[freed] = False
-            heapq.heappush(self.free, freed)
+            heapq.heappush(self.free if freed < self.slots else self.spare, freed)
         of_request = self.slots_of[assignment.request]
         of_request.discard(slot)
         if not of_request:
@@ -186,6 +192,18 @@ class Scheduler:
             freed += self.assigned[slot].slots
             self.release(slot)
         return sorted(freed)
+
+    def _admit_to_spare(self) -> SlotAssignment | None:
+        """Assign spare slots to the next image within its client's share, where one of more slots is in the way."""
+        share, first = self._share, self.turns.next()
+        is_in_the_way = first is not None and self._needed(first) > share
+        if not is_in_the_way and all(len(image.slots) <= share for image in self.groups.values()):
+            return None
+        for request in self.turns.in_order():
+            needed = self._needed(request)
+            if needed <= len(self.spare) and self.held[self.turns.client_of[request]] + needed <= share:
+                return self._assign(request, needed, self.spare)
+        return None
 
     @property
     def _share(self) -> int:
@@ -213,8 +231,9 @@ class Scheduler:
 
     def _by_painted(self) -> dict[str, list[int]]:
         """Return every client's images by their first slots, the one with the fewest painted bytes last; of equal ones
-        the one assigned first."""
+        the one assigned first. Without those in spare slots, which are within their clients' shares."""
         slots = np.fromiter(reversed(self.assigned), np.int64, len(self.assigned))
+        slots = slots[slots < self.slots]
         by_client: dict[str, list[int]] = {client: [] for client in self.held}
         for slot in slots[np.argsort(-self.positions[slots], kind="stable")].tolist():
             by_client[self.assigned[slot].client].append(slot)
@@ -228,10 +247,10 @@ class Scheduler:
             self.turns.join(victim.request, victim.client)
         self.waiting[victim.request].append(victim.index)
 
-    def _assign(self, request: int, needed: int) -> SlotAssignment:
+    def _assign(self, request: int, needed: int, free: list[int] | None = None) -> SlotAssignment:
         """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
         images, client = self.waiting[request], self.turns.client_of[request]
-        slot, *others = (heapq.heappop(self.free) for _ in range(needed))
+        slot, *others = (heapq.heappop(self.free if free is None else free) for _ in range(needed))
         assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
         self.assigned[slot] = assignment
         self.is_first[slot] = True

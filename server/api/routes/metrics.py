@@ -57,7 +57,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
 }
 LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been loaded
     "batch_slots": ("Slots: images, or particles, that can be in flight at once.", lambda e: e.slots),
-    "batch_slot_usage_ratio": ("Fraction of the slots in use.", lambda e: e.stats.images_running / e.slots),
+    "batch_slot_usage_ratio": ("Fraction of the slots in use.", lambda e: min(1.0, e.stats.images_running / e.slots)),
     "model_load_duration_seconds": ("Seconds from the engine's start until it was ready.", lambda e: e.load_seconds),
 }
 COUNTERS: dict[str, tuple[str, Value]] = {

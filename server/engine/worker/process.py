@@ -37,6 +37,7 @@ UNRECOVERABLE = 70  # exit status
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
 # More images in flight paint no faster (on a GPU computed, not measured), and each of them later.
 AUTO_MOST = {"cpu": 1024, "cuda": 4096}
+SMALL, MOST_SPARE = 256, 16  # slots: four images of 64 particles, and a quarter of one
 ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
@@ -78,7 +79,7 @@ class EngineOptions:
         state_bytes = chosen.state_bytes(model.config)
         slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
         log.info("%s on %s: %s slots of %s bytes", self.name, device, slots, state_bytes)
-        return Generator(model, slots, self.threads, self.precision, backends)
+        return Generator(model, slots, self.threads, self.precision, backends, spare_slots(slots))
 
 
 def process_of(options: EngineOptions, connection: Connection) -> ForkServerProcess:
@@ -97,6 +98,11 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, bfloat16_st
         free = free_memory()
     most = AUTO_MOST[device] * (2 if bfloat16_state else 1)
     return max(1, min(most, int(AUTO_SHARE * share * free / (state_bytes * (1 + PER_SLOT)))))
+
+
+def spare_slots(slots: int) -> int:
+    """Return the slots besides, for others while one image of many particles has nearly all of a small engine."""
+    return min(MOST_SPARE, (slots + 2) // 4) if slots < SMALL else 0
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:

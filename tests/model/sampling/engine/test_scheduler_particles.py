@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 
 
-def scheduler_of(slots: int, sizes: dict[int, int]) -> Scheduler:
+def scheduler_of(slots: int, sizes: dict[int, int], spare: int = 0) -> Scheduler:
     """Images of a request need sizes[request] slots, by default one."""
-    return Scheduler(slots, lambda request, index: sizes.get(request, 1))
+    return Scheduler(slots, lambda request, index: sizes.get(request, 1), spare)
 
 
 def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
@@ -77,6 +77,26 @@ def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_
         given += [one.request for one in new]
         order += [one.slot for one in new]
         assert len(given) <= 8
+
+
+def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted() -> None:
+    scheduler = scheduler_of(8, {1: 8}, spare=2)
+    scheduler.add(0, range(9), "small")
+    assert [one.slot for one in admitted(scheduler)] == list(range(8)), "no spare slot for a client alone"
+    scheduler.cancel(0)
+    scheduler.add(0, range(1), "small")
+    admitted(scheduler)
+    scheduler.add(1, range(2), "large")
+    scheduler.add(2, range(9), "small")
+    assert [one.slots for one in admitted(scheduler)] == [(8,), (9,)]
+    scheduler.release(0)
+    assert [one.request for one in admitted(scheduler)] == [1], "it has waited no longer than without the others"
+    scheduler.release(9)
+    assert [one.slots for one in admitted(scheduler)] == [(9,)]
+    assert list(scheduler.reclaim()) == []
+    scheduler.cancel(1)
+    assert [one.slot for one in admitted(scheduler)] == list(range(6))
+    assert not scheduler.spare
 
 
 def test_turns_count_slots() -> None:
@@ -145,16 +165,17 @@ def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_s
 
 @given(
     slots=st.integers(4, 9),
+    spare=st.integers(0, 2),
     requests=st.lists(
         st.tuples(st.sampled_from("abcd"), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=10
     ),
     data=st.data(),
 )
 def test_whatever_the_sizes_every_image_is_complete_in_the_end(
-    slots: int, requests: list[tuple[str, int, int]], data: st.DataObject
+    slots: int, spare: int, requests: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
     """Images end in the order in which they began; ever new images of one slot arrive of a client that never pauses."""
-    scheduler = scheduler_of(slots, {number: size for number, (_, size, _) in enumerate(requests)})
+    scheduler = scheduler_of(slots, {number: size for number, (_, size, _) in enumerate(requests)}, spare)
     for number, (client, _, images) in enumerate(requests):
         scheduler.add(number, range(images), client)
     left = {number: set(range(images)) for number, (_, _, images) in enumerate(requests)}
@@ -176,7 +197,7 @@ def test_whatever_the_sizes_every_image_is_complete_in_the_end(
         for one in admitted(scheduler):
             began[one.slot] = now
         taken = [slot for one in scheduler.assigned.values() for slot in one.slots]
-        assert sorted([*scheduler.free, *taken]) == list(range(slots))
+        assert sorted([*scheduler.free, *scheduler.spare, *taken]) == list(range(slots + spare))
         assert scheduler.held == Counter(one.client for one in scheduler.assigned.values() for _ in one.slots)
         assert sorted(scheduler.groups) == [slot for slot, one in sorted(scheduler.assigned.items()) if one.others]
         for slot in [slot for slot, then in began.items() if now - then >= data.draw(st.integers(2, 3))]:
