@@ -24,12 +24,14 @@ from scanline.server.process import child_process, running
 from scanline.server.process.listening import Listening
 from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_freed_memory
+from scanline.server.process.merged_metrics import counted
 from scanline.server.process.signals import HANDLED, start_with_signals_blocked
 from scanline.server.process.tls import tls_certificate
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")
 
+UNEVEN = 1.5  # times its equal part of a client's connections and requests that a process may get
 DIVIDED = ("max_websockets", "max_connections", "max_unread_bytes")
 Method = Callable[["ApiProcess", Any], Coroutine[Any, Any, Any]]
 METRICS_SECONDS = 2.0  # that an API process has to send its metrics
@@ -61,6 +63,7 @@ class ApiProcess:
         self.has_drained = False
         self.may_exit = asyncio.Event()
         self.was_silent = False  # at the last check
+        self.last_metrics: list[Metric] = []  # that it has sent
         log.info("an API process has started, process %s", self.process.pid)
 
     async def ended(self) -> int:
@@ -88,11 +91,12 @@ class ApiProcess:
         self.was_silent = is_silent
 
     async def metrics(self) -> list[Metric]:
-        """Return its metrics; none where it does not answer in time."""
-        with suppress(TimeoutError):
-            families: list[Metric] = await asyncio.wait_for(self.requests.call("metrics"), METRICS_SECONDS)
-            return families
-        return []
+        """Return its metrics; where it does not answer in time, what it has counted until it last did."""
+        try:
+            self.last_metrics = await asyncio.wait_for(self.requests.call("metrics"), METRICS_SECONDS)
+        except TimeoutError:
+            return counted([self.last_metrics])
+        return self.last_metrics
 
 
 def main(
@@ -108,11 +112,15 @@ def main(
 def part_of(settings: Settings) -> Settings:
     """Return the settings of one API process: its equal part of what all of them together may hold.
 
-    At least so much that the largest request of a client is not refused for it. Rates, like that of one client's
-    overhead, are of each process.
+    At least so much that the largest request of a client is not refused for it. Connections do not come evenly: in each
+    process one client may have more than its share, by at most half of what that leaves to others. Rates, like that of
+    one client's overhead, are of each process.
     """
     processes = settings.api_processes
-    parts = {name: ceil(getattr(settings, name) / processes) for name in DIVIDED}
+    if processes == 1:
+        return settings
+    parts: dict[str, float] = {name: ceil(getattr(settings, name) / processes) for name in DIVIDED}
+    parts["client_share"] = min(UNEVEN * settings.client_share, (1 + settings.client_share) / 2)
     for name, largest in (
         ("max_waiting_images", settings.max_images_per_request),
         ("max_arriving_bytes", settings.max_body_bytes),

@@ -1,4 +1,7 @@
-"""The metrics of a server with several API processes: counts are added up, an engine's own values are taken once."""
+"""The metrics of a server with several API processes: counts are added up, an engine's own values are taken once.
+
+What a process has counted stays when it ends, as far as it was ever asked: counters never run backwards.
+"""
 
 from collections.abc import Iterable
 
@@ -15,6 +18,7 @@ LARGEST = {
     "process_max_fds",
     "process_start_time_seconds",
 }  # every other metric is a sum
+COUNTED = ("counter", "histogram")  # types of what stays when a process ends
 
 
 class MergedMetrics(Collector):
@@ -41,3 +45,8 @@ class MergedMetrics(Collector):
         for name, samples in values.items():
             merged[name].samples = list(samples.values())
         return list(merged.values())
+
+
+def counted(processes: Iterable[list[Metric]]) -> list[Metric]:
+    """Return what processes that have ended have counted, as the metrics of one."""
+    return [family for family in MergedMetrics(processes).collect() if family.type in COUNTED]

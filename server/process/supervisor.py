@@ -20,6 +20,7 @@ from scanline.server.process.api_process import ApiProcess, Method
 from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.process.listening import Listening
 from scanline.server.process.memory import collect_rarely
+from scanline.server.process.merged_metrics import counted
 from scanline.server.process.registry import ModelRegistry, UnknownModelError
 from scanline.server.process.reload import ModelReloader, ReloadError
 from scanline.server.process.running import CLOSING_SECONDS
@@ -42,6 +43,7 @@ class Supervisor:
         self.reloader = ModelReloader(models, self._is_needed)
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
+        self.ended: list[Metric] = []  # what processes that have ended have counted
         self.methods: dict[str, Method] = {
             "metrics": self._metrics,
             "reload": self._reload,
@@ -100,10 +102,11 @@ class Supervisor:
         return any(digest in process.requests.digests for process in self.running)
 
     async def _metrics(self, caller: ApiProcess, _: None) -> list[list[Metric]]:
-        """Return the metrics of all API processes, which know the engines' newest state before they are asked."""
+        """Return the metrics of all API processes, which know the engines' newest state before they are asked, and
+        then what those that have ended have counted."""
         self.report()
-        collected = await asyncio.gather(*(process.metrics() for process in self.running))
-        return [families for families in collected if families]
+        ended = self.ended  # one that ends meanwhile is among those that are asked
+        return [*await asyncio.gather(*(process.metrics() for process in self.running)), ended]
 
     async def _reload(self, caller: ApiProcess, model: str) -> Exception | None:
         """Reload a model, and report it before the answer; return why it was not reloaded."""
@@ -156,6 +159,7 @@ class Supervisor:
         self.running.add(process)
         status = await process.ended()
         self.running.discard(process)
+        self.ended = counted([self.ended, process.last_metrics])
         self._let_exit()
         return status
 

@@ -70,12 +70,17 @@ def test_each_process_paints_the_bytes_of_the_seed_and_the_metrics_are_those_of_
         client.close()
 
 
-def test_a_process_that_stands_still_is_left_out_of_the_metrics(shared_server: Server, processes: list[int]) -> None:
+def test_counters_keep_what_a_process_has_counted_that_stands_still_or_ends(
+    shared_server: Server, processes: list[int]
+) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
         requests = Metrics(client).of("http_requests_total")
         with only(shared_server, processes[0]):
-            assert 0 < Metrics(client).of("http_requests_total") <= requests + 1
-        assert Metrics(client).of("http_requests_total") > requests
+            assert requests <= Metrics(client).of("http_requests_total") <= requests + 1
+        requests = Metrics(client).of("http_requests_total")
+        os.kill(processes[1], signal.SIGKILL)
+        wait_for(lambda: processes[1] not in shared_server.api_processes(), "the end of the process")
+        assert Metrics(client).of("http_requests_total") >= requests
 
 
 def test_an_engine_that_is_killed_costs_no_process_a_byte(

@@ -30,6 +30,14 @@ def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(p
     assert part.max_images_per_request == settings.max_images_per_request
 
 
+def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the_others_for_half_of_theirs() -> None:
+    settings = Settings(api_processes=2, max_connections=300)  # of which one client may have 150
+    connections = Budgets(part_of(settings)).connections
+    assert (connections.limit, connections.client_limit) == (150, 112)
+    shares = {share: part_of(Settings(api_processes=2, client_share=share)).client_share for share in (0.1, 0.9, 1.0)}
+    assert shares == pytest.approx({0.1: 0.15, 0.9: 0.95, 1.0: 1.0})
+
+
 def test_a_limit_that_is_small_for_one_process_is_not_larger_for_many() -> None:
     settings = Settings(api_processes=4, max_waiting_images=100, max_arriving_bytes=1000)
     part = part_of(settings)
