@@ -15,7 +15,7 @@ from scanline.server.settings import Settings
 ANY_IPV6, ANY_IPV4 = "::", "0.0.0.0"
 NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # of an address whose family this machine does not use
 PORT_ATTEMPTS = 20  # at finding a port that is free on all addresses
-SOCKET_MODE = 0o666  # of a new unix socket, as uvicorn's: its directory says who may connect
+SOCKET_MODE = 0o660  # of a new unix socket: connecting needs the right to write
 
 
 @dataclass(frozen=True)

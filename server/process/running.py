@@ -71,9 +71,13 @@ async def run(
     log_loop_errors_rarely()
     lifecycle = Lifecycle()
     hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
-    budgets, message_bytes = Budgets(settings), min(settings.max_body_bytes, max_message_bytes(models))
+    budgets = Budgets(settings)
     app = build(settings, models, lifecycle, tracer_provider(settings.otlp_endpoint), keys, hosts, budgets, main)
     context = None if certificate is None else certificate.context
+
+    def message_bytes() -> int:
+        return min(settings.max_body_bytes, max_message_bytes(models))
+
     options = uvicorn_options(settings, app.state.counters, budgets, message_bytes, context)
     server = Server(uvicorn.Config(app, timeout_graceful_shutdown=CLOSING_SECONDS, **options))
     renewing = [] if certificate is None else [asyncio.create_task(certificate.watch.run())]

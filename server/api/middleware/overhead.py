@@ -1,7 +1,7 @@
 """Delays of clients with much overhead: errors, pages, documents, empty websockets, which need no model.
 
 Such requests take time from the engine, which paints for all clients on the same processors. Clients are distinguished
-by address, before any key is looked at; trusted proxies and unix sockets have no limit of their own.
+by address, before any key is looked at; trusted proxies have no limit of their own.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -1,11 +1,10 @@
 """Budgets of a process and of each client: open connections, bytes in arrival, unread bytes, overhead.
 
-Knows no socket and no protocol. A client is an IPv4 address or an IPv6 network of 64 bits; connections from trusted
-proxies, and over a unix socket, count for the process only, because many clients share them.
+Knows no socket and no protocol. A client is an IPv4 address, an IPv6 network of 64 bits or the unix socket; connections
+from trusted proxies count for the process only, because many clients share them.
 """
 
 from collections import Counter
-from ipaddress import ip_address
 
 from scanline.server.api.client import canonical, network_of
 from scanline.server.api.middleware.client import TrustedProxies
@@ -49,10 +48,6 @@ class Budgets:
         self.proxies = TrustedProxies(settings.trusted_proxies)
 
     def client(self, address: str) -> str | None:
-        """Return what the shares of a peer with this address are counted by; None if it has no share."""
+        """Return what the shares of a peer with this address ("": a unix socket) are counted by; None: it has none."""
         address = canonical(address)
-        try:
-            ip_address(address)
-        except ValueError:  # a unix socket
-            return None
         return None if self.proxies.trusts(address) else network_of(address)

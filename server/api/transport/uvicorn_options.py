@@ -1,6 +1,7 @@
 """All of uvicorn's options but the address it listens on."""
 
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 from scanline.server.api.middleware.observe import HttpCounters
@@ -18,15 +19,16 @@ def uvicorn_options(
     settings: Settings,
     counters: HttpCounters,
     budgets: Budgets | None = None,
-    max_message_bytes: int | None = None,
+    max_message_bytes: Callable[[], int] | None = None,
     tls_context: ssl.SSLContext | None = None,
 ) -> dict[str, Any]:
     """Return arguments of uvicorn.Config. What the protocols refuse is counted in `counters`.
 
-    `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes` limits a websocket
-    message, by default as a body. `tls_context`: for HTTPS, which the protocol begins itself, to count each connection
-    and limit its time before its handshake.
+    `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes` returns the limit of
+    the messages of a new websocket, by default that of a body: a reload may change it. `tls_context`: for HTTPS, which
+    the protocol begins itself, to count each connection and limit its time before its handshake.
     """
+    limit = max_message_bytes or (lambda: settings.max_body_bytes)
     connections = Connections(budgets or Budgets(settings), counters, settings.send_timeout)
 
     class ConfiguredHttpProtocol(HttpProtocol):  # uvicorn takes a class and calls it itself
@@ -38,12 +40,12 @@ def uvicorn_options(
     class ConfiguredWebsocketProtocol(WebsocketProtocol):
         receive_timeout = settings.receive_timeout
         all_connections = connections
+        max_message_bytes = staticmethod(limit)
 
     return {
         "http": ConfiguredHttpProtocol,
         "ws": ConfiguredWebsocketProtocol,
         "backlog": ACCEPTED_AT_ONCE,
-        "ws_max_size": max_message_bytes or settings.max_body_bytes,
         "ws_per_message_deflate": False,
         "ws_ping_timeout": PONG_SECONDS,
         "timeout_keep_alive": settings.keep_alive_timeout,

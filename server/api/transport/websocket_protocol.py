@@ -5,8 +5,10 @@ Relies on private parts of uvicorn and websockets.
 
 import json
 from asyncio.events import TimerHandle
+from collections.abc import Callable
 from typing import Any
 
+from uvicorn import Config
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -32,11 +34,13 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
     """One websocket."""
 
     receive_timeout: float  # seconds from a message's first byte to its last
+    max_message_bytes: Callable[[], int]
     all_connections: Connections
     transport: ClientTransport
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
+        config.ws_max_size = self.max_message_bytes()
+        super().__init__(config, *args, **kwargs)
         self.buffered = b""  # received, and not given to the parser yet
         self.queued_bytes = 0  # of complete messages that the application has not received
         self.receive_timer: TimerHandle | None = None

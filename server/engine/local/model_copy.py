@@ -42,6 +42,7 @@ class ModelCopy:
 def copy_weights(source: Path, target: Path) -> None:
     """Copy the weights to where the small files are already; ModelDirectoryError where the model is wrong."""
     load_config(target)
+    place = tempfile.gettempdir()  # `target` would be shown as the directory of the model itself
     for name in weight_files(target):
         try:
             # Not shutil.copy2, which refuses a pipe.
@@ -50,7 +51,7 @@ def copy_weights(source: Path, target: Path) -> None:
         except FileNotFoundError:
             raise ModelDirectoryError(f"{source / name} is missing") from None
         except OSError as error:
-            raise ModelDirectoryError(f"{source / name} cannot be copied to {target}: {error.strerror}") from None
+            raise ModelDirectoryError(f"{source / name} cannot be copied to {place}: {error.strerror}") from None
     for name in (CONFIG, INDEX):
         if _content(source / name) != _content(target / name):
             raise ModelDirectoryError(f"{source / name} was changed while the model was read; try again")

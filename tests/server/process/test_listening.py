@@ -86,10 +86,10 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory:
     path = tmp_path / "scanline.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    path.chmod(0o660)
+    path.chmod(0o666)
     with serve(grey_directory, "--unix-socket", str(path)) as server, server.client() as client:
         assert server.url == f"unix socket {path}"
-        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666
         assert client.post("/v1/images/generations", json={}).status_code == 200
         assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 421
         assert any("client=unix" in line for line in server.log)
@@ -98,13 +98,13 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory:
     assert not path.exists()
 
 
-def test_a_new_unix_socket_has_uvicorns_permissions_and_a_killed_server_leaves_it(
+def test_a_new_unix_socket_is_for_its_owner_and_group_and_a_killed_server_leaves_it(
     grey_directory: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "scanline.sock"
     server = Server(grey_directory, "--unix-socket", str(path))
     server.wait_until_ready()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
     server.process.kill()
     server.wait_until_exited()
     assert path.exists()

@@ -51,9 +51,10 @@ def test_what_is_given_back_leaves_nothing(amounts: list[tuple[str | None, int]]
         ("fe80::1%eth0", "fe80::/64"),
         ("10.1.2.3", None),
         ("2001:db8:ffff::9", None),
-        ("", None),  # a unix socket
+        ("", ""),  # a unix socket, unless it is a proxy
     ],
 )
 def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(address: str, client: str | None) -> None:
     budgets = Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9")))
     assert budgets.client(address) == client
+    assert Budgets(Settings(trusted_proxies=("unix",))).client("") is None

@@ -1,11 +1,15 @@
 """Limits below HTTP: heads that are too long, too slow or no HTTP, bodies that never arrive, idle connections."""
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
 from scanline.server.api.middleware.observe import HttpCounters
@@ -164,5 +168,13 @@ def test_other_clients_are_still_served(strict_server: Server) -> None:
 def test_a_websocket_message_has_a_limit_of_its_own() -> None:
     """By default it may be as large as a body."""
     settings = Settings(max_body_bytes=1000)
-    assert uvicorn_options(settings, HttpCounters())["ws_max_size"] == 1000
-    assert uvicorn_options(settings, HttpCounters(), max_message_bytes=99)["ws_max_size"] == 99
+    assert uvicorn_options(settings, HttpCounters())["ws"].max_message_bytes() == 1000
+    sizes = iter([2, 3])  # as a reload changes it
+
+    async def limits() -> list[int | None]:
+        config = uvicorn.Config(
+            FastAPI(), **uvicorn_options(settings, HttpCounters(), max_message_bytes=lambda: next(sizes))
+        )
+        return [config.ws(config, ServerState(), {}).conn.max_message_size for _ in range(2)]
+
+    assert asyncio.run(limits()) == [2, 3]

@@ -1,6 +1,7 @@
 """A server's copy of a model's files: what it has, and who removes it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,6 +82,14 @@ def test_a_place_that_cannot_be_written_is_an_error_of_one_sentence(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ValueError, match=r"cannot be copied to .*: No such file or directory"):
         ModelCopy(grey_directory)
+
+
+def test_weights_for_which_there_is_no_room_name_the_full_disk(grey_directory: Path, temporary: Path) -> None:
+    copy = ModelCopy(grey_directory)
+    (copy.directory / "model.safetensors").symlink_to("/dev/full")
+    expected = f"{grey_directory}/model.safetensors cannot be copied to {temporary}: No space left on device"
+    with pytest.raises(ModelDirectoryError, match=re.escape(expected)):
+        copy_weights(grey_directory, copy.directory)
 
 
 def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, temporary: Path) -> None:
