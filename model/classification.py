@@ -69,19 +69,25 @@ def check_classes(config: ModelConfig) -> None:
 
 
 def classify(
-    generator: "Generator", images: np.ndarray, typicality: Typicality | None = None, noisy: np.ndarray | None = None
+    generator: "Generator",
+    images: np.ndarray,
+    typicality: Typicality | None = None,
+    noisy: np.ndarray | None = None,
+    tolerances: np.ndarray | None = None,
 ) -> Classification:
     """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes.
 
-    noisy: [n] bool, which of them had noise, for the comparison with the model's test images.
+    noisy: [n] bool, which of them had noise, for the comparison with the model's test images. tolerances: see
+    `Cleaned`.
     """
     check_classes(generator.config)
     count = len(generator.config.classes)
     bits = np.empty(len(images) * count)
     for first in range(0, len(bits), READ_AT_ONCE):
         pairs = np.arange(first, min(first + READ_AT_ONCE, len(bits)))
-        labels = (pairs % count + 1).tolist()
-        bits[pairs] = generator.score(images[pairs // count], labels).sum(axis=1)
+        labels, at = (pairs % count + 1).tolist(), pairs // count
+        within = () if tolerances is None else tolerances[at].tolist()
+        bits[pairs] = generator.score(images[at], labels, within).sum(axis=1)
     under = bits.reshape(len(images), count)
     noisy = np.zeros(len(images), bool) if noisy is None else noisy
     tails = None if typicality is None else typicality.tail_probabilities(mixture_bits(under), images, noisy)

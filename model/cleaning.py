@@ -18,6 +18,7 @@ Clean = Literal["auto", "off"]
 INK = 32  # a byte that differs more from the ground is of a stroke
 NEAR_END = 12  # the values of most strokes differ no more from the end of the scale
 STROKE_QUANTILE = 0.75  # of these: mnist-small needs fewer bits with it than with the median or the end itself
+LEAST_TOLERANCE = 16  # of the bytes of a noisy picture that is classified: mnist-small is best with 8 to 24
 LEAST_NOISE = 2  # in which strokes become even; the values of a test image's strokes differ as much
 STROKES = 2  # the noise in strokes, of that where none is near
 MOST_NOISY = 0.05  # of the test images of a model whose pictures are cleaned
@@ -75,14 +76,26 @@ class Cleaning:
         return np.abs(images.reshape(-1, config.height, config.width, config.channels).astype(np.int16) - self.ground)
 
 
-def read(
-    images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return images [n, N] uint8 as a request with this `clean` has them read, and which of them had noise, [n] bool;
-    InvalidInput for another `clean`."""
+@dataclass(frozen=True)
+class Cleaned:
+    """Images as a model reads them."""
+
+    images: np.ndarray  # [n, N] uint8
+    noisy: np.ndarray  # [n] bool, whether each had noise
+    tolerances: np.ndarray  # [n] int64, to within which each image's bytes are classified: see Backend.read
+
+
+def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean) -> Cleaned:
+    """Return images [n, N] uint8 as a request with this `clean` has them read; InvalidInput for another `clean`."""
     if clean not in get_args(Clean):
         raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
+    exact = np.zeros(len(images), np.int64)
     if cleaning is None:
-        return images, np.zeros(len(images), bool)
-    noisy = cleaning.noise(images, config) > 0
-    return cleaning.clean(images, config) if clean == "auto" else images, noisy
+        return Cleaned(images, exact > 0, exact)
+    noise = cleaning.noise(images, config).astype(np.int64)
+    if clean == "off":
+        return Cleaned(images, noise > 0, exact)
+    # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
+    wide = np.where(noise > 0, np.maximum(noise, LEAST_TOLERANCE), 0)
+    tolerances = wide if config.predicts == "categorical" else exact
+    return Cleaned(cleaning.clean(images, config), noise > 0, tolerances)

@@ -18,7 +18,7 @@ import torch
 from scanline.model import pictures, zoo
 from scanline.model.class_names import label_of_class, label_to_paint
 from scanline.model.classification import Classification, check_classes, classify
-from scanline.model.cleaning import Clean, Cleaning, read
+from scanline.model.cleaning import Clean, Cleaned, Cleaning, read
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
@@ -156,6 +156,7 @@ class Model:
         class_name: str | None = None,
         particles: int | None = None,
         repeats: int = DEFAULT_REPEATS,
+        clean: Clean = "off",
         seed: int | None = None,
     ) -> Estimate:
         """Estimate -log2 p(known pixels), whatever the hidden ones show, from `repeats` completions (2 to 256).
@@ -163,7 +164,7 @@ class Model:
         The other arguments are those of `complete`.
         """
         check_repeats(repeats)
-        given = pictures.read_completion(image, keep_rows, mask, self.config)
+        given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         known_bytes = int(given[1].sum())
         check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
         completed = self._paint(self._request(repeats, seed, 1.0, class_name, 1.0, given, particles))
@@ -178,20 +179,22 @@ class Model:
         where `scanline evaluate --save` has not been run. class_name: see `sample`; clean: see `classify`."""
         if self.typicality is None:
             return None
-        flat, noisy = self._flat(images, clean)
-        bits = self.score(flat.reshape(-1, *self.config.image_shape), class_name=class_name) * self.config.bytes
-        return self.typicality.tail_probabilities(bits, flat, noisy)
+        cleaned = self._cleaned(images, clean)
+        whole = cleaned.images.reshape(-1, *self.config.image_shape)
+        bits = self.score(whole, class_name=class_name) * self.config.bytes
+        return self.typicality.tail_probabilities(bits, cleaned.images, cleaned.noisy)
 
     def classify(self, images: np.ndarray, *, clean: Clean = "auto") -> Classification:
         """Return the bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the
         posterior with every class equally likely before, the most probable class of each image, and how unusual it is.
 
-        clean: auto removes the noise of codecs and scanners, for models of drawings; off reads images as they are.
+        clean: auto removes the noise of codecs and scanners, for models of drawings, and compares what is left of a
+        noisy image to within a tolerance; off reads images as they are.
         """
         check_classes(self.config)
-        flat, noisy = self._flat(images, clean)
+        cleaned = self._cleaned(images, clean)
         with self._generator() as generator:
-            return classify(generator, flat, self.typicality, noisy)
+            return classify(generator, cleaned.images, self.typicality, cleaned.noisy, cleaned.tolerances)
 
     def stream(
         self,
@@ -205,13 +208,15 @@ class Model:
         keep_rows: int | None = None,
         mask: Picture | None = None,
         particles: int | None = None,
+        clean: Clean = "off",
     ) -> Iterator[Step]:
         """Paint n images, or n completions of `image`; return the pixels as they are painted, about 40 times a second.
 
         The last step holds what `sample` or `complete` returns for the seed. A byte of a completion is returned once
         all its particles agree on it.
         """
-        given = None if image is None else pictures.read_completion(image, keep_rows, mask, self.config)
+        known = keep_rows, mask, self.config, self.cleaning, clean
+        given = None if image is None else pictures.read_completion(image, *known)
         if given is None and particles is not None:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
         request = self._request(n, seed, temperature, class_name, guidance, given, particles, stream=True)
@@ -237,8 +242,8 @@ class Model:
             raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
         return images
 
-    def _flat(self, images: np.ndarray, clean: Clean) -> tuple[np.ndarray, np.ndarray]:
-        """Return checked images [n, N] uint8, without their noise where `clean` is auto, and which had any [n] bool."""
+    def _cleaned(self, images: np.ndarray, clean: Clean) -> Cleaned:
+        """Return checked images as a call with this `clean` has them read."""
         images = self._checked(images)
         return read(images.reshape(len(images), -1), self.config, self.cleaning, clean)
 

@@ -235,8 +235,7 @@ def read_completion(
         kept = known_by_alpha(opened, config)
     else:
         raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
-    (known,), _ = read(known.reshape(1, -1), config, cleaning, clean)
-    return known, kept
+    return read(known.reshape(1, -1), config, cleaning, clean).images[0], kept
 
 
 def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:

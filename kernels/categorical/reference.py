@@ -4,6 +4,7 @@ no smooth curve. Parameters are [..., 256] logits; `log_prob` and `sample` read 
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -17,6 +18,17 @@ def guided(with_class: torch.Tensor, without: torch.Tensor, guidance: torch.Tens
     Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
     """
     return without + guidance.unsqueeze(-1) * (with_class - without)
+
+
+def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
+    """Return the bits [B, n] float64 of bytes that are known to within `tolerances` [B]: of all that differ no more
+    from `values` [B, n] uint8, under `parameters` [B, n, 256]. numpy's: no image's bits depend on the others."""
+    away = np.abs(np.arange(VALUES) - values[..., None].astype(np.int64))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of values that are ruled out; of numbers that are not finite
+        logits = parameters.astype(np.float64)
+        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        within = np.where(away <= tolerances[:, None, None], weights, 0.0)
+        return np.asarray(np.log2(weights.sum(axis=-1)) - np.log2(within.sum(axis=-1)))
 
 
 @dataclass(frozen=True)

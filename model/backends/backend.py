@@ -36,12 +36,19 @@ class Backend:
         raise NotImplementedError
 
     def read(
-        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        state: State,
+        stops: np.ndarray,
+        labels: torch.Tensor | None = None,
+        tolerances: np.ndarray | None = None,
     ) -> torch.Tensor:
         """Run known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
 
         `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
-        are the same. labels: [B] int64 on the images' device, all 0 by default. Return bits [B, max(stops)] float64:
+        are the same. labels: [B] int64 on the images' device, all 0 by default. tolerances: [B] int64, of a model that
+        predicts categorical distributions: a byte costs what it and those that differ no more cost together; by
+        default 0. Return bits [B, max(stops)] float64:
         of each byte that was run its cost, elsewhere 0. `state` is moved to `stops` IN PLACE.
         """
         raise NotImplementedError

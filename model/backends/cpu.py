@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.window import wave_table
 from scanline.model import resources
 from scanline.model.backends import particles
@@ -66,12 +67,18 @@ class CpuBackend(Backend):
         particles.resample(pool, groups, self._copy)
 
     def read(
-        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        state: State,
+        stops: np.ndarray,
+        labels: torch.Tensor | None = None,
+        tolerances: np.ndarray | None = None,
     ) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
         the same byte are read together."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64)
         labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
+        tolerances = np.zeros(len(images), np.int64) if tolerances is None else tolerances
         starts = state.position.numpy()
         if bad := stops[stops < starts].tolist():
             raise ValueError(f"cannot run bytes {starts.max()} to {bad[0]} of images of {images.shape[1]} bytes")
@@ -80,11 +87,13 @@ class CpuBackend(Backend):
             start = int(starts[rows[0]])
             # In nearly all cases all images end together: nothing is copied.
             if len(rows) == len(images):
-                bits[:, start:] = self._read(images, state, int(stop), None, labels)
+                bits[:, start:] = self._read_within(images, state, int(stop), labels, tolerances)
                 break
             chosen = torch.from_numpy(rows)
             part = State(state.s[:, chosen], state.z[:, chosen], state.position[chosen])
-            bits[chosen, start:stop] = self._read(images[chosen], part, int(stop), None, labels[chosen])
+            bits[chosen, start:stop] = self._read_within(
+                images[chosen], part, int(stop), labels[chosen], tolerances[rows]
+            )
             state.s[:, chosen], state.z[:, chosen], state.position[chosen] = part.s, part.z, part.position
         return bits
 
@@ -96,6 +105,18 @@ class CpuBackend(Backend):
         parameters = torch.empty(len(images), max(0, steps), self.parameters)
         labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
         return self._read(images, state, stop, parameters, labels), parameters
+
+    def _read_within(
+        self, images: torch.Tensor, state: State, stop: int, labels: torch.Tensor, tolerances: np.ndarray
+    ) -> torch.Tensor:
+        """Return bits [B, stop - start], those of images with a tolerance from the distributions' parameters."""
+        if not tolerances.any():
+            return self._read(images, state, stop, None, labels)
+        start, wide = int(state.position[0]), np.flatnonzero(tolerances)
+        bits, parameters = self.read_parameters(images, state, stop, labels)
+        values = images[wide, start:stop].numpy()
+        bits[wide] = torch.from_numpy(range_bits(parameters[wide].numpy(), values, tolerances[wide]))
+        return bits
 
     def _read(
         self,

@@ -148,10 +148,15 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def read(
-        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        state: State,
+        stops: np.ndarray,
+        labels: torch.Tensor | None = None,
+        tolerances: np.ndarray | None = None,
     ) -> torch.Tensor:
         """See Backend.read, with the bits of `advance`."""
-        return self.reader.read(images, state, stops, labels)
+        return self.reader.read(images, state, stops, labels, tolerances)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
@@ -37,12 +38,18 @@ class KernelReader:
         self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
 
     def read(
-        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        state: State,
+        stops: np.ndarray,
+        labels: torch.Tensor | None = None,
+        tolerances: np.ndarray | None = None,
     ) -> torch.Tensor:
         """See Backend.read."""
         count, size = len(images), self.config.step_bytes
         until = torch.from_numpy(stops).to(self.device)
         labels = torch.zeros_like(until) if labels is None else labels
+        tolerances = np.zeros(count, np.int64) if tolerances is None else tolerances
         positions, end = state.position.cpu().numpy(), int(stops.max())
         start = int(min(positions[positions < stops], default=end))
         whole = size == 1 or not (start % size or (stops % size).any())
@@ -57,6 +64,7 @@ class KernelReader:
             for begin in range(start, end, reach):
                 chunk = bits[some, begin : begin + reach]
                 self._read_chunk(images[some].contiguous(), own, until[some], labels[some], begin, chunk)
+                self._widen(images[some], own, until[some], tolerances[some], begin, chunk)
             if count > self.images:
                 part.s.copy_(own.s)
                 part.z.copy_(own.z)
@@ -114,6 +122,28 @@ class KernelReader:
         self.kernels.sample(known, buffers, costs if by_byte else None)
         costs = costs if by_byte else known.bits
         bits.copy_(costs.view(steps, batch, size).transpose(0, 1).flatten(1))
+
+    def _widen(
+        self,
+        images: torch.Tensor,
+        state: State,
+        until: torch.Tensor,
+        tolerances: np.ndarray,
+        begin: int,
+        bits: torch.Tensor,
+    ) -> None:
+        """Compute the costs of the chunk that was just read anew, IN PLACE, of images with a tolerance: on the host,
+        since few requests have one."""
+        wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
+        if not len(wide):
+            return
+        batch, steps = bits.shape
+        parameters = self.buffers.parameters[: batch * steps].view(steps, batch, -1).transpose(0, 1)[wide]
+        values = images[wide, begin : begin + steps]
+        found = range_bits(parameters.cpu().numpy(), values.cpu().numpy(), tolerances[tolerances > 0])
+        at = torch.arange(begin, begin + steps, device=self.device)
+        live = (at >= state.position[wide, None]) & (at < until[wide, None])
+        bits[wide] = torch.where(live, torch.from_numpy(found).to(self.device), bits[wide])
 
     def _recurrence(
         self, state: State, buffers: Buffers, first: torch.Tensor, last: torch.Tensor

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from scanline.kernels import LN2
-from scanline.kernels.categorical.reference import guided
+from scanline.kernels.categorical.reference import guided, range_bits
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
@@ -51,7 +51,12 @@ class EagerBackend(Backend):
         return clock.stop()
 
     def read(
-        self, images: torch.Tensor, state: State, stops: np.ndarray, labels: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        state: State,
+        stops: np.ndarray,
+        labels: torch.Tensor | None = None,
+        tolerances: np.ndarray | None = None,
     ) -> torch.Tensor:
         """See Backend.read, through the parallel view, one image at a time."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
@@ -61,7 +66,12 @@ class EagerBackend(Backend):
                 if start < stop:
                     label = None if labels is None else labels[i : i + 1]
                     parameters = self.model.parallel(image, state.part(i, i + 1), stop, label)
-                    bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
+                    if tolerances is not None and tolerances[i]:
+                        values = image[:, start:stop].cpu().numpy()
+                        found = range_bits(parameters.cpu().numpy(), values, tolerances[i : i + 1])
+                        bits[i, start:stop] = torch.from_numpy(found[0])
+                    else:
+                        bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
         return bits
 
     def _advance(self, pool: SlotPool, steps: int) -> None:

@@ -90,8 +90,10 @@ class Engine:
                 else:
                     self.streams.add(command)
                     self.admission.add(command)
-            case ScoreRequest(images=images, label_of=label):
-                reads = [Read(command.id, i, images[i], self.length, True, label(i)) for i in command.indices]
+            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance):
+                reads = [
+                    Read(command.id, i, images[i], self.length, True, label(i), tolerance(i)) for i in command.indices
+                ]
                 self.reads.add(command.id, command.client, reads)
 
     def tick(self) -> list[Event]:

@@ -32,6 +32,7 @@ class Reading:
 
     images: torch.Tensor  # [B, N] uint8
     labels: torch.Tensor  # [B] int64, as in ImageSpec
+    tolerances: np.ndarray  # [B] int64, as in Backend.read
     state: State  # of B images
     bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
     first: int  # byte that the network runs
@@ -98,10 +99,12 @@ class Generator:
         return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
-    def start_reading(self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
+    def start_reading(
+        self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = (), tolerances: Sequence[int] = ()
+    ) -> Reading:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
 
-        labels: [B], as in ImageSpec; all 0 by default.
+        labels: [B], as in ImageSpec; tolerances: [B], as in Backend.read; all 0 by default.
         """
         first = self.config.first
         ends = np.array(stops, np.int64)
@@ -112,7 +115,8 @@ class Generator:
             bits[read, :1] = first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
         given = torch.tensor(images, device=self.model.device)
         classes = torch.tensor(labels or [0] * len(images), device=self.model.device)
-        return Reading(given, classes, state, bits, first, first, ends, self.config.step_bytes)
+        within = np.array(tolerances or [0] * len(images), np.int64)
+        return Reading(given, classes, within, state, bits, first, first, ends, self.config.step_bytes)
 
     @torch.inference_mode()
     def read(self, reading: Reading, steps: int | None = None) -> None:
@@ -125,7 +129,7 @@ class Generator:
             stop = min(stop, reading.position + steps * self.config.step_bytes)
         # The backend moves each image to its own stop; one that is there already costs nothing.
         stops = np.minimum(reading.stops, stop)
-        bits = self.backend.read(reading.images, reading.state, stops, reading.labels)
+        bits = self.backend.read(reading.images, reading.state, stops, reading.labels, reading.tolerances)
         reading.bits[:, :stop] += bits.cpu().numpy()
         reading.position = stop
 
@@ -136,9 +140,10 @@ class Generator:
         self.read(reading)
         return reading.prefix(0)
 
-    def score(self, images: np.ndarray, labels: Sequence[int] = ()) -> np.ndarray:
-        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
-        reading = self.start_reading(images, [self.config.bytes] * len(images), labels)
+    def score(self, images: np.ndarray, labels: Sequence[int] = (), tolerances: Sequence[int] = ()) -> np.ndarray:
+        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], each to within
+        `tolerances` [B], without using a slot."""
+        reading = self.start_reading(images, [self.config.bytes] * len(images), labels, tolerances)
         self.read(reading)
         return reading.bits
 

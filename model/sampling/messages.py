@@ -155,6 +155,7 @@ class ScoreRequest:
     id: int
     images: tuple[bytes, ...]
     labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
+    tolerances: tuple[int, ...] = ()  # of each image, as in Backend.read; empty: all 0
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
     digest: str = ""  # of the model that must score them (Ready.digest); empty: any
@@ -167,6 +168,10 @@ class ScoreRequest:
     def label_of(self, index: int) -> int:
         """Return the label of one image."""
         return self.labels[index] if self.labels else 0
+
+    def tolerance_of(self, index: int) -> int:
+        """Return the tolerance of one image."""
+        return self.tolerances[index] if self.tolerances else 0
 
     def shard(self, indices: tuple[int, ...]) -> "ScoreRequest":
         """Return the same request for some of its images, without the others."""

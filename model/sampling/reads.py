@@ -37,6 +37,7 @@ class Read:
     stop: int  # bytes
     is_score: bool
     label: int = 0  # of the image's class, as in ImageSpec
+    tolerance: int = 0  # of the image, as in Backend.read
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ class Reads:
         try:
             if self.reading is None:
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
-                stops, labels = zip(*((read.stop, read.label) for read in self.batch), strict=True)
-                self.reading = self.generator.start_reading(images, stops, labels)
+                what = ((read.stop, read.label, read.tolerance) for read in self.batch)
+                self.reading = self.generator.start_reading(images, *zip(*what, strict=True))
             reading, before = self.reading, self.reading.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             steps = int(PASS_SECONDS / self.step_seconds)

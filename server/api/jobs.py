@@ -16,7 +16,14 @@ from scanline.model.marginal_likelihood import check_known
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.schemas import EditRequest, LikelihoodRequest, MaskFields, PaintFields, PictureFields
+from scanline.server.api.payload.schemas import (
+    ClassificationRequest,
+    EditRequest,
+    LikelihoodRequest,
+    MaskFields,
+    PaintFields,
+    PictureFields,
+)
 from scanline.server.api.payload.uploads import uploads
 from scanline.server.api.tracing import AnyJob, traced
 from scanline.server.engine.job import Job
@@ -100,10 +107,14 @@ async def scoring(
     bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image) * len(labels), client) as reservation:
         images = await offload.collect(_images(fields, model), sum(map(len, fields.image)))
-        copies = tuple(image for image, _ in images for _ in labels)
-        request = ScoreRequest(next(model.engine.request_ids), copies, tuple(labels) * len(images), client=client)
+        copies = tuple(image for image, _, _ in images for _ in labels)
+        within = tuple(tolerance for _, _, tolerance in images for _ in labels)
+        # A likelihood is of definite bytes.
+        tolerances = within if isinstance(fields, ClassificationRequest) else ()
+        number = next(model.engine.request_ids)
+        request = ScoreRequest(number, copies, tuple(labels) * len(images), tolerances, client=client)
         with traced(model.engine.run(new_job(request), reservation)) as job:
-            yield job, [noisy for _, noisy in images]
+            yield job, [noisy for _, noisy, _ in images]
 
 
 def _reserve_slots(
@@ -127,12 +138,13 @@ def _reserve_slots(
     bind_contextvars(**{name: request.guidance if request.is_guided else slots})
 
 
-def _images(fields: PictureFields, model: ServedModel) -> Iterator[tuple[bytes, bool]]:
-    """Yield the bytes of each picture, N each, and whether it has noise; InvalidInput where one is wrong."""
+def _images(fields: PictureFields, model: ServedModel) -> Iterator[tuple[bytes, bool, int]]:
+    """Yield the bytes of each picture, N each, whether it has noise, and its tolerance; InvalidInput where one is
+    wrong."""
     for data in fields.image:
         sent = pixels(open_picture(data, model.config, "image"), model.config)
-        image, noisy = read(sent[None], model.config, model.cleaning, fields.clean)
-        yield image.tobytes(), bool(noisy[0])
+        cleaned = read(sent[None], model.config, model.cleaning, fields.clean)
+        yield cleaned.images.tobytes(), bool(cleaned.noisy[0]), int(cleaned.tolerances[0])
 
 
 def _known_images(fields: MaskFields, model: ServedModel) -> Iterator[tuple[bytes, bytes]]:
@@ -150,7 +162,7 @@ def _known_image(data: bytes, mask: bytes | None, model: ServedModel, clean: Cle
     """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
     config = model.config
     picture = open_picture(data, config, "image")
-    image, _ = read(pixels(picture, config)[None], config, model.cleaning, clean)
+    image = read(pixels(picture, config)[None], config, model.cleaning, clean).images
     return image.tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.cleaning import Clean, read
+from scanline.model.cleaning import Clean, Cleaned, read
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config, read_cleaning
 from scanline.model.inputs import InvalidInput
@@ -54,8 +54,8 @@ def read_picture(
         ) from None
 
 
-def read_pictures(pictures: list[Path], directory: Path, clean: Clean) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [n, N] uint8 of whole pictures, as the model in `directory` reads them, and which have noise."""
+def read_pictures(pictures: list[Path], directory: Path, clean: Clean) -> Cleaned:
+    """Return whole pictures as the model in `directory` reads them."""
     config = load_config(directory)
     images = np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
     return read(images, config, read_cleaning(directory), clean)

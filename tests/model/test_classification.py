@@ -59,6 +59,28 @@ def test_an_image_that_no_class_allows_leaves_them_equally_likely() -> None:
     np.testing.assert_array_equal(posterior(np.full((1, 4), np.inf)), np.full((1, 4), 0.25))
 
 
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(backend: str) -> None:
+    model = small_models.model(small_models.config(classes=CLASSES, **small_models.VARIANTS["strokes"]))
+    images, tolerances = small_models.images(model.config, 4), np.array([0, 5, 255, 40])
+    generator = Generator(model, 1, backend=backend)
+    found = classify(generator, images, tolerances=tolerances).bits
+    for label in range(3):
+        parameters = model.parallel(torch.from_numpy(images), labels=torch.full((4,), label + 1))
+        logs = torch.log_softmax(parameters.double(), dim=-1)
+        away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
+        ranges = logs.masked_fill(away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf).logsumexp(dim=-1)
+        law = -ranges.sum(dim=1).numpy() / np.log(2)
+        np.testing.assert_allclose(found[:, label], law, rtol=1e-4, atol=1e-9)
+    alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
+    reading = generator.start_reading(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
+    while not reading.done:
+        generator.read(reading, 3)
+    generator.close()
+    np.testing.assert_array_equal(alone, found[1:2])
+    assert reading.bits[0].sum() == found[1, 2]
+
+
 def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
     generator = Generator(grey, 1)
     with pytest.raises(InvalidInput, match=r"^This model knows no classes and cannot classify\.$"):

@@ -42,9 +42,20 @@ def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) 
     assert (noisy[ground] != cleaning.ground).mean() > 0.05
     assert (cleaning.clean(noisy, CONFIG)[ground] != cleaning.ground).mean() < 0.005
     for pictures, clean, expected in ((noisy, "off", noisy), (images, "auto", images)):
-        as_read, has_noise = read(pictures, CONFIG, cleaning, clean)
-        np.testing.assert_array_equal(as_read, expected)
-        assert (has_noise == (pictures is noisy)).all()
+        found = read(pictures, CONFIG, cleaning, clean)
+        np.testing.assert_array_equal(found.images, expected)
+        assert (found.noisy == (pictures is noisy)).all()
+        assert not found.tolerances.any()
+
+
+def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance() -> None:
+    config = small_models.config(height=28, width=28, predicts="categorical")
+    images = np.concatenate([drawings(2), coded(drawings(1), format="JPEG", quality=30)])
+    images[1] = np.maximum(images[1], 3)
+    tolerances = read(images, config, Cleaning(0, 254), "auto").tolerances.tolist()
+    assert tolerances == [0, 16, Cleaning(0, 254).noise(images[2:], config)[0]]
+    assert tolerances[2] > 16
+    assert not read(images, config, Cleaning(0, 254), "off").tolerances.any()
 
 
 def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import scanline
 from scanline.model.sampling.offline import paint
+from tests.support import shapes
 from tests.support.sentences import assert_says
 
 HOLE = np.ones((7, 5), np.bool_)
@@ -58,6 +59,18 @@ def test_where_nothing_known_follows_one_particle_is_run_and_the_evidence_is_exa
     assert (estimate.bits, estimate.standard_error) == (pytest.approx(known, rel=1e-6), 0.0)
     assert estimate.known_bytes == 15
     assert estimate.bits_per_dim == pytest.approx(known / 15, rel=1e-6)
+
+
+def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path: Path) -> None:
+    model = scanline.load(shapes.evaluate(shapes.save(tmp_path / "shapes")), device="cpu")
+    noisy = np.full((7, 5), 3, np.uint8)
+    noisy[2:4] = 250
+    cleaned = np.where(noisy > 9, 254, 0).astype(np.uint8)
+    for picture, clean, kept in ((noisy, "auto", cleaned), (noisy, "off", noisy)):
+        step = [*model.stream(1, image=picture, keep_rows=4, seed=1, clean=clean)][-1]  # type: ignore[arg-type]
+        np.testing.assert_array_equal(step.array[0, :4], kept[:4])
+        known = model.score_known(picture, keep_rows=4, repeats=2, seed=1, clean=clean)  # type: ignore[arg-type]
+        assert known == model.score_known(kept, keep_rows=4, repeats=2, seed=1)
 
 
 def test_a_stream_of_completions_ends_with_what_is_painted_at_once(

@@ -31,12 +31,12 @@ def classify(
     directory = zoo.find(model)
     network = load_model(directory, on)
     check_classes(network.config)
-    images, noisy = read_pictures(pictures, directory, clean)
+    read = read_pictures(pictures, directory, clean)
     generator = Generator(network, 1, backend=backend)
-    result = classify_images(generator, images, read_typicality(directory), noisy)
+    result = classify_images(generator, read.images, read_typicality(directory), read.noisy, read.tolerances)
     generator.close()
     posterior, bits_per_dim = result.posterior, result.bits / network.config.bytes
-    tails = [None] * len(images) if result.tail_probabilities is None else result.tail_probabilities.tolist()
+    tails = [None] * len(pictures) if result.tail_probabilities is None else result.tail_probabilities.tolist()
     if as_json:
         rows = [
             {
@@ -44,7 +44,7 @@ def classify(
                 "class": result.best[row],
                 "probabilities": dict(zip(result.class_names, posterior[row].tolist(), strict=True)),
                 "bits_per_dim": dict(zip(result.class_names, bits_per_dim[row].tolist(), strict=True)),
-                "noisy": bool(noisy[row]),
+                "noisy": bool(read.noisy[row]),
                 "tail_probability": tails[row],
                 "typical": None if result.typical is None else bool(result.typical[row]),
             }

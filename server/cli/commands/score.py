@@ -66,7 +66,8 @@ def score(
             requests.append(GenerateRequest(number, repeats, seed, 1.0, *completed, label=label, particles=particles))
         rows = _estimates(network, requests, backend)
     else:
-        rows = _scores(network, *read_pictures(pictures, directory, clean), read_typicality(directory), label, backend)
+        read = read_pictures(pictures, directory, clean)
+        rows = _scores(network, read.images, read.noisy, read_typicality(directory), label, backend)
     rows = [{"picture": str(path)} | row for path, row in zip(pictures, rows, strict=True)]
     if as_json:
         print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {})))

@@ -7,10 +7,12 @@ import torch
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support import small_models
+from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
 
 SMALL = {"height": 1, "width": 3, "layers": 1}
@@ -98,6 +100,17 @@ def test_states_in_16_bits_are_rounded_after_each_position() -> None:
     history, stops = stepped(backend, images), [3, 3, 2]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
+
+
+def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
+    model, stops, tolerances = model_of("strokes"), np.array([4, 4, 3]), np.array([30, 0, 255])
+    backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
+    state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
+    found = backend.read(images, state, stops, *there(LABELS), tolerances)
+    law = EagerBackend(model_of("strokes").cpu())
+    expected = law.read(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
+    assert_close("bits", expected, found.cpu())
+    assert not found[2].any()  # all values together cost nothing
 
 
 @pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))

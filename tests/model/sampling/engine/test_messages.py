@@ -47,6 +47,7 @@ def test_shards_keep_labels_and_particles() -> None:
     drawn = GenerateRequest(0, 9, 5, drawn_classes=3)
     assert {drawn.image(index).label for index in range(9)} == {1, 2, 3}
     assert [drawn.shard((1, 6)).image(index).label for index in (1, 6)] == [drawn.label_of(1), drawn.label_of(6)]
-    scores = ScoreRequest(0, (b"a", b"b", b"c"), labels=(3, 0, 1))
+    scores = ScoreRequest(0, (b"a", b"b", b"c"), labels=(3, 0, 1), tolerances=(0, 9, 8))
     assert [scores.shard((1, 2)).label_of(index) for index in (1, 2)] == [0, 1]
-    assert ScoreRequest(0, (b"a", b"b")).label_of(1) == 0
+    assert [scores.shard((1, 2)).tolerance_of(index) for index in (1, 2)] == [9, 8]
+    assert ScoreRequest(0, (b"a", b"b")).label_of(1) == ScoreRequest(0, (b"a", b"b")).tolerance_of(1) == 0

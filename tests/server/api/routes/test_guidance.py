@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
@@ -53,7 +54,7 @@ def network(guided_directory: Path) -> Transformer:
 
 @pytest.fixture(scope="module")
 def guided_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
+    return shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED))
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,29 @@ def test_guidance_changes_the_images_and_guidance_1_does_not(guided_client: http
     )
     assert plain == none
     assert all(one["b64_json"] != other["b64_json"] for one, other in zip(plain, guided, strict=True))
+
+
+def test_a_noisy_picture_is_classified_to_within_a_tolerance(
+    guided_client: httpx.Client, guided_directory: Path
+) -> None:
+    """Like guidance, it takes logits of all values."""
+    noisy = np.full((7, 5), 3, np.uint8)
+    noisy[2:4] = 250
+    data = post_picture(guided_client, "classifications", noisy)
+    model = load(guided_directory, device="cpu")
+    law = model.classify(noisy).bits[0] / 35
+    assert list(data["bits_per_dim"].values()) == pytest.approx(law.tolist(), rel=1e-6)
+    cleaned = np.where(noisy > 9, 254, 0).astype(np.uint8)
+    exact = model.classify(cleaned).bits[0] / 35
+    assert (law < exact / 2).all()
+    likelihood = post_picture(guided_client, "likelihoods", noisy, clean="auto", **{"class": "circle"})
+    assert likelihood["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
+
+
+def post_picture(client: httpx.Client, of: str, picture: np.ndarray, **fields: object) -> dict[str, Any]:
+    response = client.post(f"/v1/images/{of}", json={"image": text(encode(picture)), **fields})
+    assert response.status_code == 200, response.text
+    return response.json()["data"][0]
 
 
 def test_guided_images_are_the_same_beside_others(guided_server: Server, network: Transformer) -> None:
