@@ -50,7 +50,10 @@ NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
 DEFAULT_REPEATS = 4
-CLEAN = "auto: the noise of codecs and scanners is removed, for models of drawings; off: it is not"
+CLEAN = (
+    "auto: the noise of codecs and scanners is removed, for models of drawings, and classifications compare the bytes"
+    " of noisy pictures to within a tolerance; off: it is not"
+)
 
 
 def _whole_number(least: int, most: int) -> WrapValidator:

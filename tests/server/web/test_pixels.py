@@ -54,6 +54,7 @@ def test_a_picture_is_completed_and_its_likelihood_shown(
     canvases = visitor.see("#results .stack canvas:first-child")
     shown = np.array([visitor.pixels(canvases.nth(index))[..., :3] for index in (2, 3)])
     assert (shown == painted(pixel_client, "edits", image=text(data), n=2, seed=5, keep_rows=2)).all()
+    expect(visitor.see("#doubt")).to_contain_text("The original is unlike the images that the model was tested on")
     visitor.see("text=Likelihood").click()
     expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
     drawn = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)

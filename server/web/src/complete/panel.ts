@@ -123,7 +123,7 @@ async function complete(): Promise<void> {
   clearNotice();
   const fields = { image: await base64(await png(original.canvas)), ...(await occlusion.fields()) };
 
-  results.reset(model.id, original, occlusion, rows, n);
+  results.reset(model, original, occlusion, rows, n);
   const { channels } = original.size;
   const isPainted = (position: number) => !occlusion.isKnown(Math.floor(position / channels));
   const paint = ({ index, first, bytes }: Frame) => {

@@ -3,6 +3,7 @@
 // likely each pixel is.
 
 import { call } from "../api/http";
+import type { Model } from "../api/models";
 import type { FinishedImage } from "../api/websocket";
 import { find, make, pixelScale } from "../elements";
 import { base64, png } from "../pictures/files";
@@ -45,9 +46,9 @@ export class Results {
     window.addEventListener("resize", () => this.fit());
   }
 
-  /** Replaces all results by `n` empty completions of a picture in each row. */
-  reset(model: string, original: Picture, occlusion: Occlusion, rows: ParticlesRow[], n: number): void {
-    this.model = model;
+  /** Replaces all results by `n` empty completions of a picture in each row; says if the model does not know such. */
+  reset(model: Model, original: Picture, occlusion: Occlusion, rows: ParticlesRow[], n: number): void {
+    this.model = model.id;
     this.occlusion = occlusion;
     this.scores = undefined;
     this.original = result(Picture.of(original.size, original.bytes), "original");
@@ -63,6 +64,16 @@ export class Results {
     this.box.hidden = find("overlay", HTMLFormElement).hidden = false;
     this.fit();
     void this.drawOverlays();
+    find("doubt", HTMLElement).hidden = true;
+    if (model.typical_bits_per_dim) void this.showDoubt();
+  }
+
+  private async showDoubt(): Promise<void> {
+    const { original, model } = this;
+    const doubt = await score(model, [original.picture]).then((scores) => scores.doubt, () => ""); // a hint, no answer
+    if (original !== this.original) return;
+    find("doubt", HTMLElement).hidden = !doubt;
+    find("doubt", HTMLElement).textContent = doubt;
   }
 
   /** Shows the figures of a finished completion; a likelihood of null means probability 0. */
@@ -115,8 +126,6 @@ export class Results {
       }
     }
     const shown = chosen === "likelihood" ? this.scores : undefined;
-    find("doubt", HTMLElement).hidden = !shown?.doubt;
-    find("doubt", HTMLElement).textContent = shown?.doubt ?? "";
     results.forEach(({ picture, overlay }, index) => {
       fill(overlay, picture, (pixel) => {
         if (chosen === "known") return this.occlusion.isKnown(pixel) ? KNOWN : undefined;
