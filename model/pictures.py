@@ -1,8 +1,8 @@
 """Pictures in and out: files to the bytes that a model reads, painted bytes to files.
 
-A picture's format is read from its bytes, never from its name or declared type, and it must have exactly the model's
-size, which is checked before it is decoded. Training reads pixels as uploads are read: upright by EXIF, on white where
-they are transparent, the upper 8 bits of 16.
+A picture's format is read from its bytes, never from its name or declared type, and its size is checked before it is
+decoded: the model's, unless the caller resizes others. Training reads pixels as uploads are read: upright by EXIF, on
+white where they are transparent, the upper 8 bits of 16, resized alike.
 """
 
 import base64
@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
-from PIL import Image, JpegImagePlugin, PngImagePlugin
+from PIL import Image, ImageOps, JpegImagePlugin, PngImagePlugin
 
 from scanline.model.atomic import write_atomically
 from scanline.model.cleaning import Clean, Cleaning, read
@@ -37,22 +37,23 @@ UPRIGHT = {  # by EXIF's orientation
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-# A picture of another size than the model's is refused unread: a warning of each large one would only fill a log.
+# A picture that is too large is refused unread: a warning of each would only fill a log.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
 MAX_PARTS = 1000  # of a file: each chunk of a PNG and each segment of a JPEG takes Pillow 10 microseconds
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
 METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
+MAX_RESIZED_PIXELS, MAX_RESIZED_BYTES = 2**22, 8_000_000  # of a picture that is resized to the model's size
 SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
 
 
-def max_file_bytes(config: ModelConfig) -> int:
-    """Return the bytes that a picture file of the model's size may have at most, metadata included."""
-    return BYTES_PER_PIXEL * config.height * config.width + METADATA_BYTES
+def max_file_bytes(width: int, height: int) -> int:
+    """Return the bytes that a picture file of that size may have at most, metadata included."""
+    return BYTES_PER_PIXEL * height * width + METADATA_BYTES
 
 
 class PixelsError(ValueError):
@@ -67,16 +68,24 @@ class _Jpeg(JpegImagePlugin.JpegImageFile):
         pass
 
 
-def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
-    """Return the decoded upload, upright and of the model's size; an InvalidInput that names `param` otherwise."""
+def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = False) -> Image.Image:
+    """Return the decoded upload, upright and of the model's size, or with `resize` of any that `pixels` and
+    `known_by_picture` resize; an InvalidInput that names `param` otherwise."""
     expected = config.width, config.height
     with readable(param):
         is_jpeg = data.startswith(b"\xff\xd8\xff")
         if (_jpeg_parts(data) if is_jpeg else _png_parts(data)) > MAX_PARTS:
             raise ValueError
         picture = _Jpeg(io.BytesIO(data)) if is_jpeg else Image.open(io.BytesIO(data), formats=FORMATS)
-    if picture.size not in (expected, expected[::-1]):
+    if not resize and picture.size not in (expected, expected[::-1]):
         raise _wrong_size(picture, config, param)
+    if picture.width * picture.height > max(MAX_RESIZED_PIXELS, config.width * config.height):
+        reason = (
+            f"{param} is {size_of(picture)}; at most {MAX_RESIZED_PIXELS:,} pixels are resized to the model's size."
+        )
+        raise InvalidInput(reason, param, "wrong_size")
+    if len(data) > max_file_bytes(*picture.size):
+        raise InvalidInput(f"{param} is larger than {max_file_bytes(*picture.size)} bytes.", param, "too_large")
     with readable(param):
         frames = getattr(picture, "n_frames", 1)
     if frames > 1:
@@ -86,7 +95,7 @@ def open_picture(data: bytes, config: ModelConfig, param: str) -> Image.Image:
         if picture.mode == "P" and picture.palette is None:
             raise ValueError
         turned = upright(picture)
-    if turned.size != expected:
+    if not resize and turned.size != expected:
         raise _wrong_size(turned, config, param)
     return turned
 
@@ -109,8 +118,12 @@ def _jpeg_parts(data: bytes) -> int:
 
 
 def _wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
-    size = f"{picture.width}x{picture.height}"
-    return InvalidInput(f"{param} is {size}; the model needs exactly {config.size}.", param, "wrong_size")
+    return InvalidInput(f"{param} is {size_of(picture)}; the model needs exactly {config.size}.", param, "wrong_size")
+
+
+def size_of(picture: Image.Image) -> str:
+    """Return a picture's size as clients write it."""
+    return f"{picture.width}x{picture.height}"
 
 
 def upright(picture: Image.Image) -> Image.Image:
@@ -163,9 +176,10 @@ def readable(param: str) -> Iterator[None]:
 
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
-    """Return bytes [N] uint8 of a picture, converted to grey or RGB as the model has it."""
+    """Return bytes [N] uint8 of a picture, converted to grey or RGB and resized as the model has it."""
     try:
-        return np.asarray(in_8_bits(picture, grey=config.channels == 1)).reshape(-1)
+        converted = in_8_bits(picture, grey=config.channels == 1)
+        return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
     except PixelsError as error:
         raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
 
@@ -174,11 +188,10 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
     """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, without alpha, by black (paint)."""
     with readable(param):
         if picture.has_transparency_data:
-            values = np.asarray(picture.convert("RGBA").getchannel("A"))
-            kind = "alpha"
+            plane, kind = picture.convert("RGBA").getchannel("A"), "alpha"
         else:
-            values = np.asarray(picture.convert("L"))
-            kind = "grey"
+            plane, kind = picture.convert("L"), "grey"
+    values = np.asarray(ImageOps.fit(plane, (config.width, config.height), Image.Resampling.NEAREST))
     if ((values != 0) & (values != 255)).any():
         raise InvalidInput(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
     if values.all():
@@ -261,6 +274,19 @@ def from_base64(text: str, param: str) -> bytes:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(f"{param} is not valid base64.", param, "invalid_base64") from None
+
+
+def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """Return a picture in 8 bits in another width and height: its centre, of the new proportions, each pixel the mean
+    of those that it replaces (Lanczos). What `resized` has enlarged in its proportions becomes what it was."""
+    width, height = size
+    if picture.size == size:
+        return picture
+    if picture.width * height == picture.height * width and picture.width >= width:
+        nearest = picture.resize(size, Image.Resampling.NEAREST)
+        if nearest.resize(picture.size, Image.Resampling.NEAREST).tobytes() == picture.tobytes():
+            return nearest
+    return ImageOps.fit(picture, size, Image.Resampling.LANCZOS)
 
 
 def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

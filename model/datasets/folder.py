@@ -18,7 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
 from scanline.model.datasets.files import PARTS, DataError
-from scanline.model.pictures import FORMATS, PixelsError, in_8_bits, upright
+from scanline.model.pictures import FORMATS, PixelsError, fitted, in_8_bits, upright
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
@@ -204,7 +204,7 @@ def _decode(source: Path | BytesIO, size: tuple[int, int] | None, grey: bool) ->
             stated = getattr(opened, "tag_v2", {}).get(WHITE)  # of a TIFF, one number for each channel
             picture = in_8_bits(turned, grey, int(np.max(stated)) if stated else None)
     if size is not None:
-        picture = ImageOps.fit(picture, size, Image.Resampling.LANCZOS)
+        picture = fitted(picture, size)
     return np.asarray(picture)
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
+from PIL import Image
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
@@ -13,7 +14,7 @@ from scanline.model.cleaning import Clean, read
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput, check_guidance, checked_seed
 from scanline.model.marginal_likelihood import check_known
-from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels
+from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import (
@@ -71,18 +72,25 @@ def paint_request(
 
 @asynccontextmanager
 async def painting(
-    models: ModelRegistry, model: ServedModel, request: GenerateRequest, fields: PaintFields | LikelihoodRequest
-) -> AsyncIterator[tuple[GenerateRequest, Job]]:
-    """Yield the request with its known bytes, and the job that paints it until it is done or the context is left.
+    models: ModelRegistry,
+    model: ServedModel,
+    request: GenerateRequest,
+    fields: PaintFields | LikelihoodRequest,
+    resize: bool = False,
+) -> AsyncIterator[tuple[GenerateRequest, Job, tuple[str, ...]]]:
+    """Yield the request with its known bytes, the job that paints it until it is done or the context is left, and the
+    sizes of the uploads that were resized, for which `resize` allows others than the model's.
 
     EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a picture is wrong.
     """
     engine, config = model.engine, model.config
+    reader = _Reader(model, resize)
     with engine.reserve(request.n, request.client) as reservation:
         # Room is taken before any picture is decoded: two slots for each guided image, else one.
         _reserve_slots(request, models, model, reservation)
         if isinstance(fields, MaskFields):
-            sources = await offload.collect(_known_images(fields, model), sum(map(len, uploads(fields))))
+            size = None if resize else sum(map(len, uploads(fields)))
+            sources = await offload.collect(_known_images(fields, reader), size)
             known, masks = zip(*sources, strict=True)
             if isinstance(fields, LikelihoodRequest):
                 check_known(masks[0].count(1), "keep_rows" if fields.mask is None else "mask")
@@ -91,7 +99,7 @@ async def painting(
             _reserve_slots(request, models, model, reservation)
         bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
-            yield request, job
+            yield request, job, tuple(reader.resized)
 
 
 @asynccontextmanager
@@ -101,12 +109,15 @@ async def scoring(
     labels: Sequence[int],
     client: str,
     new_job: Callable[[ScoreRequest], AnyJob],
-) -> AsyncIterator[tuple[AnyJob, list[bool]]]:
-    """Yield the job that scores each picture under each of the labels, until it is done or the context is left, and
-    whether each has noise; errors as of `painting`."""
+    resize: bool,
+) -> AsyncIterator[tuple[AnyJob, list[bool], tuple[str, ...]]]:
+    """Yield the job that scores each picture under each of the labels, until it is done or the context is left, whether
+    each has noise, and the sizes that were resized; errors as of `painting`."""
+    reader = _Reader(model, resize)
     bind_contextvars(model=model.id, images=len(fields.image))
     with model.engine.reserve(len(fields.image) * len(labels), client) as reservation:
-        images = await offload.collect(_images(fields, model), sum(map(len, fields.image)))
+        size = None if resize else sum(map(len, fields.image))
+        images = await offload.collect(_images(fields, reader), size)
         copies = tuple(image for image, _, _ in images for _ in labels)
         within = tuple(tolerance for _, _, tolerance in images for _ in labels)
         # A likelihood is of definite bytes.
@@ -114,7 +125,7 @@ async def scoring(
         number = next(model.engine.request_ids)
         request = ScoreRequest(number, copies, tuple(labels) * len(images), tolerances, client=client)
         with traced(model.engine.run(new_job(request), reservation)) as job:
-            yield job, [noisy for _, noisy, _ in images]
+            yield job, [noisy for _, noisy, _ in images], tuple(reader.resized)
 
 
 def _reserve_slots(
@@ -138,31 +149,52 @@ def _reserve_slots(
     bind_contextvars(**{name: request.guidance if request.is_guided else slots})
 
 
-def _images(fields: PictureFields, model: ServedModel) -> Iterator[tuple[bytes, bool, int]]:
+@dataclass
+class _Reader:
+    """Opens the uploads of a request, and collects the sizes of those that are not of the model's size."""
+
+    model: ServedModel
+    resize: bool  # whether these are read
+    resized: dict[str, None] = field(default_factory=dict)  # in order, each once
+
+    def open(self, data: bytes, param: str) -> Image.Image:
+        picture = open_picture(data, self.model.config, param, self.resize)
+        if size_of(picture) != self.model.config.size:
+            self.resized[size_of(picture)] = None
+        return picture
+
+
+def _images(fields: PictureFields, reader: _Reader) -> Iterator[tuple[bytes, bool, int]]:
     """Yield the bytes of each picture, N each, whether it has noise, and its tolerance; InvalidInput where one is
     wrong."""
+    config = reader.model.config
     for data in fields.image:
-        sent = pixels(open_picture(data, model.config, "image"), model.config)
-        cleaned = read(sent[None], model.config, model.cleaning, fields.clean)
+        sent = pixels(reader.open(data, "image"), config)
+        cleaned = read(sent[None], config, reader.model.cleaning, fields.clean)
         yield cleaned.images.tobytes(), bool(cleaned.noisy[0]), int(cleaned.tolerances[0])
 
 
-def _known_images(fields: MaskFields, model: ServedModel) -> Iterator[tuple[bytes, bytes]]:
+def _known_images(fields: MaskFields, reader: _Reader) -> Iterator[tuple[bytes, bytes]]:
     """Yield the bytes and the mask of each partly known picture, N each; InvalidInput where one is wrong."""
-    config, mask = model.config, None
+    config, mask, mask_size = reader.model.config, None, reader.model.config.size
     if fields.mask is not None:
-        mask = known_by_picture(open_picture(fields.mask, config, "mask"), config, "mask").tobytes()
+        opened = reader.open(fields.mask, "mask")
+        mask, mask_size = known_by_picture(opened, config, "mask").tobytes(), size_of(opened)
+        del opened
     elif fields.keep_rows is not None:
         mask = known_rows(fields.keep_rows, config).tobytes()
     for data in fields.image:
-        yield _known_image(data, mask, model, fields.clean)
+        yield _known_image(data, mask, mask_size, reader, fields.clean)
 
 
-def _known_image(data: bytes, mask: bytes | None, model: ServedModel, clean: Clean) -> tuple[bytes, bytes]:
+def _known_image(data: bytes, mask: bytes | None, mask_size: str, reader: _Reader, clean: Clean) -> tuple[bytes, bytes]:
     """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
-    config = model.config
-    picture = open_picture(data, config, "image")
-    image = read(pixels(picture, config)[None], config, model.cleaning, clean).images
+    config = reader.model.config
+    picture = reader.open(data, "image")
+    if mask_size not in (size_of(picture), config.size):
+        reason = f"mask is {mask_size}; it must have the size of image, {size_of(picture)}, or of the model."
+        raise InvalidInput(reason, "mask", "wrong_size")
+    image = read(pixels(picture, config)[None], config, reader.model.cleaning, clean).images
     return image.tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
 

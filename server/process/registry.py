@@ -87,7 +87,7 @@ class ModelRegistry:
         self.all = {model.id: model for model in models}  # a reload replaces one
         self.ids = {name: model.id for model in models for name in model.names}
         self.max_images, self.request_timeout = max_images, request_timeout
-        self.resize = resize  # whether images are resized for requests that have no size_policy
+        self.resize = resize  # for requests that have no size_policy
 
     @property
     def default(self) -> ServedModel:
@@ -108,6 +108,10 @@ class ModelRegistry:
         if model.state == "failed":
             raise ModelFailedError(f"The model {model.id} cannot be served: {model.failure}.")
         return model
+
+    def resizes(self, size_policy: str | None) -> bool:
+        """Return whether images and uploads of a request are resized."""
+        return self.resize if size_policy is None else size_policy == "resize"
 
     def check_count(self, images: int, param: str, counted: str = "") -> None:
         """InvalidInput where a request has more images than one request may have; `counted`: how often each is."""

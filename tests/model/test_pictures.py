@@ -14,7 +14,15 @@ from PIL import Image, ImageCms
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
 from scanline.model.inputs import InvalidInput
-from scanline.model.pictures import known_by_picture, open_picture, pixels, readable
+from scanline.model.pictures import (
+    MAX_RESIZED_PIXELS,
+    encode_image,
+    known_by_picture,
+    open_picture,
+    pixels,
+    readable,
+    resized,
+)
 from tests.support.pictures import encode, noise
 from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header
 from tests.support.server.hostile_pictures import pixels as pixel_chunk
@@ -159,3 +167,40 @@ def test_whatever_a_decoder_raises_is_a_refusal(error: type[Exception]) -> None:
 )
 def test_what_is_no_picture_is_refused(data: bytes, magic: bytes) -> None:
     assert isinstance(read(magic + data), InvalidInput)
+
+
+LARGE = noise(31, 20)  # its centre of the model's proportions has 20 x 28 pixels
+SWOLLEN = FILES["png"] + chunk(b"teXt", bytes(2**18 + 8 * 35))
+
+
+def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path: Path) -> None:
+    (tmp_path / "large.png").write_bytes(encode(LARGE))
+    trained = load(tmp_path, size=(5, 7), grey=True).images
+    large = open_picture(encode(LARGE), GREY, "image", resize=True)
+    np.testing.assert_array_equal(pixels(large, GREY), trained[0])
+    assert np.abs(trained[0].reshape(7, 5) - LARGE[1:29].reshape(7, 4, 5, 4).mean((1, 3))).mean() < 12
+
+
+def test_an_enlarged_image_becomes_what_it_was() -> None:
+    enlarged = encode_image(resized(IMAGE, (55, 77)), "png")
+    np.testing.assert_array_equal(pixels(open_picture(enlarged, GREY, "image", resize=True), GREY), IMAGE.reshape(-1))
+
+
+def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:
+    mask = open_picture(encode(np.where(LARGE > 99, 255, 0).astype(np.uint8)), GREY, "mask", resize=True)
+    np.testing.assert_array_equal(known_by_picture(mask, GREY, "mask"), (LARGE[3:29:4, 2::4] > 99).reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("file", "resize", "code"),
+    [
+        (encode(LARGE), False, "wrong_size"),
+        (encode(np.zeros((1, MAX_RESIZED_PIXELS + 1), np.uint8)), True, "wrong_size"),
+        (SWOLLEN, True, "too_large"),
+        (SWOLLEN, False, "too_large"),
+    ],
+)
+def test_other_sizes_and_large_files_are_refused(file: bytes, resize: bool, code: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        open_picture(file, GREY, "image", resize)
+    assert refused.value.code == code

@@ -1,11 +1,12 @@
 """How painted images leave in JSON and in events: file format, size, base64 or a data URL.
 
 Images have the model's size, unless the client or the server's settings ask for `size_policy` resize: then each pixel
-of the size asked for is the nearest one of the image, and the answer says so.
+of the size asked for is the nearest one of the image, and the answer says so, as it does of uploads that were resized.
 """
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +30,21 @@ class ImageOutput:
     model_size: str  # such as 28x28
     size: tuple[int, int] | None = None  # width and height, where they are not the model's
     as_url: bool = False
+    uploaded: tuple[str, ...] = ()  # the sizes of the uploads that were resized
 
     @property
-    def fields(self) -> dict[str, str]:
-        """The fields of answers and events that say what was done; `resized_from` only where images were resized."""
-        sizes = {"size": self.model_size}
+    def fields(self) -> dict[str, Any]:
+        """The fields of answers and events that say what was done; those of resizing only where it was."""
+        sizes: dict[str, Any] = {"size": self.model_size}
         if self.size is not None:
             sizes = {"size": "{}x{}".format(*self.size), "resized_from": self.model_size}
-        return {**sizes, "output_format": self.output_format}
+        return {**sizes, **upload_fields(self.uploaded), "output_format": self.output_format}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that say of images and uploads that they were resized."""
+        headers = {} if self.size is None else {"x-scanline-resized-from": self.model_size}
+        return headers | ({"x-scanline-uploads-resized-from": ", ".join(self.uploaded)} if self.uploaded else {})
 
     def resized(self, image: np.ndarray) -> np.ndarray:
         """Return an image [H, W] or [H, W, 3] uint8 of the size that the answer has."""
@@ -54,15 +62,20 @@ class ImageOutput:
         return {"b64_json": text}
 
 
+def upload_fields(uploaded: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the field of an answer that says which sizes of uploads were resized; none where there are none."""
+    return {"uploads_resized_from": list(uploaded)} if uploaded else {}
+
+
 def image_output(fields: PaintFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
-    """Return the output of a request for `n` images; `resize`: where it has no size_policy. InvalidInput where its size
-    is none, or too large."""
+    """Return the output of a request for `n` images; InvalidInput where its size is none, too large, or another than
+    the model's without `resize`."""
     by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT
     as_url = fields.response_format == "url" or by_name
     output = ImageOutput(fields.output_format, config.size, as_url=as_url)
     if fields.size in (None, "auto", config.size):
         return output
-    if not (resize if fields.size_policy is None else fields.size_policy == "resize"):
+    if not resize:
         message = f"size must be auto or {config.size}, the model's own, not {quoted(fields.size)}"
         raise InvalidInput(f"{message}; size_policy: resize answers with another size.", "size")
     size = SIZE.fullmatch(fields.size)

@@ -77,21 +77,22 @@ async def run_long(work: Callable[[], Result]) -> Result:
     return await asyncio.wrap_future(_long.submit(CURRENT.get(), work))
 
 
-async def in_chunks(steps: Iterable[Result], size: int) -> AsyncIterator[list[Result]]:
+async def in_chunks(steps: Iterable[Result], size: int | None) -> AsyncIterator[list[Result]]:
     """Yield the results of `steps`, a few milliseconds of work at a time.
 
     Each step must be short. `size`, in bytes, decides where the work begins: on the event loop if it is at most
-    INLINE_BYTES, and goes on in the thread if it takes longer than a chunk may.
+    INLINE_BYTES, and goes on in the thread if it takes longer than a chunk may. None: steps are as those of `run_long`.
     """
     remaining = iter(steps)
-    chunk, is_done = _advance(remaining) if size <= INLINE_BYTES else await run(lambda: _advance(remaining))
-    yield chunk
+    is_done, is_inline = False, size is not None and size <= INLINE_BYTES
+    offloaded = run_long if size is None else run
     while not is_done:
-        chunk, is_done = await run(lambda: _advance(remaining))
+        chunk, is_done = _advance(remaining) if is_inline else await offloaded(lambda: _advance(remaining))
+        is_inline = False
         yield chunk
 
 
-async def collect(steps: Iterable[Result], size: int) -> list[Result]:
+async def collect(steps: Iterable[Result], size: int | None) -> list[Result]:
     """Return all results of `in_chunks`."""
     return [result async for chunk in in_chunks(steps, size) for result in chunk]
 

@@ -36,7 +36,15 @@ class Usage(BaseModel):
         return cls(input_tokens=known, input_tokens_details=details, output_tokens=total - known, total_tokens=total)
 
 
-class ImagesAnswer(BaseModel):
+class ResizedUploads(BaseModel):
+    """The field of answers about uploads."""
+
+    uploads_resized_from: list[str] = Field(
+        [], description="each size, such as 1024x1024, that an upload or mask had before it was resized to the model's"
+    )
+
+
+class ImagesAnswer(ResizedUploads):
     """The JSON response of generations and edits."""
 
     created: int
@@ -77,7 +85,7 @@ Range = Annotated[
 ]
 
 
-class LikelihoodsAnswer(BaseModel):
+class LikelihoodsAnswer(ResizedUploads):
     """The JSON response of likelihoods of whole images."""
 
     created: int
@@ -96,7 +104,7 @@ class Evidence(BaseModel):
     bits_per_known_byte: float | None
 
 
-class EvidenceAnswer(BaseModel):
+class EvidenceAnswer(ResizedUploads):
     """The JSON response of likelihoods with a mask, with all that the same estimates need again."""
 
     created: int
@@ -119,7 +127,7 @@ class ClassificationData(Doubt):
     any_class_bits_per_dim: float | None = Field(description="with the class drawn, every one equally likely")
 
 
-class ClassificationsAnswer(BaseModel):
+class ClassificationsAnswer(ResizedUploads):
     """The JSON response of classifications."""
 
     created: int

@@ -130,7 +130,19 @@ class ModelField(BaseModel):
     model: str | None = None
 
 
-class PaintFields(ModelField):
+class SizeFields(ModelField):
+    """What to do with sizes other than the model's."""
+
+    size_policy: Annotated[
+        Literal["exact", "resize"] | None,
+        Field(
+            description="exact: sizes other than the model's are refused; resize: uploads are resized to the model's"
+            " size, and images to any size by repeating pixels; the server decides if absent"
+        ),
+    ] = None
+
+
+class PaintFields(SizeFields):
     """The fields of both kinds of painting requests."""
 
     n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
@@ -141,13 +153,6 @@ class PaintFields(ModelField):
     class_: PaintedClass = None
     size: Annotated[
         str | None, Field(description="auto, the model's own size, such as 28x28, or what size_policy allows")
-    ] = None
-    size_policy: Annotated[
-        Literal["exact", "resize"] | None,
-        Field(
-            description="exact: sizes other than the model's are refused; resize: images are enlarged to any size by"
-            " repeating pixels; the server decides if absent"
-        ),
     ] = None
     seed: Seed = None
     temperature: Temperature = 1.0
@@ -219,7 +224,7 @@ class StreamedGenerationRequest(GenerationRequest):
         raise InvalidInput("state must be [layer, head], two whole numbers from 0.", "state")
 
 
-class PictureFields(ModelField):
+class PictureFields(SizeFields):
     """The fields of every request about given images: their files, and how they are read."""
 
     image: Annotated[list[bytes], Field(min_length=1)]

@@ -13,7 +13,7 @@ from fastapi import Request
 from pydantic import BaseModel
 
 from scanline.model.inputs import InvalidInput
-from scanline.model.pictures import from_base64, max_file_bytes
+from scanline.model.pictures import MAX_RESIZED_BYTES, from_base64, max_file_bytes
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
@@ -29,8 +29,8 @@ MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
 
 def max_picture_bytes(models: ModelRegistry) -> int:
-    """Return the bytes of the largest picture file that any of the models reads."""
-    return max(max_file_bytes(model.config) for model in models.all.values())
+    """Return the bytes of the largest picture file, in JSON, that any of the models reads."""
+    return max(max_file_bytes(model.config.width, model.config.height) for model in models.all.values())
 
 
 def json_limits(models: ModelRegistry) -> JsonLimits:
@@ -65,7 +65,7 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
         async with deadline(models.request_timeout), until_disconnect(request):
             return await from_json(await parse_object(document, json_limits(models)), schema, models)
     if kind == "multipart/form-data":
-        parts = await read_form(request, models.max_images, max_picture_bytes(models))
+        parts = await read_form(request, models.max_images, max(MAX_RESIZED_BYTES, max_picture_bytes(models)))
         return schema.model_validate(_form_fields(parts, schema), strict=False)
     raise ApiError(415, "Send multipart/form-data or application/json.", code="unsupported_media_type")
 

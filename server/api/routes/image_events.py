@@ -7,6 +7,7 @@ misses partial images, never a completed one, and does not delay other requests.
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,11 @@ class EventStream(Response):
         failure = None
         try:
             async with until_disconnect(self.request), AsyncExitStack() as stack:
-                work = painting(self.models, self.model, wanted, self.fields)
+                resize = self.models.resizes(self.fields.size_policy)
+                work = painting(self.models, self.model, wanted, self.fields, resize)
                 async with deadline(self.models.request_timeout):
-                    wanted, job = await stack.enter_async_context(work)
+                    wanted, job, uploaded = await stack.enter_async_context(work)
+                self.output = replace(self.output, uploaded=uploaded)
                 failure = await self._respond(send, wanted, job, stack)
         except ClientGoneError:
             return
@@ -72,6 +75,7 @@ class EventStream(Response):
             "cache-control": "no-cache",
             "x-accel-buffering": "no",
             "x-scanline-seed": str(wanted.seed),
+            **self.output.headers,
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
@@ -45,7 +46,8 @@ def router(models: ModelRegistry) -> APIRouter:
 async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
     n = image_count(fields, models)
-    output = image_output(fields, model.config, n, models.resize)
+    resize = models.resizes(fields.size_policy)
+    output = image_output(fields, model.config, n, resize)
     media_type = _media_type(request, fields.output_format)
     if fields.stream:
         if media_type != JSON:
@@ -57,25 +59,25 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
 
     async def work(send: Send) -> bytes | None:
         wanted = paint_request(model, fields, n, client_of(request.scope).id)
-        painted = painting(models, model, wanted, fields)
+        painted = painting(models, model, wanted, fields, resize)
         async with finished(request, models.request_timeout, painted, lambda entered: entered[1].wait()) as (
             wanted,
             job,
+            uploaded,
         ):
+            said = replace(output, uploaded=uploaded)
             answer = ImagesAnswer(
                 created=int(time.time()),
                 model=model.id,
                 seed=wanted.seed,
                 data=[],
-                **output.fields,
+                **said.fields,
                 usage=Usage.of(wanted.known_bytes, job.images.size),
             )
             shaped = job.images.reshape(-1, *model.config.image_shape)
             each = (facts(job, index, model.config) for index in range(n))
             chunks = painted_chunks(answer, shaped, each, media_type, output)
-            headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed)}
-            if output.size is not None:
-                headers["x-scanline-resized-from"] = output.model_size
+            headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed), **said.headers}
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)

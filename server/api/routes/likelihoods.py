@@ -28,6 +28,7 @@ from scanline.server.api.payload.answers import (
     scored_chunks,
     send_answer,
 )
+from scanline.server.api.payload.image_output import upload_fields
 from scanline.server.api.payload.response_schemas import (
     ClassificationData,
     ClassificationsAnswer,
@@ -80,10 +81,15 @@ def _score(
 
     async def work(send: Send) -> bytes | None:
         client = client_of(request.scope).id
-        scored = scoring(model, fields, [label], client, lambda score: Job(score, config.bytes))
-        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy):
+        resize = models.resizes(fields.size_policy)
+        scored = scoring(model, fields, [label], client, lambda score: Job(score, config.bytes), resize)
+        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy, uploaded):
             answer = LikelihoodsAnswer(
-                created=int(time.time()), model=model.id, typical_bits_per_dim=model.typical_bits_per_dim, data=[]
+                created=int(time.time()),
+                model=model.id,
+                typical_bits_per_dim=model.typical_bits_per_dim,
+                data=[],
+                **upload_fields(uploaded),
             )
             items = _likelihoods(model, job, noisy)
             return await _send(models, request, send, scored_chunks(answer, items, job, config, fields.per_pixel))
@@ -109,10 +115,11 @@ def _estimate(
             particles=fields.particles,
             client=client_of(request.scope).id,
         )
-        painted = painting(models, model, wanted, fields)
+        painted = painting(models, model, wanted, fields, models.resizes(fields.size_policy))
         async with finished(request, models.request_timeout, painted, lambda entered: entered[1].wait()) as (
             wanted,
             job,
+            uploaded,
         ):
             answer = EvidenceAnswer(
                 created=int(time.time()),
@@ -121,6 +128,7 @@ def _estimate(
                 particles=fields.particles,
                 repeats=fields.repeats,
                 data=[],
+                **upload_fields(uploaded),
             )
             return await _send(models, request, send, listed_chunks(answer, _evidence(job, wanted), n))
 
@@ -134,10 +142,15 @@ def _classify(models: ModelRegistry, model: ServedModel, request: Request, field
     models.check_count(len(fields.image) * len(labels), "image", "once for each class")
 
     async def work(send: Send) -> bytes | None:
-        scored = scoring(model, fields, labels, client_of(request.scope).id, TotalsJob)
-        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy):
+        resize = models.resizes(fields.size_policy)
+        scored = scoring(model, fields, labels, client_of(request.scope).id, TotalsJob, resize)
+        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy, uploaded):
             answer = ClassificationsAnswer(
-                created=int(time.time()), model=model.id, typical_bits_per_dim=model.typical_bits_per_dim, data=[]
+                created=int(time.time()),
+                model=model.id,
+                typical_bits_per_dim=model.typical_bits_per_dim,
+                data=[],
+                **upload_fields(uploaded),
             )
             items = _classifications(model, job, noisy)
             return await _send(models, request, send, listed_chunks(answer, items, job.totals.size))
@@ -159,7 +172,7 @@ def _evidence(job: Job, request: GenerateRequest) -> Iterator[Evidence]:
         )
 
 
-async def _wait(scored: tuple[PendingJob, list[bool]]) -> None:
+async def _wait(scored: tuple[PendingJob, list[bool], tuple[str, ...]]) -> None:
     """Wait for the job of `scoring`."""
     await scored[0].wait()
 

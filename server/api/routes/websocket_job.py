@@ -69,7 +69,7 @@ class JobRunner:
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
         bind_contextvars(job=number, bytes=0)
         wanted = paint_request(model, fields, n, client, stream=True, snapshot=state)
-        async with painting(self.models, model, wanted, fields) as (wanted, job):
+        async with painting(self.models, model, wanted, fields) as (wanted, job, _):
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": n}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, "seed": wanted.seed})

@@ -1,4 +1,4 @@
-"""Images of another size than the model's: pixels are repeated, in every kind of answer, and the answer says so."""
+"""Images and uploads of another size than the model's: they are resized, and every kind of answer says so."""
 
 import io
 
@@ -6,11 +6,12 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.support.pictures import decode, painted
+from scanline.model.pictures import resized
+from tests.support.pictures import decode, encode, noise, painted
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.sse_reader import images, post_for_events
 
-URL = "/v1/images/generations"
+URL, EDITS = "/v1/images/generations", "/v1/images/edits"
 LARGE = {"n": 4, "seed": 7, "size": "15x14", "size_policy": "resize"}
 
 
@@ -46,3 +47,40 @@ def test_a_server_that_resizes_still_refuses_what_is_no_size(shapes_client: http
         shapes_client.post(URL, json={"size": "15x14", "size_policy": "exact"}), 400, "size", "invalid_value"
     )
     assert_refused(shapes_client.post(URL, json={"size": "large"}), 400, "size", "invalid_value")
+
+
+GREYS, KEPT = noise(7, 5), np.where(np.arange(35).reshape(7, 5) < 20, 255, 0).astype(np.uint8)
+SMALL = encode(np.dstack((GREYS, GREYS, GREYS, KEPT)))
+ENLARGED, MASK = encode(resized(GREYS, (50, 70))), encode(resized(KEPT, (50, 70)))
+RESIZE = {"seed": "7", "size_policy": "resize"}
+
+
+def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> None:
+    expected = client.post(EDITS, data={"seed": "7"}, files={"image": SMALL}).json()
+    files = {"image": ENLARGED, "mask": MASK}
+    answer = client.post(EDITS, data=RESIZE, files=files).json()
+    assert answer["data"] == expected["data"]
+    assert answer["uploads_resized_from"] == ["50x70"]
+    assert "uploads_resized_from" not in expected
+    array = client.post(EDITS, data=RESIZE, files=files, headers={"accept": "application/x-npy"})
+    assert array.headers["x-scanline-uploads-resized-from"] == "50x70"
+    refused = client.post(EDITS, data={"seed": "7"}, files=files)
+    assert_refused(refused, 400, "mask", "wrong_size")
+    other = {"image": ENLARGED, "mask": encode(resized(KEPT, (10, 14)))}
+    assert_refused(client.post(EDITS, data=RESIZE, files=other), 400, "mask", "wrong_size")
+
+
+def test_events_say_that_uploads_were_resized(client: httpx.Client) -> None:
+    sent = client.post(EDITS, data=RESIZE | {"stream": "true", "keep_rows": "3"}, files={"image": ENLARGED})
+    assert '"uploads_resized_from":["50x70"]' in sent.text.replace('": ', '":')
+
+
+@pytest.mark.parametrize("route", ["likelihoods", "classifications"])
+def test_a_server_that_resizes_scores_pictures_of_any_size(shapes_client: httpx.Client, route: str) -> None:
+    answers = [
+        shapes_client.post(f"/v1/images/{route}", files={"image": file}).json() for file in (ENLARGED, encode(GREYS))
+    ]
+    assert answers[0].pop("uploads_resized_from") == ["50x70"]
+    assert answers[0]["data"] == answers[1]["data"]
+    exact = shapes_client.post(f"/v1/images/{route}", data={"size_policy": "exact"}, files={"image": ENLARGED})
+    assert_refused(exact, 400, "image", "wrong_size")
