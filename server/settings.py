@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     max_frames_per_second: Positive | None = setting(None, "Maximum frame rate over all websockets; none is no limit.")
     resize: bool = setting(
         False,
-        "Resize images to a request's size, and uploads to the model's, unless its size_policy is exact; without it, 400.",
+        "Resize images to a request's size, uploads to the model's, unless its size_policy is exact; without it, 400.",
     )
     request_timeout: Seconds = setting(600, "Seconds from accepting a request to its last pixel; then 504.")
     receive_timeout: Seconds = setting(60, "Seconds for a request to arrive; then 408.")

@@ -18,7 +18,8 @@ PROMPT = {"prompt": "a star"}
 B64 = {"response_format": "b64_json"}
 KNOWN = np.arange(35).reshape(7, 5) < 20
 IMAGE = noise(7, 5)
-UPLOAD = encode(np.dstack((IMAGE, IMAGE, IMAGE, np.where(KNOWN, 255, 0).astype(np.uint8))))  # its alpha is the mask
+ALPHA = np.where(KNOWN, 255, 0).astype(np.uint8)  # the mask
+UPLOAD = encode(np.dstack((IMAGE, IMAGE, IMAGE, ALPHA)).repeat(20, 0).repeat(20, 1))  # enlarged, as they send pictures
 OWN, SQUARE = "5x7", "1024x1024"
 
 BODIES: dict[str, tuple[dict[str, Any], str, str]] = {  # fields, where the image is in the answer, its size
@@ -35,7 +36,8 @@ BODIES: dict[str, tuple[dict[str, Any], str, str]] = {  # fields, where the imag
         | {"output_format": "png"},
         *("b64_json", OWN),
     ),
-    "n8n": ({"model": "dall-e-3", "size": SQUARE, "quality": "standard", **B64}, "b64_json", SQUARE),
+    "n8n": ({"model": "gpt-image-1-mini"}, "b64_json", OWN),
+    "n8n, DALL-E 3": ({"model": "dall-e-3", **B64}, "b64_json", OWN),
     "ComfyUI": (
         {"model": "gpt-image-2", "quality": "low", "background": "auto", "n": 1, "seed": 0, "size": "auto"}
         | {"moderation": "low"},
@@ -48,9 +50,10 @@ BODIES: dict[str, tuple[dict[str, Any], str, str]] = {  # fields, where the imag
     "the AI SDK": ({"model": "dall-e-3", "n": 1, **B64}, "b64_json", OWN),
 }
 FORMS: dict[str, tuple[str, dict[str, str], str, str]] = {  # the picture's name; then as above
-    "Open WebUI": ("image[]", {"model": "gpt-image-1", "n": "1", "size": "auto"}, "b64_json", OWN),
+    "Open WebUI": ("image[]", {"model": "gpt-image-1"}, "b64_json", OWN),
+    "Open WebUI, DALL-E 2": ("image[]", {"model": "dall-e-2", **B64}, "b64_json", OWN),
     "LobeChat": ("image", {"model": "gpt-image-1", "n": "1", "input_fidelity": "high"}, "b64_json", OWN),
-    "LibreChat": ("image[]", {"model": "gpt-image-1", "n": "1", "quality": "auto", "size": "auto"}, "b64_json", OWN),
+    "LibreChat": ("image[]", {"model": "gpt-image-1", "quality": "auto", "size": "auto"}, "b64_json", OWN),
     "n8n": ("image[]", {"model": "gpt-image-1", "n": "1", "size": SQUARE, "quality": "auto"}, "b64_json", SQUARE),
     "n8n, DALL-E 2": (
         "image",
