@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from scanline.model.inference import Images, Model, Step
     from scanline.model.marginal_likelihood import Estimate
 
+    __version__: str
+
 __all__ = ["Classification", "Estimate", "Images", "Model", "Step", "load"]
 
 
@@ -39,10 +41,16 @@ def load(
     return load(name, device=device, precision=precision, threads=threads, backend=backend)
 
 
-def __getattr__(name: str) -> object:
-    """The classes that `model.inference` returns, imported (torch with them) when they are first asked for."""
-    if name in __all__:
-        from scanline.model import inference
+if not TYPE_CHECKING:  # for a type checker, every name that is not above is misspelt
 
-        return getattr(inference, name)
-    raise AttributeError(f"module 'scanline' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """The classes that `model.inference` returns, imported (torch with them) when they are first asked for."""
+        if name == "__version__":
+            from scanline.model import extras
+
+            return extras.version()
+        if name in __all__:
+            from scanline.model import inference
+
+            return getattr(inference, name)
+        raise AttributeError(f"module 'scanline' has no attribute {name!r}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError
 
 BINDINGS = Path("kernels/cpu/bindings.py").read_text()
@@ -84,6 +85,14 @@ class BuildLibrary(build_ext):
         )
 
 
+class Modules(build_py):
+    """All but this file, which lies in the folder of the package."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        found = super().find_package_modules(package, package_dir)
+        return [each for each in found if each[:2] != ("scanline", "setup")]
+
+
 class Wheel(bdist_wheel):
     """py3-none-<platform> with the library in it, py3-none-any without."""
 
@@ -111,5 +120,5 @@ setup(
             optional=True,
         )
     ],
-    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel},
+    cmdclass={"build_ext": BuildLibrary, "build_py": Modules, "bdist_wheel": Wheel},
 )

@@ -26,7 +26,7 @@ from scanline.model.formats.model_dir import model_name, read_cleaning, read_typ
 from scanline.model.inputs import InvalidInput, check_guidance, check_temperature, checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import Picture
+from scanline.model.pictures import Picture, Pictures
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.sampling.generator import Generator
@@ -51,6 +51,19 @@ class Images:
 
     def __len__(self) -> int:
         return len(self.array)
+
+    def __getitem__(self, index: int | slice) -> np.ndarray:
+        return self.array[index]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self.array)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.array, dtype, copy=copy) if copy is not None else np.asarray(self.array, dtype)
+
+    def _repr_png_(self) -> bytes:
+        """Show a contact sheet in a notebook."""
+        return pictures.encode_sheet(self.array, "png")
 
     def save(self, path: str | Path) -> None:
         """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name."""
@@ -135,8 +148,8 @@ class Model:
         given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
 
-    def score(self, images: np.ndarray, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
-        """Return bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)]: float64 [n].
+    def score(self, images: Pictures, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
+        """Return bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)], or picture files: float64 [n].
 
         class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
         [n, H, W, 3].
@@ -172,7 +185,7 @@ class Model:
         return estimate(completed.evidence_bits, known_bytes)
 
     def tail_probabilities(
-        self, images: np.ndarray, *, class_name: str | None = None, clean: Clean = "off"
+        self, images: Pictures, *, class_name: str | None = None, clean: Clean = "off"
     ) -> np.ndarray | None:
         """Return how unusual images are for the model, one [H, W(, 3)] or many [n, H, W(, 3)]: a bound on the
         probability, float64 [n], that a test image's bits lie as far outside; below 0.01 an image is not typical. None
@@ -184,7 +197,7 @@ class Model:
         bits = self.score(whole, class_name=class_name) * self.config.bytes
         return self.typicality.tail_probabilities(bits, cleaned.images, cleaned.noisy)
 
-    def classify(self, images: np.ndarray, *, clean: Clean = "auto") -> Classification:
+    def classify(self, images: Pictures, *, clean: Clean = "auto") -> Classification:
         """Return the bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the
         posterior with every class equally likely before, the most probable class of each image, and how unusual it is.
 
@@ -232,8 +245,11 @@ class Model:
                 if pixels:
                     yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
 
-    def _checked(self, images: np.ndarray) -> np.ndarray:
+    def _checked(self, images: Pictures) -> np.ndarray:
         """Return images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
+        files = [images] if isinstance(images, str | Path) else images
+        if len(files) and all(isinstance(each, str | Path) for each in files):
+            images = pictures.read_files(files, self.config).reshape(-1, *self.config.image_shape)
         images = np.asarray(images)
         if images.shape == self.config.image_shape:
             images = images[None]
@@ -242,7 +258,7 @@ class Model:
             raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
         return images
 
-    def _cleaned(self, images: np.ndarray, clean: Clean) -> Cleaned:
+    def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
         images = self._checked(images)
         return read(images.reshape(len(images), -1), self.config, self.cleaning, clean)

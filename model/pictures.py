@@ -10,7 +10,7 @@ import binascii
 import io
 import struct
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
@@ -49,6 +49,7 @@ SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
+Pictures = Picture | Sequence[str | Path]  # one or many
 
 
 def max_file_bytes(width: int, height: int) -> int:
@@ -184,6 +185,11 @@ def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> n
         raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
 
 
+def read_files(files: Iterable[str | Path], config: ModelConfig) -> np.ndarray:
+    """Return the bytes [n, N] uint8 of picture files."""
+    return np.stack([pixels(open_picture(Path(file).read_bytes(), config, str(file)), config) for file in files])
+
+
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
     """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, without alpha, by black (paint)."""
     with readable(param):
@@ -235,6 +241,7 @@ def read_completion(
         known = pixels(opened, config)
     else:
         known = np.asarray(image)
+        known = known[0] if known.shape == (1, *config.image_shape) else known
         if known.dtype != np.uint8 or known.shape != config.image_shape:
             expected = list(config.image_shape)
             raise InvalidInput(f"image must be uint8 {expected}, not {known.dtype} {list(known.shape)}.", "image")
@@ -338,6 +345,8 @@ def encode_npy(images: np.ndarray) -> bytes:
 
 def check_out(out: Path) -> None:
     """Raise ValueError for a name whose form is unknown or whose folder is missing; to be called before the work."""
+    if str(out) == "-":
+        raise ValueError("-: images are not written to standard output; give a file's or a folder's name")
     if out.suffix and out.suffix.lower() not in (*SHEETS, ".npy"):
         raise ValueError(f"{out}: write a .png or .webp sheet, a .npy array or a folder")
     if not out.absolute().parent.is_dir():

@@ -1,5 +1,6 @@
 """The distribution: wheels that serve every Python 3, and instructions that install no other project's package."""
 
+import hashlib
 import os
 import re
 import shlex
@@ -8,13 +9,18 @@ import subprocess
 import sys
 import venv
 import zipfile
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 from scanline.kernels.cpu.bindings import LIBRARY
 from scanline.model import extras
+from tests.support.server.running_server import SCANLINE
 
 ROOT = Path(__file__).parents[1]
 COMPILER = shutil.which("c++")
@@ -22,6 +28,14 @@ PIP = (sys.executable, "-m", "pip", "--quiet", "--retries=0", "--timeout=5")
 ASKS_AN_INDEX = re.compile(r"install ['\"]?scanline|\bscanline(-server)?\[")  # for a package that is on none
 OF_ITSELF = '"scanline-server[cluster,onnx,otel,parquet,speech,train]",'  # in pyproject.toml: the extra dev
 GENERATED = ("server/web/dist/", "package-lock.json")
+
+
+NEWEST_SECONDS = 3000  # to download and install the newest torch, some gigabytes
+PAINTED = (  # with torch's operations and with our kernel
+    "sample -n 4 --seed 7 --backend {backend} --out {out}",
+    "sample -n 2 --seed 7 --class seven --guidance 2 --backend {backend} --out {out}",
+    "complete {picture} --keep-rows 14 -n 2 --seed 7 --backend {backend} --out {out}",
+)
 
 
 def build(folder: Path, path: str) -> Path:
@@ -54,7 +68,7 @@ def test_without_a_compiler_it_is_one_for_any_platform(pure_wheel: Path) -> None
     assert {name.partition("/")[0] for name in found} == {"scanline", metadata}
     assert {"scanline/__init__.py", "scanline/py.typed", "scanline/server/web/dist/index.html"} <= found
     assert "scanline/model/zoo/mnist-small/model.safetensors" in found
-    assert not any(name.endswith(".so") for name in found)
+    assert not any(name.endswith((".so", "/setup.py")) for name in found)
 
 
 @pytest.mark.slow
@@ -105,3 +119,41 @@ def test_an_extra_comes_from_an_index_and_scanline_from_the_wheel(pure_wheel: Pa
     assert installed.returncode == 0
     names = "from importlib.metadata import packages_distributions as names; print(names()['scanline'])"
     assert run(f"import espeakng_loader, scanline; {names}") == f"['{extras.DISTRIBUTION}']"
+
+
+@pytest.mark.slow  # downloads some gigabytes, where the index has no build for CPUs
+@pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+def test_the_newest_torch_paints_the_same_bytes(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The newest that the index has, whatever range we declare, beside our other packages."""
+    if find_spec("pip") is None:
+        pytest.skip("there is no pip")
+    request.addfinalizer(lambda: shutil.rmtree(tmp_path))  # gigabytes, which pytest would keep
+    venv.create(tmp_path / "newest")
+    python = tmp_path / "newest" / "bin" / "python"
+    pip = [*PIP, "--python", str(python), "install", "--no-compile"]
+    needed = [each for each in requires(extras.DISTRIBUTION) or [] if "extra ==" not in each]
+    others = [each for each in needed if not each.startswith("torch")]
+    assert len(others) == len(needed) - 1
+    installed = subprocess.run([*pip, "torch", *others], check=False, timeout=NEWEST_SECONDS)
+    if installed.returncode and subprocess.run([*pip, "--dry-run", "six"], check=False).returncode:
+        pytest.skip("no package index can be reached")
+    assert installed.returncode == 0
+    newest = subprocess.check_output([python, "-c", "import torch; print(torch.__version__)"], text=True).strip()
+    if newest.split("+")[0] == torch.__version__.split("+")[0]:
+        pytest.skip(f"torch {newest} is the newest, with which the other tests run")
+    subprocess.run([*pip, "--no-index", "--no-deps", build(tmp_path, path=os.environ["PATH"])], check=True)
+
+    picture = tmp_path / "seven.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (28, 28), np.uint8)).save(picture)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+
+    def digest(scanline: list[str | Path], command: str, backend: str) -> str:
+        out = tmp_path / "painted.npy"
+        arguments = command.format(backend=backend, out=out, picture=picture).split()
+        subprocess.run([*scanline, *arguments], cwd=tmp_path, env=environment, check=True)
+        return hashlib.sha256(out.read_bytes()).hexdigest()
+
+    for backend in ("cpu", "eager"):
+        for command in PAINTED:
+            expected = digest([SCANLINE], command, backend)
+            assert digest([python.with_name("scanline")], command, backend) == expected, (newest, backend, command)

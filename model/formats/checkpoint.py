@@ -7,6 +7,7 @@ however many files it has.
 
 import json
 import re
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,8 @@ from scanline.model.resources import one_torch_thread
 
 SHARD = re.compile(r"model-([0-9a-f]{8}-)?\d{5}-of-\d{5}\.safetensors")
 SHARD_BYTES = 16_000_000
+METADATA = {"format": "pt"}  # as Hugging Face's libraries ask for
+LFS_POINTER = b"version https://git-lfs"
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -87,7 +90,7 @@ def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dic
     """Write each shard to a file of its own and return the file of each tensor."""
     places = {}
     for i, shard in enumerate(shards, 1):
-        data = save(shard)
+        data = save(shard, METADATA)
         file = f"model-{sha256(data).hexdigest()[:8]}-{i:05}-of-{len(shards):05}.safetensors"
         write_atomically(directory / file, partial(Path.write_bytes, data=data))
         places.update(dict.fromkeys(shard, file))
@@ -95,7 +98,7 @@ def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dic
 
 
 def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    path.write_bytes(save(tensors))  # safetensors' save_file would make a file that only its owner can read
+    path.write_bytes(save(tensors, METADATA))  # safetensors' save_file would make a file that only its owner can read
 
 
 def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:
@@ -119,6 +122,9 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[s
     except FileNotFoundError:
         raise ModelDirectoryError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:
+        with suppress(OSError), path.open("rb") as file:
+            if file.read(len(LFS_POINTER)) == LFS_POINTER:
+                raise ModelDirectoryError(f"{path} is a pointer of Git LFS; fetch the file by git lfs pull") from None
         raise ModelDirectoryError(f"{path} is not a readable safetensors file: {error}") from None
 
 

@@ -1,7 +1,10 @@
 """The commands: each a file in commands/ that imports what it needs when it runs, so that `scanline --help` is fast."""
 
+from typing import Annotated
+
 import typer
 
+from scanline.model import extras
 from scanline.server.cli.commands import (
     bench,
     classify,
@@ -18,11 +21,23 @@ from scanline.server.cli.commands import (
 
 app = typer.Typer(
     name="scanline",
-    help="Generate images with linear transformers, pixel by pixel, thousands at once.",
     no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Generate images with linear transformers, pixel by pixel, thousands at once."""
+    if version:
+        print(extras.version())
+        raise typer.Exit
+
+
 for command in (serve.serve, sample.sample, complete.complete, score.score, classify.classify):
     app.command()(command)
 app.command()(train.train)

@@ -11,7 +11,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config, read_cleaning
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import open_picture, pixels, read_completion
+from scanline.model.pictures import read_completion, read_files
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import Painted, paint_requests
@@ -57,8 +57,7 @@ def read_picture(
 def read_pictures(pictures: list[Path], directory: Path, clean: Clean) -> Cleaned:
     """Return whole pictures as the model in `directory` reads them."""
     config = load_config(directory)
-    images = np.stack([pixels(open_picture(path.read_bytes(), config, str(path)), config) for path in pictures])
-    return read(images, config, read_cleaning(directory), clean)
+    return read(read_files(pictures, config), config, read_cleaning(directory), clean)
 
 
 def doubt(tail_probability: float | None) -> str:

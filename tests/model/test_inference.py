@@ -54,6 +54,21 @@ def test_samples_are_those_of_offline_painting_and_a_drawn_seed_gives_them_again
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
+def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model: "scanline.Model", tmp_path: Path) -> None:
+    images = grey_model.sample(2, seed=7)
+    np.testing.assert_array_equal(np.asarray(images), images.array)
+    np.testing.assert_array_equal(np.stack(list(images)), images.array)
+    np.testing.assert_array_equal(images[1], images.array[1])
+    images.save(tmp_path / "sheet.png")
+    assert images._repr_png_() == (tmp_path / "sheet.png").read_bytes()
+    images.save(tmp_path / "images")
+    files = sorted((tmp_path / "images").iterdir())
+    np.testing.assert_array_equal(grey_model.score(files), grey_model.score(images.array))
+    np.testing.assert_array_equal(grey_model.score(files[0]), grey_model.score(images[0]))
+    first = grey_model.complete(images[:1], keep_rows=3, seed=1)
+    np.testing.assert_array_equal(first, grey_model.complete(images[0], keep_rows=3, seed=1))
+
+
 def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: "scanline.Model") -> None:
     first, second = grey_model.sample(2, seed=1, temperature=1e-6).array
     np.testing.assert_array_equal(first, second)

@@ -31,6 +31,8 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
     @routes.get("/{name:path}", responses=errors(401, 404))
     async def get_model(name: str) -> ModelCard:
         """Describe one model."""
+        if not name or name.endswith("/"):  # a route's path, and a slash
+            raise HTTPException(404)
         return _card(models.find(name))
 
     return routes

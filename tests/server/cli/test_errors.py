@@ -1,5 +1,7 @@
 """Errors of the command line: one sentence, exit status 2, never a traceback."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 import typer
 
+import scanline as scanline_package
+from scanline.model import extras
 from scanline.model.formats.checkpoint import save_model
 from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models
@@ -30,6 +34,8 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     ),
     "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
     "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
+    "standard output": ("sample --out -", "-: images are not written to standard output"),
+    "weights that Git LFS has": ("sample --model pointer", "model.safetensors is a pointer of Git LFS"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
     "no picture": ("complete none.png --keep-rows 3", "none.png: No such file or directory"),
     "a broken picture": ("complete file --keep-rows 3", "file is not a readable PNG, WebP, JPEG or BMP picture."),
@@ -139,6 +145,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     save_model(small_models.model(replace(shapes.SHAPES, predicts="categorical")), folder / "guided")
     save_model(small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits")
     (folder / "broken" / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
+    shapes.save(folder / "pointer")
+    (folder / "pointer" / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\nsize 1\n")
     blobs.write(folder / "data")
     name = "t10k-images-idx3-ubyte.gz"
     (folder / "broken" / name).write_bytes((folder / "data" / name).read_bytes()[:1000])
@@ -180,6 +188,11 @@ def test_the_console_script_prints_the_same() -> None:
     ran = in_a_process("sample", "--model", "white")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert ran.err.startswith("scanline: there is no model 'white'")
+
+
+def test_the_version_is_printed_by_the_module_too(capfd: pytest.CaptureFixture[str]) -> None:
+    subprocess.run([sys.executable, "-m", "scanline", "--version"], check=True)
+    assert capfd.readouterr().out.strip() == scanline_package.__version__ == extras.version()
 
 
 def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown() -> None:
