@@ -1,7 +1,7 @@
 """Jobs from checked fields: class, guidance and seed, then room, known bytes, slots. HTTP and websocket share them."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
@@ -164,12 +164,24 @@ class _Reader:
         return picture
 
 
+@contextmanager
+def _numbered(index: int, count: int) -> Iterator[None]:
+    """Say which of several pictures an InvalidInput is about."""
+    try:
+        yield
+    except InvalidInput as error:
+        if count == 1:
+            raise
+        raise InvalidInput(f"Picture {index + 1} of {count}: {error}", error.param, error.code) from None
+
+
 def _images(fields: PictureFields, reader: _Reader) -> Iterator[tuple[bytes, bool, int]]:
     """Yield the bytes of each picture, N each, whether it has noise, and its tolerance; InvalidInput where one is
     wrong."""
     config = reader.model.config
-    for data in fields.image:
-        sent = pixels(reader.open(data, "image"), config)
+    for index, data in enumerate(fields.image):
+        with _numbered(index, len(fields.image)):
+            sent = pixels(reader.open(data, "image"), config)
         cleaned = read(sent[None], config, reader.model.cleaning, fields.clean)
         yield cleaned.images.tobytes(), bool(cleaned.noisy[0]), int(cleaned.tolerances[0])
 
@@ -183,8 +195,10 @@ def _known_images(fields: MaskFields, reader: _Reader) -> Iterator[tuple[bytes, 
         del opened
     elif fields.keep_rows is not None:
         mask = known_rows(fields.keep_rows, config).tobytes()
-    for data in fields.image:
-        yield _known_image(data, mask, mask_size, reader, fields.clean)
+    for index, data in enumerate(fields.image):
+        with _numbered(index, len(fields.image)):
+            known = _known_image(data, mask, mask_size, reader, fields.clean)
+        yield known
 
 
 def _known_image(data: bytes, mask: bytes | None, mask_size: str, reader: _Reader, clean: Clean) -> tuple[bytes, bytes]:

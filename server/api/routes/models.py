@@ -1,6 +1,6 @@
 """GET /v1/models and /v1/models/{id}: the official fields and our own. POST /v1/models/{id}/reload."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException
 
 from scanline.model.inputs import MAX_GUIDANCE
 from scanline.server.api.errors import ApiError

@@ -70,6 +70,14 @@ def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> No
     assert_refused(client.post(EDITS, data=RESIZE, files=other), 400, "mask", "wrong_size")
 
 
+def test_of_several_pictures_the_refused_one_is_named(client: httpx.Client) -> None:
+    for route, data in (("edits", {"keep_rows": "3"}), ("likelihoods", {})):
+        files = [("image", SMALL), ("image", ENLARGED)]
+        refused = client.post(f"/v1/images/{route}", data=data, files=files)
+        assert_refused(refused, 400, "image", "wrong_size")
+        assert refused.json()["error"]["message"].startswith("Picture 2 of 2: image is 50x70;")
+
+
 def test_events_say_that_uploads_were_resized(client: httpx.Client) -> None:
     sent = client.post(EDITS, data=RESIZE | {"stream": "true", "keep_rows": "3"}, files={"image": ENLARGED})
     assert '"uploads_resized_from":["50x70"]' in sent.text.replace('": ', '":')
