@@ -11,20 +11,23 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
+NONE = "none"  # means no class, also where the model has a default, unless a class has this name
 MOST_LISTED = 100  # names in a message
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
 def label_of_class(config: ModelConfig, text: str | None) -> int:
-    """Return the label of the class that has this name, or of which it is a word, 0 for None; InvalidInput where there
-    is none."""
+    """Return the label of the class that has this name, or of which it is a word, 0 for None and "none"; InvalidInput
+    where there is none."""
     if text is None:
         return 0
     text = str(text)  # Python's users may give 7
-    if not config.classes:
-        raise InvalidInput("This model knows no classes; leave class out.", "class")
     if label := _labels(config).get(plain(text)):
         return label
+    if plain(text) == NONE:
+        return 0
+    if not config.classes:
+        raise InvalidInput("This model knows no classes; leave class out.", "class")
     if plain(text) == ANY:
         reason = 'class "any" is for images that are painted from nothing; leave class out.'
         raise InvalidInput(reason, "class")

@@ -16,14 +16,15 @@ import numpy as np
 import torch
 
 from scanline.model import pictures, zoo
-from scanline.model.class_names import label_of_class, label_to_paint
+from scanline.model.class_names import label_of_class
 from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.cleaning import Clean, Cleaned, Cleaning, read
 from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import model_name, read_cleaning, read_typicality
-from scanline.model.inputs import InvalidInput, check_guidance, check_temperature, checked_particles, checked_seed
+from scanline.model.formats.model_dir import model_name, read_cleaning, read_defaults, read_typicality
+from scanline.model.inputs import InvalidInput, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
 from scanline.model.pictures import Picture, Pictures
@@ -47,7 +48,9 @@ class Images:
     seed: int
     evidence_bits: np.ndarray | None = None  # float64 [n], of completions: an estimate of -log2 p(known pixels)
     effective_particles: np.ndarray | None = None  # float64 [n], of completions: the smallest on the way
-    classes: tuple[str, ...] = ()  # the name of each image's class, n of them; empty where none was asked for
+    classes: tuple[str, ...] = ()  # the name of each image's class, n of them; empty where there was none
+    guidance: float = 1.0  # this and the next: the call's, or the model's default
+    temperature: float = 1.0
 
     def __len__(self) -> int:
         return len(self.array)
@@ -90,9 +93,11 @@ class Model:
         backend: str,
         typicality: Typicality | None = None,
         cleaning: Cleaning | None = None,
+        defaults: Defaults | None = None,
     ) -> None:
         self.network, self.name, self.precision, self.threads = network, name, precision, threads
         self.backend, self.typicality, self.cleaning = backend, typicality, cleaning
+        self.defaults = defaults or Defaults()
 
     @property
     def config(self) -> ModelConfig:
@@ -109,17 +114,17 @@ class Model:
         n: int = 1,
         *,
         class_name: str | None = None,
-        guidance: float = 1.0,
+        guidance: float | None = None,
         seed: int | None = None,
-        temperature: float = 1.0,
+        temperature: float | None = None,
     ) -> Images:
-        """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given.
+        """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given. What else is
+        not given is as in `defaults`, those of the model.
 
         class_name: what they show, one of `class_names` or another word for it, in any case, or "any": one of them for
-        each image, drawn; by default the class is left open. guidance: 1 to 10, of images of a class; above 1,
-        every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and without, u
-        (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those
-        under the class.
+        each image, drawn; "none" leaves the class open. guidance: 1 to 10, of images of a class; above 1, every byte is
+        drawn from the logits u + guidance (c - u) of those with the class, c, and without, u (classifier-free
+        guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those under the class.
         """
         return self._paint(self._request(n, seed, temperature, class_name, guidance))
 
@@ -131,19 +136,20 @@ class Model:
         mask: Picture | None = None,
         n: int = 1,
         class_name: str | None = None,
-        guidance: float = 1.0,
+        guidance: float | None = None,
         particles: int | None = None,
         clean: Clean = "off",
         seed: int | None = None,
-        temperature: float = 1.0,
+        temperature: float | None = None,
     ) -> Images:
         """Complete an image n times; known pixels come back byte for byte.
 
         Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
         is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
-        particles: 1 to 64, by default 16, of each completion, so that it fits the known pixels after the hidden ones
-        (sequential Monte Carlo); where there are none, one is run. clean: see `classify`; auto removes noise from the
-        known pixels. class_name, guidance: see `sample`; guidance above 1 runs one particle, and is refused with more.
+        particles: 1 to 64 of each completion, so that it fits the known pixels after the hidden ones (sequential Monte
+        Carlo); where there are none, one is run. clean: see `classify`; auto removes noise from the known pixels.
+        class_name, guidance: see `sample`, by default none; guidance above 1 runs one particle, and is refused with
+        more.
         """
         given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
@@ -214,9 +220,9 @@ class Model:
         n: int = 1,
         *,
         class_name: str | None = None,
-        guidance: float = 1.0,
+        guidance: float | None = None,
         seed: int | None = None,
-        temperature: float = 1.0,
+        temperature: float | None = None,
         image: Picture | None = None,
         keep_rows: int | None = None,
         mask: Picture | None = None,
@@ -271,9 +277,9 @@ class Model:
         self,
         n: int,
         seed: int | None,
-        temperature: float,
+        temperature: float | None,
         class_name: str | None,
-        guidance: float,
+        guidance: float | None,
         known_and_mask: tuple[np.ndarray, np.ndarray] | None = None,
         particles: int | None = None,
         *,
@@ -281,29 +287,18 @@ class Model:
     ) -> GenerateRequest:
         if not isinstance(n, Integral) or n < 1:
             raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
-        check_temperature(temperature)
         known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        if known_and_mask:
-            label, drawn_classes, count = (
-                label_of_class(self.config, class_name),
-                0,
-                checked_particles(particles, guidance),
-            )
-        else:
-            (label, drawn_classes), count = label_to_paint(self.config, class_name), 1
-        check_guidance(guidance, bool(label or drawn_classes), self.config)
+        given = (self.config, class_name, guidance, temperature)
+        completed = known_and_mask is not None
+        choice = self.defaults.to_complete(*given, particles) if completed else self.defaults.to_paint(*given)
         return GenerateRequest(
             id=0,
             n=int(n),
             seed=checked_seed(seed),
-            temperature=temperature,
             known=known,
             masks=masks,
-            label=label,
-            drawn_classes=drawn_classes,
-            particles=count,
-            guidance=float(guidance),
             stream=stream,
+            **choice.to_dict(),
         )
 
     def _paint(self, request: GenerateRequest) -> Images:
@@ -314,7 +309,8 @@ class Model:
         labels = map(request.label_of, request.indices)
         classes = tuple(self.class_names[label - 1] for label in labels if label)
         weighed = painted.evidence_bits, painted.effective_particles
-        return Images(images, painted.bits_per_dim, request.seed, *weighed, classes)
+        used = request.guidance, request.temperature
+        return Images(images, painted.bits_per_dim, request.seed, *weighed, classes, *used)
 
 
 def load(
@@ -331,5 +327,6 @@ def load(
     on, backends = resolve_backend(device, backend)
     generator = Generator(load_model(directory, on), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
-    tested = read_typicality(directory), read_cleaning(directory)
-    return Model(generator.model, model_name(directory.resolve()), precision, threads, generator.backend_name, *tested)
+    network, name = generator.model, model_name(directory.resolve())
+    more = read_typicality(directory), read_cleaning(directory), read_defaults(directory, network.config)
+    return Model(network, name, precision, threads, generator.backend_name, *more)

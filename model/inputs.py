@@ -63,11 +63,11 @@ def check_guidance(guidance: float, has_class: bool, config: "ModelConfig") -> N
         raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
 
 
-def checked_particles(particles: int | None, guidance: float = 1.0) -> int:
+def checked_particles(particles: int | None, guidance: float = 1.0, default: int = DEFAULT_PARTICLES) -> int:
     """Return the particles of a completion, or the default for None, which is 1 where guidance is above 1; InvalidInput
     outside 1..MAX_PARTICLES, and for several with guidance."""
     if particles is None:
-        return DEFAULT_PARTICLES if guidance == 1 else 1
+        return default if guidance == 1 else 1
     is_whole = isinstance(particles, Integral) and not isinstance(particles, bool)
     if not is_whole or not 1 <= particles <= MAX_PARTICLES:
         reason = f"particles must be a whole number from 1 to {MAX_PARTICLES}, not {particles!r}."

@@ -191,7 +191,7 @@ def measure_api(server: Server, size: int, images: int, accept: str) -> ApiResul
 
     async def ask(client: HttpClient) -> None:
         for seed in requests:
-            await client.ask(GENERATIONS, {"n": size, "seed": seed}, accept)
+            await client.ask(GENERATIONS, {"n": size, "seed": seed, "class": "none"}, accept)
 
     async def clients() -> None:
         client = HttpClient(server.url)

@@ -47,7 +47,9 @@ class Attacker:
 
     async def pipeline_behind(self) -> None:
         """Send a long request with another one behind it, and leave."""
-        await self._session(self._request(GENERATIONS, {"n": 100}) + self._head("GET", "/healthz"), hold=1)
+        await self._session(
+            self._request(GENERATIONS, {"n": 100, "class": "none"}) + self._head("GET", "/healthz"), hold=1
+        )
 
     async def half_heads(self) -> None:
         """Open many connections that send half a head, or nothing."""
@@ -75,7 +77,7 @@ class Attacker:
         await self._many(
             self._head("GET", "/openapi.json") * 100,
             self._head("GET", "/assets/") + self._head("GET", "/") * 200,
-            self._request(GENERATIONS, {"n": 1}) * 4,
+            self._request(GENERATIONS, {"n": 1, "class": "none"}) * 4,
             receive_buffer=2048,
             connections=24,
         )
@@ -107,13 +109,13 @@ class Attacker:
 
     async def unread_streams(self) -> None:
         """Ask over websockets for as much as a client may and read nothing."""
-        jobs = self._frame(b'{"type": "generate", "n": 1024}') * 8
+        jobs = self._frame(b'{"type": "generate", "n": 1024, "class": "none"}') * 8
         options = {"hold": HELD, "upgrade": True, "receive_buffer": 2048, "read": False}
         await asyncio.gather(*(self._session(jobs, **options) for _ in range(4)))
 
     async def flood(self) -> None:
         """Send as many requests as connections allow, for one image and for as many as a request may have."""
-        await self._many(*(self._request(GENERATIONS, {"n": n}) for n in (1024, 1, 1, 1)))
+        await self._many(*(self._request(GENERATIONS, {"n": n, "class": "none"}) for n in (1024, 1, 1, 1)))
 
     async def likelihoods(self) -> None:
         """Ask for likelihoods of a thousand pictures, with the bits of every byte."""

@@ -201,7 +201,7 @@ class Load:
         seed = number % SEEDS
         kind = MIXED[number % len(MIXED)] if kind == "mixed" else kind
         try:
-            answer = await self._answer(kind, {"n": n, "seed": seed}, websocket, pause)
+            answer = await self._answer(kind, {"n": n, "seed": seed, "class": "none"}, websocket, pause)
         except LOST as error:
             outcome.failed[f"{kind}: {type(error).__name__}: {error}"] += 1
             return

@@ -61,7 +61,10 @@ WHOLE_JOB = """() => new Promise((resolve) => {
 def post(server: Server, images: int, seed: int) -> np.ndarray:
     """Return the images as the API does in one answer."""
     response = httpx.post(
-        f"{server.url}{GENERATIONS}", json={"n": images, "seed": seed}, headers={"accept": NPY}, timeout=TIMEOUT
+        f"{server.url}{GENERATIONS}",
+        json={"n": images, "seed": seed, "class": "none"},
+        headers={"accept": NPY},
+        timeout=TIMEOUT,
     )
     return np.load(io.BytesIO(response.raise_for_status().content))
 

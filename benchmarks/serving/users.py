@@ -148,7 +148,7 @@ class Users:
     async def cancelled(self) -> None:
         """Cancel a job that may be done before: the server answers in either case, and the next job is right."""
         async with open_websocket(self.url) as socket:
-            await socket.send(json.dumps({"type": "generate", "id": "first", "n": self.expected.most}))
+            await socket.send(json.dumps({"type": "generate", "id": "first", "n": self.expected.most, "class": "none"}))
             await asyncio.sleep(self.random.random())
             await socket.send(json.dumps({"type": "cancel", "id": "first"}))
             while True:
@@ -166,7 +166,7 @@ class Users:
     async def leaves_websocket(self) -> None:
         """Close the connection without a closing handshake."""
         async with open_websocket(self.url) as socket:
-            await socket.send(json.dumps({"type": "generate", "n": self.expected.most}))
+            await socket.send(json.dumps({"type": "generate", "n": self.expected.most, "class": "none"}))
             await asyncio.sleep(2 * self.random.random())
             socket.transport.abort()
 
@@ -188,7 +188,7 @@ class Users:
 
     def _generation(self) -> dict[str, Any]:
         n = self.random.randint(self.least, self.expected.most)
-        return {"seed": self.random.choice(list(self.expected.images)), "n": n}
+        return {"seed": self.random.choice(list(self.expected.images)), "n": n, "class": "none"}
 
     def _completion(self) -> dict[str, Any]:
         fields = self._generation()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from scanline.model.atomic import write_atomically
 from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults
 from scanline.model.precision import DEFAULT
 from scanline.model.typicality import Typicality
 
@@ -21,6 +22,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 EVALUATION = "evaluation.json"
+GENERATION = "generation_config.json"
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 
@@ -66,6 +68,18 @@ def read_typicality(directory: Path) -> Typicality | None:
 def read_cleaning(directory: Path) -> Cleaning | None:
     """Return how noise is removed from pictures for the model; None where it is not."""
     return _evaluated(directory, "clean", Cleaning.from_dict)
+
+
+def read_defaults(directory: Path, config: ModelConfig) -> Defaults:
+    """Return what images are painted with where a request does not say; ModelDirectoryError where a field is wrong."""
+    if not (directory / GENERATION).exists():
+        return Defaults()
+    try:
+        return Defaults.from_dict(_read_object(directory, GENERATION), config)
+    except ValueError as error:
+        if isinstance(error, ModelDirectoryError):
+            raise
+        raise ModelDirectoryError(f"{directory / GENERATION}: {error}") from None
 
 
 def _evaluated(directory: Path, key: str, read: Callable[[Any], Part]) -> Part | None:

@@ -9,10 +9,10 @@ from typing import Any
 from PIL import Image
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
 from scanline.model.cleaning import Clean, read
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput, check_guidance, checked_seed
+from scanline.model.defaults import Choice
+from scanline.model.inputs import InvalidInput, checked_seed
 from scanline.model.marginal_likelihood import check_known
 from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
@@ -52,17 +52,11 @@ def paint_request(
     """Return a client's request for `n` images, without the known bytes; InvalidInput where a class is not known or the
     model cannot be guided."""
     bind_contextvars(model=model.id, images=n)
-    label, drawn_classes = _label(fields, model.config)
-    check_guidance(fields.guidance, bool(label or drawn_classes), model.config)
     return GenerateRequest(
         id=next(model.engine.request_ids),
         n=n,
         seed=checked_seed(fields.seed),
-        temperature=fields.temperature,
-        label=label,
-        drawn_classes=drawn_classes,
-        particles=fields.particles if isinstance(fields, EditRequest) and fields.guidance == 1 else 1,
-        guidance=fields.guidance,
+        **_choice(fields, model).to_dict(),
         stream=stream,
         provisional=provisional,
         snapshot=snapshot,
@@ -142,7 +136,9 @@ def _reserve_slots(
         return
     name = "guidance" if request.is_guided else "particles"
     if slots > models.max_images:
-        message = f"{name}: {request.n} images take {slots} slots, above the limit of {models.max_images} per request."
+        each = ", two each unless it is 1," if request.is_guided else ""
+        limit = f"above the limit of {models.max_images} per request"
+        message = f"{name}: {request.n} images take {slots} slots{each} {limit}."
         raise InvalidInput(message, name)
     counted = "each guided image counted as two" if request.is_guided else "each particle counted as one"
     reservation.extend(slots - reservation.images, counted)
@@ -231,14 +227,10 @@ def finite_or_null(number: float) -> float | None:
     return float(number) if isfinite(number) else None
 
 
-def _label(fields: PaintFields, config: ModelConfig) -> tuple[int, int]:
-    """Return `label` and `drawn_classes` of what class or prompt asks for; InvalidInput where they name no class, or
-    two."""
+def _choice(fields: PaintFields, model: ServedModel) -> Choice:
+    """Return what a request paints with: what its fields say, or the model's defaults."""
+    given = (model.config, fields.class_, fields.guidance, fields.temperature)
+    prompt = fields.prompt or ""
     if isinstance(fields, EditRequest):
-        label, drawn_classes = label_of_class(config, fields.class_), 0
-    else:
-        label, drawn_classes = label_to_paint(config, fields.class_)
-    prompted = label_of_prompt(config, fields.prompt or "")
-    if (label or drawn_classes) and prompted not in (0, label):
-        raise InvalidInput("class and prompt name different classes; send one of them.", "class")
-    return label or prompted, drawn_classes
+        return model.defaults.to_complete(*given, fields.particles, prompt=prompt)
+    return model.defaults.to_paint(*given, prompt=prompt)

@@ -9,7 +9,6 @@ from scanline.model import zoo
 from scanline.model.cleaning import Clean
 from scanline.model.device import BACKEND_HELP
 from scanline.model.inputs import (
-    DEFAULT_PARTICLES,
     MAX_GUIDANCE,
     MAX_PARTICLES,
     MAX_SEED,
@@ -21,24 +20,35 @@ from scanline.model.precision import PRECISION_HELP
 Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help="Name of a shipped model, or a model directory.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Random seed. Drawn and printed if not given.")]
+MODELS_DEFAULT = "the model's"  # generation_config.json, as `/v1/models` lists it
 Temperature = Annotated[
-    float, typer.Option(help=f"Sampling temperature, from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}.")
+    float | None,
+    typer.Option(
+        help=f"Sampling temperature, from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}.", show_default=MODELS_DEFAULT
+    ),
 ]
 Class = Annotated[str | None, typer.Option("--class", help="Class of the images, by its name or a synonym.")]
 PaintedClass = Annotated[
     str | None,
-    typer.Option("--class", help="Class of the images, by its name or a synonym; any draws one for each image."),
+    typer.Option(
+        "--class",
+        help="Class of the images, by its name or a synonym; any draws one for each image; none leaves it open.",
+        show_default=MODELS_DEFAULT,
+    ),
 ]
 Guidance = Annotated[
-    float,
-    typer.Option(help=f"Classifier-free guidance weight, 1 to {MAX_GUIDANCE:g}; above 1, each image needs two states."),
+    float | None,
+    typer.Option(
+        help=f"Classifier-free guidance weight, 1 to {MAX_GUIDANCE:g}; above 1, each image needs two states.",
+        show_default="the model's for images of a class, else 1",
+    ),
 ]
 Particles = Annotated[
     int | None,
     typer.Option(
         help=f"Particles of each completion, 1 to {MAX_PARTICLES}; more fit the known pixels after the hidden ones"
         " better. Not used without such pixels, or with --guidance.",
-        show_default=str(DEFAULT_PARTICLES),
+        show_default=MODELS_DEFAULT,
     ),
 ]
 KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]

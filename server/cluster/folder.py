@@ -18,9 +18,8 @@ from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
-from scanline.model.class_names import label_to_paint
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import check_guidance
+from scanline.model.defaults import Defaults
 from scanline.model.pictures import encode_image, file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
 from scanline.server.cluster.application import INGRESS
@@ -36,19 +35,20 @@ Progress = Callable[[int], None]  # called with the number of images in the fold
 
 @dataclass(frozen=True)
 class Recipe:
-    """What determines all images of a folder."""
+    """What determines all images of a folder; None: the model's default."""
 
     model: str
     n: int
     seed: int
-    temperature: float
+    temperature: float | None = None
     class_name: str | None = None
-    guidance: float = 1.0
+    guidance: float | None = None
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
-        guided = "" if self.guidance == 1 else f", guidance {self.guidance:g}"
-        return f"{self.model}, n {self.n}, seed {self.seed}, temperature {self.temperature:g}{shows}{guided}"
+        drawn = "" if self.temperature is None else f", temperature {self.temperature:g}"
+        guided = "" if self.guidance is None else f", guidance {self.guidance:g}"
+        return f"{self.model}, n {self.n}, seed {self.seed}{drawn}{shows}{guided}"
 
 
 class FolderJob(PendingJob):
@@ -118,28 +118,30 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     if not missing:
         return []
     async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
-        job = folder_job(recipe, missing, replicas, await replicas.config(), out, progress)
+        job = folder_job(recipe, missing, replicas, *await replicas.model(), out, progress)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
             await job.wait()
     return job.bits_per_dim
 
 
 def folder_job(
-    recipe: Recipe, missing: tuple[int, ...], replicas: ReplicaPool, config: ModelConfig, out: Path, progress: Progress
+    recipe: Recipe,
+    missing: tuple[int, ...],
+    replicas: ReplicaPool,
+    config: ModelConfig,
+    defaults: Defaults,
+    out: Path,
+    progress: Progress,
 ) -> FolderJob:
     """Return the job that paints the missing images; InvalidInput where the model does not know the class, or cannot be
     guided on these replicas."""
-    label, drawn_classes = label_to_paint(config, recipe.class_name)
-    check_guidance(recipe.guidance, bool(label or drawn_classes), config)
+    choice = defaults.to_paint(config, recipe.class_name, recipe.guidance, recipe.temperature)
     request = GenerateRequest(
         next(replicas.request_ids),
         recipe.n,
         recipe.seed,
-        recipe.temperature,
-        label=label,
-        guidance=recipe.guidance,
         only=missing,
-        drawn_classes=drawn_classes,
+        **choice.to_dict(),
     )
     request.check_slots(replicas.max_slots_per_image)
     return FolderJob(request, out, config.image_shape, progress)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from ray.serve import metrics
 
 from scanline.model import zoo
-from scanline.model.formats.model_dir import load_config, model_name
+from scanline.model.formats.model_dir import load_config, model_name, read_defaults
 from scanline.model.sampling.messages import Event, Failed, Request
 from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, PREFIX
 from scanline.server.cluster.arguments import ClusterSettings
@@ -43,6 +43,7 @@ class Replica:
         self.in_flight: dict[str, tuple[float, int]] = {}  # by ingress: the time of its last poll, and its images
         self.engine = EngineClient(options)
         self.config = load_config(self.engine.directory)
+        self.defaults = read_defaults(self.engine.directory, self.config)
         self.engine.start()
         while self.engine.ready is None:
             if self.engine.failed.is_set():
@@ -73,7 +74,7 @@ class Replica:
         self.in_flight = {name: poll for name, poll in self.in_flight.items() if poll[0] > now - INGRESS_TIMEOUT}
         self.in_flight[ingress] = now, images
         self.gauges.update(self.engine)
-        return EngineStatus.of(self.engine, self.config)
+        return EngineStatus.of(self.engine, self.config, self.defaults)
 
     def check_health(self) -> None:
         """Raise RuntimeError where the engine does not come back: Serve then replaces this replica."""

@@ -11,11 +11,13 @@ from typing import Literal
 from scanline.model import zoo
 from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults
 from scanline.model.formats.model_dir import (
     CONFIG,
     load_config,
     model_name,
     read_cleaning,
+    read_defaults,
     read_typicality,
     tested_bits_per_dim,
 )
@@ -49,6 +51,7 @@ class ServedModel:
     bits_per_dim: float | None  # on the test set, where it has been evaluated; so the next two
     typicality: Typicality | None
     cleaning: Cleaning | None
+    defaults: Defaults  # of requests
     created: int
     engine: EngineHandle
 
@@ -143,8 +146,13 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
         options = engine_options(
             settings, directory, share_of_threads, 1 / len(directories), names[model_name(directory)]
         )
-        load_config(directory)  # an error in it names the directory, not the engine's copy of it
-        tested_bits_per_dim(directory), read_typicality(directory), read_cleaning(directory)
+        config = load_config(directory)  # an error in it names the directory, not the engine's copy of it
+        (
+            read_defaults(directory, config),
+            tested_bits_per_dim(directory),
+            read_typicality(directory),
+            read_cleaning(directory),
+        )
         served.append(served_model(make_handle(options, limits)))
     return model_registry(settings, served)
 
@@ -164,12 +172,14 @@ def queue_limits(settings: Settings) -> QueueLimits:
 def served_model(engine: EngineHandle) -> ServedModel:
     """Return the model whose files the engine has; ModelDirectoryError where they are wrong."""
     directory = engine.directory
+    config = load_config(directory)
     return ServedModel(
         names=engine.options.names or (engine.options.name,),
-        config=load_config(directory),
+        config=config,
         bits_per_dim=tested_bits_per_dim(directory),
         typicality=read_typicality(directory),
         cleaning=read_cleaning(directory),
+        defaults=read_defaults(directory, config),
         created=int((directory / CONFIG).stat().st_mtime),
         engine=engine,
     )

@@ -78,7 +78,9 @@ class Supervisor:
         """Return the state of all engines as one API process sees it; None: as a new one."""
         others = [other for other in self.running if other is not process]
         return {
-            name: EngineStatus.of(model.engine, model.config, sum(other.requests.images(name) for other in others))
+            name: EngineStatus.of(
+                model.engine, model.config, model.defaults, sum(other.requests.images(name) for other in others)
+            )
             for name, model in self.models.all.items()
         }
 

@@ -50,6 +50,8 @@ class ImagesAnswer(ResizedUploads):
     created: int
     model: str
     seed: int
+    temperature: float  # this and the next: the request's, or the model's default
+    guidance: float
     data: list[ImageData]
     size: str
     resized_from: str | None = None  # the model's size, if the images were resized to another
@@ -143,6 +145,18 @@ class Readiness(BaseModel):
     models: dict[str, ModelState] | None = None
 
 
+class DefaultFields(BaseModel):
+    """What a model paints with where a request does not say: a class and guidance of images painted from nothing,
+    particles of completions."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    class_: str | None = Field(alias="class")
+    guidance: float
+    temperature: float
+    particles: int
+
+
 class ModelCard(BaseModel):
     """One model: the official fields and our own."""
 
@@ -158,6 +172,7 @@ class ModelCard(BaseModel):
     heads: int
     classes: list[str]  # the names that `class` and `prompt` accept, among other words; empty: none
     max_guidance: float | None  # null: images of this model cannot be guided
+    defaults: DefaultFields
     state: ModelState
     failure: str | None  # the reason, if state is failed
     bits_per_dim: float | None

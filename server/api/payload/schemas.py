@@ -21,7 +21,6 @@ from pydantic import (
 
 from scanline.model.cleaning import Clean
 from scanline.model.inputs import (
-    DEFAULT_PARTICLES,
     MAX_GUIDANCE,
     MAX_PARTICLES,
     MAX_SEED,
@@ -82,32 +81,35 @@ PaintedClass = Annotated[
     Field(
         alias="class",
         max_length=MAX_CLASS_CHARACTERS,
-        description='a class of the model, by any name; of generations also "any": one for each image, drawn',
+        description='a class of the model, by any name; "none": no class; of generations also "any": one for each'
+        " image, drawn; the model's default if absent",
     ),
     _AsText,
 ]
 Temperature = Annotated[
-    float,
+    float | None,
     Field(
         allow_inf_nan=False,
         json_schema_extra={"minimum": MIN_TEMPERATURE, "maximum": MAX_TEMPERATURE},
-        description="1 samples from the model; below it, images are more probable and less diverse",
+        description="1 samples from the model; below it, images are more probable and less diverse; the model's default"
+        " if absent",
     ),
 ]
 Guidance = Annotated[
-    float,
+    float | None,
     Field(
         allow_inf_nan=False,
         json_schema_extra={"minimum": 1, "maximum": MAX_GUIDANCE},  # `check_guidance` checks them
-        description="1: none; above, classifier-free guidance by the logits u + guidance (c - u); two slots per image",
+        description="1: none; above, classifier-free guidance by the logits u + guidance (c - u); two slots per image;"
+        " if absent the model's default for images of a class, painted from nothing",
     ),
 ]
 Particles = Annotated[
-    int,
+    int | None,
     Field(
         ge=1,
         le=MAX_PARTICLES,
-        description="of each image in which a known pixel follows a hidden one; else 1",
+        description="of each image in which a known pixel follows a hidden one, the model's default if absent; else 1",
     ),
     _whole_number(1, MAX_PARTICLES),
 ]
@@ -155,8 +157,8 @@ class PaintFields(SizeFields):
         str | None, Field(description="auto, the model's own size, such as 28x28, or what size_policy allows")
     ] = None
     seed: Seed = None
-    temperature: Temperature = 1.0
-    guidance: Guidance = 1.0
+    temperature: Temperature = None
+    guidance: Guidance = None
     response_format: Annotated[
         Literal["b64_json", "url"] | None,
         Field(description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"),
@@ -185,8 +187,9 @@ class PaintFields(SizeFields):
 
     @field_validator("temperature")
     @classmethod
-    def _temperature(cls, value: float) -> float:
-        check_temperature(value)
+    def _temperature(cls, value: float | None) -> float | None:
+        if value is not None:
+            check_temperature(value)
         return value
 
     @field_validator(*IGNORED_VALUES)
@@ -236,7 +239,7 @@ class MaskFields(PictureFields):
 
     mask: bytes | None = None
     keep_rows: Annotated[int | None, Field(ge=0)] = None
-    particles: Particles = DEFAULT_PARTICLES
+    particles: Particles = None
 
     @model_validator(mode="after")
     def _one_mask(self) -> "MaskFields":
@@ -255,12 +258,6 @@ class EditRequest(PaintFields, MaskFields):
 
     A guided image has one particle, also where `particles` is absent.
     """
-
-    @model_validator(mode="after")
-    def _guidance_or_particles(self) -> "EditRequest":
-        if self.guidance > 1 and "particles" in self.model_fields_set and self.particles > 1:
-            raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
-        return self
 
 
 class LikelihoodRequest(MaskFields):

@@ -110,6 +110,7 @@ class EventStream(Response):
                 picture = job.images[index].reshape(config.image_shape)
                 event = await self._event("completed", wanted, index, picture)
                 usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
+                event |= {"temperature": wanted.temperature, "guidance": wanted.guidance}
                 event |= {**facts(job, index, config), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()

@@ -70,6 +70,8 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 created=int(time.time()),
                 model=model.id,
                 seed=wanted.seed,
+                temperature=wanted.temperature,
+                guidance=wanted.guidance,
                 data=[],
                 **said.fields,
                 usage=Usage.of(wanted.known_bytes, job.images.size),

@@ -12,7 +12,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class
 from scanline.model.classification import check_classes, mixture_bits, posterior
-from scanline.model.inputs import checked_seed
+from scanline.model.inputs import checked_particles, checked_seed
 from scanline.model.marginal_likelihood import estimate
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.model.typicality import TYPICAL
@@ -112,7 +112,7 @@ def _estimate(
             n=n,
             seed=checked_seed(fields.seed),
             label=label,
-            particles=fields.particles,
+            particles=checked_particles(fields.particles, default=model.defaults.particles),
             client=client_of(request.scope).id,
         )
         painted = painting(models, model, wanted, fields, models.resizes(fields.size_policy))
@@ -125,7 +125,7 @@ def _estimate(
                 created=int(time.time()),
                 model=model.id,
                 seed=wanted.seed,
-                particles=fields.particles,
+                particles=wanted.particles,
                 repeats=fields.repeats,
                 data=[],
                 **upload_fields(uploaded),

@@ -5,7 +5,7 @@ from fastapi import APIRouter, HTTPException
 from scanline.model.inputs import MAX_GUIDANCE
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
-from scanline.server.api.payload.response_schemas import ModelCard, ModelList
+from scanline.server.api.payload.response_schemas import DefaultFields, ModelCard, ModelList
 from scanline.server.process.registry import ModelRegistry, ServedModel
 from scanline.server.process.reload import Reloader
 
@@ -51,6 +51,7 @@ def _card(model: ServedModel) -> ModelCard:
         heads=model.config.heads,
         classes=list(model.config.class_names),
         max_guidance=MAX_GUIDANCE if model.config.can_be_guided else None,
+        defaults=DefaultFields.model_validate(model.defaults.to_dict()),
         state=model.state,
         failure=model.failure,
         bits_per_dim=model.bits_per_dim,

@@ -72,7 +72,8 @@ class JobRunner:
         async with painting(self.models, model, wanted, fields) as (wanted, job, _):
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": n}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
-            await sender.message({**started, **size, "seed": wanted.seed})
+            used = {"seed": wanted.seed, "temperature": wanted.temperature, "guidance": wanted.guidance}
+            await sender.message({**started, **size, **used})
             async for update in job.updates():
                 for index, first, data in update.frames:
                     await sender.frame(number, index, first, data)

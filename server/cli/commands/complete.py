@@ -7,9 +7,8 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.class_names import label_of_class
 from scanline.model.device import AUTO
-from scanline.model.inputs import check_guidance, check_temperature, checked_particles, checked_seed
+from scanline.model.inputs import check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 
@@ -23,9 +22,9 @@ def complete(
         "completions.png"
     ),
     seed: options.Seed = None,
-    temperature: options.Temperature = 1.0,
+    temperature: options.Temperature = None,
     class_name: options.Class = None,
-    guidance: options.Guidance = 1.0,
+    guidance: options.Guidance = None,
     particles: options.Particles = None,
     clean: options.CleanOption = "off",
     model: options.Model = zoo.DEFAULT,
@@ -38,32 +37,30 @@ def complete(
     from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
+    from scanline.model.formats.model_dir import read_defaults
     from scanline.model.pictures import SHEETS, check_out, save_images
     from scanline.model.sampling.messages import GenerateRequest
     from scanline.server.cli.sampling import check_one_mask, paint_with_bar, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)
-    check_temperature(temperature)
-    particles = checked_particles(particles, guidance)
+    if temperature is not None:
+        check_temperature(temperature)
+    checked_particles(particles, guidance or 1.0)
     check_out(out)
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
     directory = zoo.find(model)
     network = load_model(directory, on)
     config = network.config
-    label = label_of_class(config, class_name)
-    check_guidance(guidance, bool(label), config)
+    choice = read_defaults(directory, config).to_complete(config, class_name, guidance, temperature, particles)
     original, known = read_picture(picture, keep_rows, mask, config, directory, clean)
     request = GenerateRequest(
         0,
         n,
         seed,
-        temperature,
         known=(original.tobytes(),),
         masks=(known.tobytes(),),
-        label=label,
-        particles=particles,
-        guidance=guidance,
+        **choice.to_dict(),
     )
     (painted,) = paint_with_bar(network, [request], precision=precision, backend=backends)
 
@@ -81,6 +78,7 @@ def complete(
     run = request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
     words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
-    more: dict[str, object] = {"class": config.class_names[label - 1], "guidance": guidance} if label else {}
+    more: dict[str, object] = {"temperature": choice.temperature, "guidance": choice.guidance}
+    more |= {"class": config.class_names[choice.label - 1]} if choice.label else {}
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)

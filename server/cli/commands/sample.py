@@ -9,10 +9,9 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.class_names import label_to_paint
 from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
-from scanline.model.inputs import check_guidance, check_temperature, checked_seed
+from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import add_stage, progress_bar
@@ -29,12 +28,12 @@ def sample(
         "samples.png"
     ),
     seed: options.Seed = None,
-    temperature: options.Temperature = 1.0,
+    temperature: options.Temperature = None,
     class_name: options.PaintedClass = None,
     each_class: Annotated[
         bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
     ] = False,
-    guidance: options.Guidance = 1.0,
+    guidance: options.Guidance = None,
     model: options.Model = zoo.DEFAULT,
     device: options.Device = "auto",
     precision: options.Precision = DEFAULT,
@@ -53,11 +52,13 @@ def sample(
         zoo.find(model)  # raises for a wrong name before torch is imported, which takes seconds
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
+    from scanline.model.formats.model_dir import read_defaults
     from scanline.model.pictures import check_out, save_classes, save_images
     from scanline.model.sampling.messages import GenerateRequest
     from scanline.server.cli.sampling import paint_with_bar, print_summary
 
-    check_temperature(temperature)
+    if temperature is not None:
+        check_temperature(temperature)
     check_out(out)
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
@@ -72,20 +73,18 @@ def sample(
         return
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
-    network = load_model(zoo.find(model), on)
+    directory = zoo.find(model)
+    network = load_model(directory, on)
     config = network.config
 
     # One request for each class, or one for all images.
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
-    each = [(label, 0) for label in range(1, len(config.classes) + 1)]
-    labels = each if each_class else [label_to_paint(config, class_name)]
-    check_guidance(guidance, any(labels[0]), config)
+    defaults = read_defaults(directory, config)
+    names = config.class_names if each_class else (class_name,)
+    choices = [defaults.to_paint(config, name, guidance, temperature) for name in names]
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
-    requests = [
-        GenerateRequest(number, n, seed, temperature, label=label, drawn_classes=drawn, guidance=guidance)
-        for number, (label, drawn) in enumerate(labels)
-    ]
+    requests = [GenerateRequest(number, n, seed, **choice.to_dict()) for number, choice in enumerate(choices)]
     painted = paint_with_bar(network, requests, precision=precision, backend=backends)
 
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
@@ -94,8 +93,9 @@ def sample(
     else:
         save_images(images[0], out)
     painted_labels = [request.label_of(index) for request in requests for index in range(n)]
-    names = [config.class_names[label - 1] for label in painted_labels if label]
-    more: dict[str, object] = {"classes": names, "guidance": guidance} if names else {}
+    shown = [config.class_names[label - 1] for label in painted_labels if label]
+    more: dict[str, object] = {"temperature": choices[0].temperature, "guidance": choices[0].guidance}
+    more |= {"classes": shown} if shown else {}
     print_summary(np.concatenate([batch.bits_per_dim for batch in painted]), "images", out, seed, as_json, more)
 
 
@@ -105,9 +105,9 @@ def _sample_on_cluster(
     n: int,
     out: Path,
     seed: int | None,
-    temperature: float,
+    temperature: float | None,
     class_name: str | None,
-    guidance: float,
+    guidance: float | None,
     as_json: bool,
 ) -> None:
     """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""

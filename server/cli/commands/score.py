@@ -42,7 +42,7 @@ def score(
     alone, with its standard error."""
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
-    from scanline.model.formats.model_dir import read_typicality
+    from scanline.model.formats.model_dir import read_defaults, read_typicality
     from scanline.model.sampling.messages import GenerateRequest
     from scanline.server.cli.sampling import check_one_mask, doubt, read_picture, read_pictures
 
@@ -51,13 +51,15 @@ def score(
     options = {"--particles": particles, "--repeats": repeats, "--seed": seed}
     if not is_estimate and (given := [name for name, value in options.items() if value is not None]):
         raise ValueError(f"{given[0]} is for estimates; give --keep-rows or --mask as well")
-    particles, seed = checked_particles(particles), checked_seed(seed)
+    checked_particles(particles)
+    seed = checked_seed(seed)
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     on, backend = resolve_backend(device)
     directory = zoo.find(model)
     network = load_model(directory, on)
     label = label_of_class(network.config, class_name)
     if is_estimate:
+        particles = checked_particles(particles, default=read_defaults(directory, network.config).particles)
         requests = []
         for number, path in enumerate(pictures):
             known, kept = read_picture(path, keep_rows, mask, network.config, directory, clean)

@@ -13,11 +13,19 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from scanline.model.formats.model_dir import CONFIG, EVALUATION, INDEX, ModelDirectoryError, load_config, weight_files
+from scanline.model.formats.model_dir import (
+    CONFIG,
+    EVALUATION,
+    GENERATION,
+    INDEX,
+    ModelDirectoryError,
+    load_config,
+    weight_files,
+)
 
 PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
-SMALL_FILES = (CONFIG, INDEX, EVALUATION)
+SMALL_FILES = (CONFIG, INDEX, EVALUATION, GENERATION)
 CHUNK_BYTES = 1 << 20
 
 

@@ -22,6 +22,7 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import PendingJob, slots_of
@@ -82,10 +83,10 @@ class ReplicaPool(RemoteEngine):
         with suppress(TimeoutError):
             await asyncio.wait_for(self.first_answer.wait(), STARTUP_SECONDS)
 
-    async def config(self) -> ModelConfig:
-        """Return the model's configuration once a replica has answered."""
+    async def model(self) -> tuple[ModelConfig, Defaults]:
+        """Return the model's configuration and the defaults of its requests once a replica has answered."""
         await self.first_answer.wait()
-        return self.known[0].config
+        return self.known[0].config, self.known[0].defaults
 
     async def close(self) -> None:
         """Stop polling. The replicas are Serve's to stop."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Ready, Stats
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
@@ -16,6 +17,7 @@ class EngineStatus:
     options: EngineOptions
     directory: Path  # of the files of the model that is served, on the engine's machine
     config: ModelConfig
+    defaults: Defaults  # of requests
     ready: Ready | None
     load_error: str | None
     death: str
@@ -28,12 +30,13 @@ class EngineStatus:
     others: int = 0  # images of the other processes that share it, in slots or waiting; over Ray it is not known
 
     @classmethod
-    def of(cls, engine: EngineHandle, config: ModelConfig, others: int = 0) -> "EngineStatus":
+    def of(cls, engine: EngineHandle, config: ModelConfig, defaults: Defaults, others: int = 0) -> "EngineStatus":
         """Return the present status of an engine of this process."""
         return cls(
             options=engine.options,
             directory=engine.directory,
             config=config,
+            defaults=defaults,
             ready=engine.ready,
             load_error=engine.load_error,
             death=engine.death,

@@ -68,7 +68,8 @@ def test_options_are_applied_and_json_reports_the_images(
     law = paint(grey, 5, seed=3, **options)
     np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), law.images)
     bits = law.bits_per_dim.tolist()
-    assert result == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits}
+    used = {"temperature": options.get("temperature", 1), "guidance": 1}
+    assert result == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits, **used}
 
 
 @pytest.fixture

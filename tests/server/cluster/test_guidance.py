@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
@@ -55,7 +56,7 @@ def test_images_are_those_of_one_machine_and_counted_as_two_slots(
                 await job.wait()
             sent = [len(command.indices) for command, _ in handle.sent]
             missing = (1, 8, 30)
-            folder = folder_job(RECIPE, missing, pool, await pool.config(), tmp_path, lambda done: None)
+            folder = folder_job(RECIPE, missing, pool, *await pool.model(), tmp_path, lambda done: None)
             with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
                 assert pool.reserved_images == 6
                 await folder.wait()
@@ -86,6 +87,6 @@ def test_a_folder_that_cannot_be_guided_is_refused(recipe: Recipe, slots: int, s
     replicas = ReplicaPool(LocalReplicas(), 1, EngineOptions(Path("guided")))  # type: ignore[arg-type]
     engine = ReplicaPool(LocalReplicas(), 1, EngineOptions(Path("guided")))  # type: ignore[arg-type]
     engine.ready = Ready(parameters=1, slots=slots, device="cpu", state_bytes=1, backend="none")
-    replicas.known = [EngineStatus.of(engine, shapes.GUIDED)]
+    replicas.known = [EngineStatus.of(engine, shapes.GUIDED, Defaults())]
     with pytest.raises(InvalidInput, match=sentence):
-        folder_job(recipe, (0, 1), replicas, shapes.GUIDED, tmp_path, lambda done: None)
+        folder_job(recipe, (0, 1), replicas, shapes.GUIDED, Defaults(), tmp_path, lambda done: None)

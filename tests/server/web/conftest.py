@@ -41,7 +41,7 @@ def locked(grey_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="package")
 def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of three models with classes, of which `horse` is one of each, and one without. One can be guided."""
+    """A server of a model without classes, and of three with, of which `horse` is one; one is guided by default."""
     directory = tmp_path_factory.mktemp("classified")
     grey = {"height": 7, "width": 5, "layers": 1}
     for name, changes in {
@@ -51,6 +51,7 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "guided": {**grey, "predicts": "categorical", "classes": (("7", "seven"), ("horse",))},
     }.items():
         save_model(small_models.model(small_models.config(**changes)), directory / name)
+    (directory / "guided" / "generation_config.json").write_text('{"class": "any", "guidance": 2}')
     models = (f"--model={directory / name}" for name in ("pixels", "plain", "guided"))
     with serve(directory / "grey", *models, "--slots", "64", *arguments(NO_DELAY)) as server:
         yield server

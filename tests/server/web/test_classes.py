@@ -67,7 +67,10 @@ def test_a_link_without_a_class_paints_without_one(
     visitor.expect_done(4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
     expect(visitor.page).to_have_url(re.compile("model=guided&seed=3&temperature=1&n=4#paint$"))
-    assert (np.load(visitor.saved("#save-array")) == painted(classified_client, model="guided", n=4, seed=3)).all()
+    assert (
+        np.load(visitor.saved("#save-array"))
+        == painted(classified_client, model="guided", n=4, seed=3, **{"class": "none"})
+    ).all()
 
 
 def test_a_link_to_a_class_that_the_model_does_not_have_paints_nothing(visit: Visit, classified: Server) -> None:

@@ -12,6 +12,7 @@ export interface Model {
   heads: number;
   classes: string[]; // names; empty where the model has none
   max_guidance: number | null; // null where images cannot be guided
+  defaults: { guidance: number; temperature: number }; // of images painted from nothing
   state: "loading" | "ready" | "failed";
   failure: string | null;
   parameters: number | null; // this and the next are null until the model has loaded

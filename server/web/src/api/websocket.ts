@@ -78,8 +78,9 @@ function cancel(job: Job): void {
 }
 
 function send(job: Job): void {
-  const { seed, ...fields } = job.request;
-  const text = JSON.stringify({ ...fields, id: job.id });
+  // What the form leaves open is said: the server would paint with the model's defaults.
+  const { seed, class: name = "none", guidance = 1, ...fields } = job.request;
+  const text = JSON.stringify({ ...fields, class: name, guidance, id: job.id });
   socket!.send(seed === undefined ? text : `${text.slice(0, -1)},"seed":${BigInt(seed)}}`);
 }
 

@@ -51,7 +51,7 @@ export function setUpPaint(): void {
   onModel((selected) => {
     model = selected;
     paintClass.fill(model.classes);
-    if (first) fillForm(readLink());
+    fillForm(first ? { ...model.defaults, ...readLink() } : { guidance: model.defaults.guidance });
     showGuidance();
     if (isShown("paint")) paintForm();
     first = false;

@@ -29,8 +29,8 @@ export function readForm(): GenerateRequest {
   };
 }
 
-/** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. What a link leaves out, it asks
- * to be left out. */
+/** Writes the fields of a link into the form, invalid ones too: `readForm` reports them. Links have a seed, and one
+ * without a class asks for none. */
 export function fillForm({ n, seed, temperature, class: name, guidance }: Partial<GenerateRequest>): void {
   if (n !== undefined) find("count", HTMLInputElement).value = Number.isFinite(n) ? String(n) : "";
   if (seed !== undefined) find("seed", HTMLInputElement).value = seed;
@@ -38,8 +38,7 @@ export function fillForm({ n, seed, temperature, class: name, guidance }: Partia
   if (temperature !== undefined) slider.value = String(temperature);
   slider.dispatchEvent(new Event("input"));
   if (temperature !== undefined && Number(slider.value) !== temperature) slider.dataset.invalid = String(temperature);
-  if (seed === undefined) return;
-  paintClass.choose(name);
+  if (seed !== undefined) paintClass.choose(name);
   paintGuidance.fill(guidance ?? 1);
 }
 
@@ -49,7 +48,7 @@ export function readLink(): Partial<GenerateRequest> {
   const seed = query.get("seed");
   if (seed === null) return {};
   const number = (name: string) => (query.has(name) ? { [name]: Number(query.get(name) || NaN) } : {});
-  const numbers = { ...number("n"), ...number("temperature"), ...number("guidance") };
+  const numbers = { ...number("n"), ...number("temperature"), guidance: 1, ...number("guidance") };
   return { seed, ...numbers, class: query.get("class") ?? undefined };
 }
 

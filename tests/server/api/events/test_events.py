@@ -57,7 +57,7 @@ def test_a_partial_completion_has_all_known_pixels(client: httpx.Client) -> None
 def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None:
     part, event = post_for_events(client, URL, seed=7, output_format="webp", partial_images=1)
     assert set(part) == COMMON | {"partial_image_index"}
-    assert set(event) == COMMON | {*FACTS, "usage"}
+    assert set(event) == COMMON | {*FACTS, "usage", "temperature", "guidance"}
     found = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
     assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 

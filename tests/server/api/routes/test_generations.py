@@ -19,7 +19,9 @@ def generate(client: httpx.Client, **fields: object) -> dict:
 
 def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> None:
     answer = generate(client, n=2, seed=7)
-    assert set(answer) == {"created", "model", "seed", "data", "size", "output_format", "usage"}
+    assert set(answer) == {
+        *("created", "model", "seed", "temperature", "guidance", "data", "size", "output_format", "usage")
+    }
     assert [set(one) for one in answer["data"]] == [
         {"b64_json", "index", "bits_per_dim", "class", "evidence_bits", "effective_particles"}
     ] * 2

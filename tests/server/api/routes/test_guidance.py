@@ -1,6 +1,7 @@
 """`guidance` of generations, edits, events and the websocket: images of two slots each, drawn away from those without a
 class."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,13 @@ HOLE = np.full((7, 5), 255, np.uint8)  # known bytes before, between and after t
 HOLE[2:5, 1:3] = 0
 MASKED = {"image": text(encode(IMAGE)), "mask": text(encode(HOLE))}
 STAR = 3  # its label
+DEFAULTS = {"class": "any", "guidance": 1.5}
 CANNOT = "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out."
 
 WRONG = {  # label: fields besides a class, the code
     "below 1": ({"guidance": 0.5}, "invalid_value"),
     "above 10": ({"guidance": 11}, "invalid_value"),
     "a number as text": ({"guidance": "2"}, "invalid_value"),
-    "null": ({"guidance": None}, "invalid_value"),
     "not a number": ({"guidance": float("nan")}, "invalid_value"),
     "infinite": ({"guidance": float("inf")}, "invalid_value"),
     "no class": ({"guidance": 2, "class": None}, "invalid_value"),
@@ -59,9 +60,12 @@ def guided_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def guided_server(guided_directory: Path, shapes_directory: Path) -> Iterator[Server]:
-    """A model that can be guided, and one of the same classes that cannot."""
+    """A model that can be guided, one of the same classes that cannot, and one that is guided by default."""
     limits = {"slots": SLOTS, "max-waiting-images": WAITING, "max-images-per-request": MAX_IMAGES, "client-share": 1}
-    with serve(guided_directory, *arguments({"model": str(shapes_directory), **limits, **NO_DELAY})) as server:
+    default = shapes.save(guided_directory.with_name("default"), shapes.GUIDED)
+    (default / "generation_config.json").write_text(json.dumps({**DEFAULTS, "temperature": 0.9, "particles": 4}))
+    others = {"model": [str(shapes_directory), str(default)]}
+    with serve(guided_directory, *arguments({**others, **limits, **NO_DELAY})) as server:
         yield server
 
 
@@ -128,6 +132,28 @@ def post_picture(client: httpx.Client, of: str, picture: np.ndarray, **fields: o
     response = client.post(f"/v1/images/{of}", json={"image": text(encode(picture)), **fields})
     assert response.status_code == 200, response.text
     return response.json()["data"][0]
+
+
+def test_a_request_that_says_nothing_gets_the_models_defaults_and_is_told_them(
+    guided_server: Server, guided_client: httpx.Client
+) -> None:
+    unsaid = {"model": "default", "seed": 7}
+    said = {**unsaid, **DEFAULTS, "temperature": 0.9}
+    answers = [guided_client.post(GENERATIONS, json={**fields, "n": 3}).json() for fields in (unsaid, said)]
+    assert answers[0]["data"] == answers[1]["data"]
+    assert (answers[0]["guidance"], answers[0]["temperature"]) == (1.5, 0.9)
+    assert all(image["class"] for image in answers[0]["data"])
+    with connected(guided_server.url) as websocket:
+        job = websocket.paint(type="generate", n=3, **unsaid)
+    np.testing.assert_array_equal(job.images(), painted(answers[0]).reshape(3, 35))
+    (none,) = post(guided_client, **unsaid, **{"class": "none"})["data"]
+    assert none["class"] is None
+    edit = post(guided_client, EDITS, **unsaid, **MASKED, **{"class": None})
+    assert (edit["guidance"], edit["data"][0]["class"]) == (1.0, None)
+    too_many = guided_client.post(GENERATIONS, json={**unsaid, "n": 13})
+    assert_refused(too_many, 400, "guidance", "invalid_value")
+    card = guided_client.get("/v1/models/default").json()
+    assert card["defaults"] == {**DEFAULTS, "temperature": 0.9, "particles": 4}
 
 
 def test_guided_images_are_the_same_beside_others(guided_server: Server, network: Transformer) -> None:
@@ -224,7 +250,8 @@ def test_the_limits_count_a_guided_image_twice(guided_client: httpx.Client) -> N
     response = guided_client.post(GENERATIONS, json={"class": "star", "guidance": 2, "n": n})
     assert_refused(response, 400, "guidance", "invalid_value")
     assert response.json()["error"]["message"] == (
-        f"guidance: {n} images take {2 * n} slots, above the limit of {MAX_IMAGES} per request."
+        f"guidance: {n} images take {2 * n} slots, two each unless it is 1, above the limit of {MAX_IMAGES} per"
+        " request."
     )
     n = ROOM // 2 + 1
     response = guided_client.post(GENERATIONS, json={"class": "star", "guidance": 2, "n": n})
@@ -240,7 +267,7 @@ def test_the_limits_count_a_guided_image_twice(guided_client: httpx.Client) -> N
 
 def test_a_model_card_says_whether_images_can_be_guided(guided_client: httpx.Client) -> None:
     cards = guided_client.get("/v1/models").json()["data"]
-    assert {card["id"]: card["max_guidance"] for card in cards} == {"guided": 10, "shapes": None}
+    assert {card["id"]: card["max_guidance"] for card in cards} == {"guided": 10, "shapes": None, "default": 10}
 
 
 def test_the_log_and_the_description_know_guidance(guided_server: Server, guided_client: httpx.Client) -> None:

@@ -24,6 +24,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
         "heads": 2,
         "classes": [],
         "max_guidance": None,
+        "defaults": {"class": None, "guidance": 1, "temperature": 1, "particles": 16},
         "state": "ready",
         "failure": None,
         "parameters": colour.parameter_count,

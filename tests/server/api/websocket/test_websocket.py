@@ -14,7 +14,7 @@ HOLE[2:5, 1:3] = 0
 
 def test_a_job_begins_with_its_description_and_ends_with_done(websocket: WebsocketClient) -> None:
     job = websocket.paint(type="generate", id="a", n=2, seed=7)
-    size = {"height": 7, "width": 5, "channels": 1}
+    size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
     assert job.messages[0] == {"type": "started", "id": "a", "job": 0, "model": "grey", "n": 2, "seed": 7, **size}
     assert job.messages[-1] == {"type": "done", "id": "a"}
     assert (job.order[0], job.order[-1]) == ("started", "done")
