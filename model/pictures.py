@@ -44,7 +44,9 @@ PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
 MAX_PARTS = 1000  # of a file: each chunk of a PNG and each segment of a JPEG takes Pillow 10 microseconds
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
 METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
-MAX_RESIZED_PIXELS, MAX_RESIZED_BYTES = 2**22, 8_000_000  # of a picture that is resized to the model's size
+# Of a picture that is resized to the model's size.
+MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_000
+COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
@@ -80,10 +82,10 @@ def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = Fa
         picture = _Jpeg(io.BytesIO(data)) if is_jpeg else Image.open(io.BytesIO(data), formats=FORMATS)
     if not resize and picture.size not in (expected, expected[::-1]):
         raise _wrong_size(picture, config, param)
-    if picture.width * picture.height > max(MAX_RESIZED_PIXELS, config.width * config.height):
-        reason = (
-            f"{param} is {size_of(picture)}; at most {MAX_RESIZED_PIXELS:,} pixels are resized to the model's size."
-        )
+    is_large = picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE
+    if is_large and max(picture.size) > max(expected):
+        most = f"{MAX_RESIZED_PIXELS:,} pixels, {MAX_RESIZED_SIDE:,} a side,"
+        reason = f"{param} is {size_of(picture)}; at most {most} are resized to the model's size."
         raise InvalidInput(reason, param, "wrong_size")
     if len(data) > max_file_bytes(*picture.size):
         raise InvalidInput(f"{param} is larger than {max_file_bytes(*picture.size)} bytes.", param, "too_large")
@@ -158,9 +160,18 @@ def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Imag
     elif picture.mode not in EXACT_MODES:
         raise PixelsError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
     if picture.has_transparency_data:
-        picture = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+        picture = _on_white(picture.convert("RGBA"))
     return picture.convert("RGB").convert("L") if grey else picture.convert("RGB")
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    """Return an RGBA picture on white. Pillow holds the interpreter's lock while it composites: some rows at a time."""
+    rows = max(1, COMPOSITED_PIXELS // picture.width)
+    for top in range(0, picture.height, rows):
+        box = 0, top, picture.width, min(top + rows, picture.height)
+        part = picture.crop(box)
+        picture.paste(Image.alpha_composite(Image.new("RGBA", part.size, "white"), part), box)
+    return picture
 
 
 @contextmanager

@@ -15,8 +15,11 @@ from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
 from scanline.model.inputs import InvalidInput
 from scanline.model.pictures import (
+    COMPOSITED_PIXELS,
     MAX_RESIZED_PIXELS,
+    MAX_RESIZED_SIDE,
     encode_image,
+    in_8_bits,
     known_by_picture,
     open_picture,
     pixels,
@@ -181,6 +184,13 @@ def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path: Path) ->
     assert np.abs(trained[0].reshape(7, 5) - LARGE[1:29].reshape(7, 4, 5, 4).mean((1, 3))).mean() < 12
 
 
+def test_a_large_transparent_picture_is_on_white_in_every_row() -> None:
+    values = noise(COMPOSITED_PIXELS // 100, 250, 4)
+    with Image.fromarray(values) as picture:
+        expected = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
+        np.testing.assert_array_equal(in_8_bits(picture, grey=False), expected)
+
+
 def test_an_enlarged_image_becomes_what_it_was() -> None:
     enlarged = encode_image(resized(IMAGE, (55, 77)), "png")
     np.testing.assert_array_equal(pixels(open_picture(enlarged, GREY, "image", resize=True), GREY), IMAGE.reshape(-1))
@@ -195,7 +205,8 @@ def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:
     ("file", "resize", "code"),
     [
         (encode(LARGE), False, "wrong_size"),
-        (encode(np.zeros((1, MAX_RESIZED_PIXELS + 1), np.uint8)), True, "wrong_size"),
+        (encode(np.zeros((1024, MAX_RESIZED_PIXELS // 1024 + 1), np.uint8)), True, "wrong_size"),
+        (encode(np.zeros((1, MAX_RESIZED_SIDE + 1), np.uint8)), True, "wrong_size"),
         (SWOLLEN, True, "too_large"),
         (SWOLLEN, False, "too_large"),
     ],
