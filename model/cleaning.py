@@ -19,9 +19,9 @@ Clean = Literal["auto", "off"]
 INK = 32  # a byte that differs more from the ground is of a stroke
 NEAR_END = 12  # the values of most strokes differ no more from the end of the scale
 STROKE_QUANTILE = 0.75  # of these: mnist-small needs fewer bits with it than with the median or the end itself
-LEAST_TOLERANCE = 16  # of the bytes of a noisy picture that is classified: mnist-small is best with 8 to 24
+TOLERANCE = 1.5  # within which a noisy picture's bytes are classified, of its noise
+LEAST_TOLERANCE = 16  # mnist-small is best with 8 to 24 where the noise is less
 LEAST_NOISE = 2  # in which strokes become even; the values of a test image's strokes differ as much
-STROKES = 2  # the noise in strokes, of that where none is near
 MOST_NOISY = 0.05  # of the test images of a model whose pictures are cleaned
 
 
@@ -69,7 +69,7 @@ class Cleaning:
         away, noise = self._from_ground(images, config), self.noise(images, config).reshape(-1, 1, 1, 1)
         stroke = abs(self.stroke - self.ground)
         away = np.where(away <= noise, 0, away)
-        away = np.where((noise > LEAST_NOISE) & (away >= stroke - STROKES * noise), stroke, away)
+        away = np.where((noise > LEAST_NOISE) & (away >= stroke - noise), stroke, away)
         return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
 
     def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
@@ -93,10 +93,10 @@ def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, cle
     exact = np.zeros(len(images), np.int64)
     if cleaning is None:
         return Cleaned(images, exact > 0, exact)
-    noise = cleaning.noise(images, config).astype(np.int64)
+    noise = cleaning.noise(images, config)
     if clean == "off":
         return Cleaned(images, noise > 0, exact)
     # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
-    wide = np.where(noise > 0, np.maximum(noise, LEAST_TOLERANCE), 0)
+    wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, LEAST_TOLERANCE).astype(np.int64), 0)
     tolerances = wide if config.predicts == "categorical" else exact
     return Cleaned(cleaning.clean(images, config), noise > 0, tolerances)

@@ -64,7 +64,7 @@ def test_where_nothing_known_follows_one_particle_is_run_and_the_evidence_is_exa
 def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path: Path) -> None:
     model = scanline.load(shapes.evaluate(shapes.save(tmp_path / "shapes")), device="cpu")
     noisy = np.full((7, 5), 3, np.uint8)
-    noisy[2:4] = 250
+    noisy[2:4] = 252
     cleaned = np.where(noisy > 9, 254, 0).astype(np.uint8)
     for picture, clean, kept in ((noisy, "auto", cleaned), (noisy, "off", noisy)):
         step = [*model.stream(1, image=picture, keep_rows=4, seed=1, clean=clean)][-1]  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def test_a_model_with_an_evaluation_says_how_unusual_an_image_is(
     shapes_client: httpx.Client, shapes_model: Model
 ) -> None:
     noisy = np.full((1, 7, 5), 3, np.uint8)
-    noisy[0, 2:4] = 250
+    noisy[0, 2:4] = 252
     (one,) = likelihoods(shapes_client, noisy)["data"]
     assert (one["typical"], one["noisy"]) == (False, True)
     assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(noisy)[0])
