@@ -10,7 +10,7 @@ import binascii
 import io
 import struct
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
@@ -338,13 +338,14 @@ def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = N
     return _encode(sheet(images, columns), output_format)
 
 
-def npy_chunks(images: np.ndarray) -> Iterator[bytes]:
-    """Yield a .npy file of the array, image by image."""
-    out = io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(images))
+def npy_chunks(images: np.ndarray, resize: Callable[[np.ndarray], np.ndarray]) -> Iterator[bytes]:
+    """Yield a .npy file of the images, one by one as `resize` returns them: all together may be large."""
+    out, shape = io.BytesIO(), resize(np.empty_like(images, shape=images.shape[1:])).shape
+    header = np.lib.format.header_data_from_array_1_0(images) | {"shape": (len(images), *shape)}
+    np.lib.format.write_array_header_1_0(out, header)
     yield out.getvalue()
     for image in images:
-        yield image.tobytes()
+        yield resize(image).tobytes()
 
 
 def encode_npy(images: np.ndarray) -> bytes:

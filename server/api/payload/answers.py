@@ -94,14 +94,12 @@ async def painted_chunks(
     if media_type == JSON:
         steps = _json(answer, _image_data(images, facts, output))
     else:
-        if output.size is not None:
-            images = await offload.run(lambda: np.stack([output.resized(image) for image in images]))
         for name, kind in pictures.MEDIA_TYPES.items():
             if media_type == kind:
                 # One call of Pillow, which releases the interpreter's lock while it compresses.
-                yield await offload.run_long(partial(pictures.encode_sheet, images, name))
+                yield await offload.run_long(partial(_sheet, images, output, name))
                 return
-        steps = pictures.npy_chunks(images)
+        steps = pictures.npy_chunks(images, output.resized)
     async for chunk in offload.in_chunks(steps, max(images.size, len(images) * prod(output.size or ()))):
         yield b"".join(chunk)
 
@@ -141,6 +139,10 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
             yield b","
         yield from chunks
     yield b"]" + after
+
+
+def _sheet(images: np.ndarray, output: ImageOutput, name: str) -> bytes:
+    return pictures.encode_sheet(np.stack([output.resized(image) for image in images]), name)
 
 
 def _image_data(images: np.ndarray, facts: Iterable[Facts], output: ImageOutput) -> Iterator[Iterator[bytes]]:

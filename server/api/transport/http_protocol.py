@@ -327,13 +327,22 @@ class HttpProtocol(HttpToolsProtocol):
                 raise self.arrival_error
             return message
 
+        async def send_and_drain(message: Message) -> None:
+            """Return when there is room for more: uvicorn waits for it with the next part, which is then held besides
+            those that are counted."""
+            await send(message)
+            if message.get("more_body", False) and self.flow.write_paused and not cycle.disconnected:
+                await self.flow.drain()
+
         async def send_or_close(message: Message) -> None:
             """After an answer to a chunked body that has not ended, close: the rest of it may be endless."""
             if message["type"] == "http.response.start" and self.cycle is cycle and self._in_chunked_body:
                 message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
-            await send(message)
+            await send_and_drain(message)
 
-        inner = send_to_http10(cycle, send, self.keeps_alive) if scope["http_version"] == "1.0" else send_or_close
+        inner = (
+            send_to_http10(cycle, send_and_drain, self.keeps_alive) if scope["http_version"] == "1.0" else send_or_close
+        )
         await app(scope, receive_or_refuse, inner)
 
     def _count_head(self, size: int) -> None:

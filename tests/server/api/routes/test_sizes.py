@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.pictures import resized
+from scanline.model.pictures import npy_chunks, resized
 from tests.support.pictures import decode, encode, noise, painted
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.sse_reader import images, post_for_events
@@ -29,6 +29,18 @@ def test_json_and_arrays(client: httpx.Client, expected: np.ndarray) -> None:
     array = client.post(URL, json=LARGE, headers={"accept": "application/x-npy"})
     assert array.headers["x-scanline-resized-from"] == "5x7"
     np.testing.assert_array_equal(np.load(io.BytesIO(array.content)), expected)
+
+
+def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for() -> None:
+    done: list[np.ndarray] = []
+
+    def doubled(image: np.ndarray) -> np.ndarray:
+        done.append(image)
+        return image.repeat(2, axis=0)
+
+    chunks = npy_chunks(np.zeros((5, 7, 5), np.uint8), doubled)
+    assert len(next(chunks) + next(chunks)) == 128 + 70
+    assert len(done) == 2, "an empty one for the header, and the first image"
 
 
 def test_pictures(client: httpx.Client, expected: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """Clients that stop in any phase: opening a websocket, sending a message, reading an answer, or during a drain."""
 
+import asyncio
 import signal
 import socket
 import time
@@ -9,8 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
 from websockets.frames import Frame, Opcode
 
+from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
+from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server, serve
@@ -242,3 +248,36 @@ def assert_clean_end(server: Server) -> None:
     assert "drain" in log
     assert "Traceback" not in log, log
     assert "Cancel " not in log, log  # uvicorn had to cancel no task
+
+
+def test_no_part_of_an_answer_is_made_before_there_is_room_for_it() -> None:
+    """What is unread is what is counted: an application holds no next part, which may be large, for the client."""
+    part, made = bytes(100_000), 0
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal made
+        await send({"type": "http.response.start", "status": 200})
+        for _ in range(100):
+            made += 1
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def leave_unread() -> tuple[int, int]:
+        options = uvicorn_options(Settings(), HttpCounters())
+        server = uvicorn.Server(uvicorn.Config(large, lifespan="off", **options))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            serving = asyncio.create_task(server.serve([listener]))
+            with socket.create_connection(listener.getsockname()) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nhost: [::1]\r\n\r\n")
+                connections = options["http"].all_connections
+                while not connections.budgets.unread.used:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)
+                (transport,) = connections.open
+                written, unread_parts = transport.written, made
+            server.should_exit = True
+            await serving
+        return written, unread_parts
+
+    written, parts = asyncio.run(leave_unread())
+    assert written >= parts * len(part)
