@@ -53,7 +53,14 @@ def whole(pieces: AsyncIterator[bytes]) -> bytes:
 
 
 def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
-    fields: dict[str, Any] = {"created": 1, "seed": 2, "size": "4x5", "usage": Usage.of(3, 9)}
+    fields: dict[str, Any] = {
+        "created": 1,
+        "seed": 2,
+        "temperature": 1.0,
+        "guidance": 1.0,
+        "size": "4x5",
+        "usage": Usage.of(3, 9),
+    }
     return ImagesAnswer(model=model, data=[], output_format=output_format, **fields)
 
 
