@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
 
 COUNTS = ("updates", "batch", "branches", "branch_updates", "checkpoint_every", "evaluate_images", "sample_images")
+COMPILED_MINUTES = 10.0  # of a run in which compiling pays off
 
 
 @dataclass(frozen=True)

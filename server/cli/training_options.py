@@ -3,14 +3,17 @@
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from scanline.model.extras import MissingExtraError
-from scanline.model.training import TrainingConfig
+from scanline.model.training.config import COMPILED_MINUTES, TrainingConfig
 from scanline.model.training.presets import PRESETS
 from scanline.server.cli.options import Device, Fetch
+
+if TYPE_CHECKING:
+    from scanline.model.datasets.source import ImageSet
 
 CHOICES = {
     name: ", ".join(get_args(kind))
@@ -62,7 +65,13 @@ class TrainingOptions:
         str | None, typer.Option(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
     ] = None
     start: Annotated[
-        str | None, typer.Option("--from", help="Start from the weights of a shipped model or a model directory.")
+        str | None,
+        typer.Option(
+            "--from",
+            help="Start from the weights of a shipped model or a model directory; auto: of the shipped model that paints"
+            " pictures of this size, if there is one; none: from random weights.",
+            show_default="auto, or none with --preset or --predicts",
+        ),
     ] = None
     layers: Annotated[
         int | None, typer.Option(min=1, help="With --from: grow the model to this many layers.", show_default="as is")
@@ -85,8 +94,13 @@ class TrainingOptions:
         str | None, typer.Option(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
     ] = None
     compiled: Annotated[
-        bool, typer.Option("--compile/--no-compile", help="Use torch.compile; on a CPU it needs a C++ compiler.")
-    ] = True
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Use torch.compile; on a CPU it needs a C++ compiler.",
+            show_default=f"where the run has at least {COMPILED_MINUTES:g} minutes",
+        ),
+    ] = None
     processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, on a CPU.")] = 1
     branches: Annotated[
         int | None,
@@ -112,6 +126,20 @@ class TrainingOptions:
         given = {field.name: getattr(self, field.name, None) for field in fields(TrainingConfig)}
         return {name: value for name, value in given.items() if value is not None}
 
+    def compiles(self, recipe: TrainingConfig) -> bool:
+        """Return whether a run of this recipe is compiled."""
+        if self.compiled is not None:
+            return self.compiled
+        return recipe.minutes is None or recipe.minutes >= COMPILED_MINUTES
+
+    def start_for(self, images: "ImageSet") -> str | None:
+        """Return the model whose weights a new run begins with; None: random weights."""
+        from scanline.model.training.run.plan import shipped_start
+
+        if self.start == "auto" or (self.start is None and self.preset is None and self.predicts is None):
+            return shipped_start(images)
+        return None if self.start == "none" else self.start
+
     def check(self) -> None:
         """Raise ValueError for options that exclude each other, or a model directory that is in use."""
         from scanline.model.formats.model_dir import CONFIG
@@ -119,7 +147,11 @@ class TrainingOptions:
 
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
-        models = {"--preset": self.preset, "--from": self.start, "--predicts": self.predicts}
+        models = {
+            "--preset": self.preset,
+            "--from": None if self.start == "none" else self.start,
+            "--predicts": self.predicts,
+        }
         given = [option for option, value in models.items() if value is not None]
         if len(given) > 1:
             raise ValueError(f"{given[0]} and {given[1]} exclude each other: each decides which model is trained")

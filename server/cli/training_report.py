@@ -49,12 +49,13 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig") -> None:
+def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig", start: str | None) -> None:
     """Print what is trained, and for how long."""
     length = f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
     branches = f" in each of {config.branches} branches" if config.branches > 1 else ""
+    begun = f" of {start}" if start else ""
     print(
-        f"network: {model.layers} layers of width {model.model_width}, {weights:,} weights, predicts"
+        f"network{begun}: {model.layers} layers of width {model.model_width}, {weights:,} weights, predicts"
         f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update{branches}"
     )
 

@@ -79,6 +79,15 @@ def plan(
     return TrainingPlan(model, training, weights)
 
 
+def shipped_start(images: ImageSet) -> str | None:
+    """Return the shipped model that paints images of this size, to start from; None where there is none."""
+    for name in zoo.names():
+        model = load_config(zoo.find(name))
+        if (model.height, model.width, model.channels) == (images.height, images.width, images.channels):
+            return name
+    return None
+
+
 def _check_size(what: str, model: ModelConfig, images: ImageSet) -> None:
     if (model.height, model.width, model.channels) != (images.height, images.width, images.channels):
         kind = "grey" if model.channels == 1 else "RGB"

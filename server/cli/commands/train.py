@@ -44,7 +44,7 @@ def train(**given: Any) -> None:
         images,
         options.changes,
         preset=options.preset,
-        start=options.start,
+        start=run.start,
         layers=options.layers,
         predicts=options.predicts,
         resumed=out if options.resume else None,
@@ -52,7 +52,7 @@ def train(**given: Any) -> None:
     if images.refused or not options.as_json:
         print_images(options.data or Path(run.data), images, to_stderr=options.as_json)
     if not options.as_json:
-        print_network(count_weights(chosen.model), chosen.model, chosen.training)
+        print_network(count_weights(chosen.model), chosen.model, chosen.training, run.start)
 
     command = f"scanline train --resume --out {shlex.quote(str(out))}"
     with _full_disk(out, command):
@@ -70,7 +70,7 @@ def train(**given: Any) -> None:
                 resume=options.resume,
                 device=device,
                 precision=options.precision,
-                compiled=options.compiled,
+                compiled=options.compiles(chosen.training),
                 workers=options.processes,
                 report=report,
                 interrupted=lambda: bool(signals),
@@ -126,7 +126,9 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
         raise ValueError(f"{options.out} is inside {path}, whose pictures would then include the sheets of the run")
     if saved:
         check_same_images(saved, images)
-    return images, saved or describe(images, path, size, grey, options.preset, options.start, options.layers)
+    return images, saved or describe(
+        images, path, size, grey, options.preset, options.start_for(images), options.layers
+    )
 
 
 def _count_files(bar: Any, path: Path) -> Callable[[int, int], None]:
