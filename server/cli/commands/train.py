@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a disk, a user's quota, a process's limit
 MANY_FILES = 500  # which take a second or so to read
+ENOUGH_UPDATES = {True: 10, False: 300}  # for recognisable strokes; True: from the weights of another model
 
 
 def train(**given: Any) -> None:
@@ -83,6 +84,8 @@ def train(**given: Any) -> None:
             evaluation = finish(out, chosen.training, run, images, last, device, partial(add_stage, bar))
     if not options.as_json:
         _print_result(out, evaluation, last.update, last.seconds)
+        if last.update < ENOUGH_UPDATES[run.start is not None]:
+            print(f"{last.update:,} updates are too few to learn what the pictures show; give more --minutes")
 
 
 train.__signature__ = signature(TrainingOptions)  # type: ignore[attr-defined]  # typer makes the options from it

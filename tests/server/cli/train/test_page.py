@@ -49,7 +49,7 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     short = learn.replace("--minutes 20", "--updates 2").split()
     assert short != learn.split()
-    assert "pictures of 28x28 grey to train on" in done(*short[1:], "--no-compile")
+    assert "pictures of 28x28 grey to train on" in done(*short[1:], "--no-compile", "--from", "none")
     done(*resume.split()[1:], "--no-compile")
 
     body = re.search(r"-d '(.*?)'", paint)

@@ -3,16 +3,19 @@
 import json
 import resource
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scanline.model.datasets import DIGESTS
-from scanline.model.datasets.source import open_data
+from scanline.model.datasets.source import ImageSet, open_data
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
 from scanline.model.training.run.state import saved_configs
+from scanline.server.cli.training_options import TrainingOptions
 from tests.support import blobs, small_models
 from tests.support.commands import done, refused, scanline
 
@@ -76,6 +79,31 @@ def test_options_override_the_preset_and_are_remembered(
     )
     done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
     assert (saved_configs(tmp_path)[1].redrawn, saved_configs(tmp_path)[1].batch) == (0.75, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "start"),
+    [
+        ((28, 28, 1), {}, "mnist-small"),
+        ((32, 32, 3), {}, "cifar10-small"),
+        ((28, 28, 3), {}, None),
+        ((28, 28, 1), {"start": "none"}, None),
+        ((28, 28, 1), {"preset": "mnist"}, None),
+        ((28, 28, 1), {"start": "elsewhere"}, "elsewhere"),
+    ],
+)
+def test_a_run_begins_from_the_shipped_model_of_the_pictures_size(
+    shape: tuple[int, int, int], given: dict[str, str], start: str | None
+) -> None:
+    images = ImageSet(np.zeros((2, prod(shape)), np.uint8), np.zeros((2, prod(shape)), np.uint8), *shape, None, "")
+    assert TrainingOptions(Path("out"), **given).start_for(images) == start
+
+
+def test_short_runs_are_not_compiled() -> None:
+    short, long, counted = (TrainingConfig(updates=9, minutes=minutes) for minutes in (2.0, 20.0, None))
+    options = TrainingOptions(Path("out"))
+    assert [options.compiles(recipe) for recipe in (short, long, counted)] == [False, True, True]
+    assert TrainingOptions(Path("out"), compiled=True).compiles(short)
 
 
 @pytest.mark.slow  # starts a process; tests of training do so too
