@@ -2,7 +2,7 @@
 waited for."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -58,8 +58,8 @@ class QueuedGenerator(Generator):
     def choose(self, groups: Groups) -> None:
         self.submit(lambda: super(QueuedGenerator, self).choose(groups))
 
-    def start_reading(self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
-        return self.submit(lambda: super(QueuedGenerator, self).start_reading(images, stops, labels)).wait()
+    def start_reading(self, *arguments: Any) -> Reading:
+        return self.submit(lambda: super(QueuedGenerator, self).start_reading(*arguments)).wait()
 
     def read(self, reading: Reading, steps: int | None = None) -> None:
         self.submit(lambda: super(QueuedGenerator, self).read(reading, steps)).wait()
