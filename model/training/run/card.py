@@ -7,6 +7,7 @@ from typing import Any
 from scanline.model.atomic import write_atomically
 from scanline.model.bench.machine import facts
 from scanline.model.config import ModelConfig
+from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import LEAST_RATE
@@ -14,7 +15,6 @@ from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 from scanline.model.typicality import Typicality
 
-CARD = "README.md"
 CLASS_SHEET = "classes.png"
 NAMED = 20  # classes; there may be a thousand
 
@@ -62,7 +62,8 @@ def write_card(
     heads = f"{model.heads} heads" if model.heads > 1 else "one head"
     network = f"{model.layers} layers x {heads} x {model.value_width}, width {model.model_width}"
     of_classes = f"\n![Samples of each class]({CLASS_SHEET})\n" if run.classes else ""
-    text = f"""# {name}
+    text = f"""{metadata(name, evaluation, published=run.published is not None)}
+# {name}
 
 A linear transformer of {network}, feed-forward {model.feed_forward},
 that paints {model.width} x {model.height} {kind} pictures; written by `scanline train`.

@@ -17,6 +17,7 @@ from PIL import Image
 
 import scanline as package
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_card import metadata
 from scanline.model.formats.model_dir import read_evaluation
 from tests.support.commands import done, refused
 from tests.support.pictures import encode
@@ -94,6 +95,7 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
     ]
     card = (out / "README.md").read_text()
     for stated in (
+        metadata(out.name, found, published=False),
         f"# {out.name}",
         f"**{found['bits_per_dim']:.4f} +- ",
         f"`{pictures}`: ",
