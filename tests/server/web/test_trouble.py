@@ -1,16 +1,17 @@
 """Errors, in a real browser: invalid fields and links, API keys, errors of the API, lost connections."""
 
-import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import kill
+from pathlib import Path
 
 import httpx
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.support.page.proxy import proxy_to
-from tests.support.page.visitor import KEY, Visit, painted
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.page.visitor import KEY, Visit, Visitor, painted
+from tests.support.server.running_server import PATIENCE, Server, serve
 
 COUNT = "The number of images must be an integer from 1 to 256."
 SEED = "The seed must be an integer from 0 to 9223372036854775807."
@@ -23,6 +24,20 @@ def error_message(server: Server, key: str, **fields: object) -> str:
     response = httpx.post(f"{server.url}/v1/images/generations", json=fields, headers=headers, timeout=PATIENCE)
     assert response.is_error
     return response.json()["error"]["message"]
+
+
+@contextmanager
+def started_again(model: Path, port: str, visitor: Visitor) -> Iterator[Server]:
+    """A server on that port, whose model has loaded only after the page has met it without."""
+    server = Server(model, "--port", port)
+    try:
+        engine = server.wait_for_engine()
+        kill(engine, signal.SIGSTOP)
+        visitor.expect_notice("Loading grey.")
+        kill(engine, signal.SIGCONT)
+        yield server
+    finally:
+        server.stop()
 
 
 def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -> None:
@@ -83,29 +98,31 @@ def test_an_error_of_the_api_is_shown(visit: Visit, locked: Server) -> None:
     visitor.expect_errors("401")
 
 
-def test_a_lost_connection_is_resumed_with_the_same_images(visit: Visit, server: Server, client: httpx.Client) -> None:
-    with proxy_to(server.url) as proxy:
-        visitor = visit(f"{proxy.url}/?seed=3&n=2")
+def test_a_server_that_is_killed_and_started_again_continues_the_same_images(
+    visit: Visit, grey_directory: Path
+) -> None:
+    with serve(grey_directory) as server:
+        visitor = visit(f"{server.url}/?seed=3&n=2")
         visitor.expect_done(2)
-        engine = server.engine
-        kill(engine, signal.SIGSTOP)  # the job must not end before the connection is lost
-        try:
-            visitor.see("#seed").fill("")
-            visitor.see("#count").fill("6")
-            visitor.see("#paint-form .primary").click()
-            expect(visitor.see(".tile")).to_have_count(6)
-            expect(visitor.page).not_to_have_url(re.compile("seed=3&"))  # the job has started
-            proxy.cut()
-            visitor.expect_notice("Connection lost. Reconnecting; the same seed continues the same images.")
-        finally:
-            kill(engine, signal.SIGCONT)
-        proxy.restore()
+        port, engine = server.url.rsplit(":", 1)[1], server.engine
+        kill(engine, signal.SIGSTOP)  # the job must not end before the server is killed
+        visitor.see("#seed").fill("")
+        visitor.see("#count").fill("6")
+        visitor.see("#paint-form .primary").click()
+        expect(visitor.see("#paint-meter")).to_have_text("6 images · waiting for the first pixel")
+        for process in (server.process.pid, engine):
+            kill(process, signal.SIGKILL)
+        visitor.expect_notice("Connection lost. Reconnecting; the same seed continues the same images.")
+        server.wait_until_exited()
+    with started_again(grey_directory, port, visitor) as server, server.client() as client:
         visitor.expect_done(6)
         expect(visitor.see("#notice")).to_be_hidden()
-        seed = int(httpx.URL(visitor.page.url).params["seed"])
-        images = painted(client, n=6, seed=seed)
+        images = painted(client, n=6, seed=int(httpx.URL(visitor.page.url).params["seed"]))
         assert (np.load(visitor.saved("#save-array")) == images).all()
-        visitor.expect_errors("ERR_|WebSocket")
+        visitor.expect_errors("ERR_|WebSocket|503")
+        visitor.page.go_back()
+        visitor.expect_done(2)
+        assert (np.load(visitor.saved("#save-array")) == painted(client, n=2, seed=3)).all()
         visitor.page.context.close()
 
 

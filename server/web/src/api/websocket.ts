@@ -1,12 +1,17 @@
 // The websocket: jobs run concurrently on one connection. When it is lost, it is opened again and every unfinished job
-// is sent again with its seed: the same seed paints the same bytes, so an image continues where it was.
+// is sent again with its seed, until the server has loaded its model: the same seed paints the same bytes, so an image
+// continues where it was.
 
 import { clearNotice, showNotice } from "../shell/notice";
 import { ApiError, apiUrl, backOff, call, isTemporary, readError, Unreachable, wait } from "./http";
 import { keyProtocols } from "./key";
+import { allModels } from "./models";
 
 const LOST = "Connection lost. Reconnecting; the same seed continues the same images.";
 const FRAME_HEADER = 12; // bytes
+// Codes of errors after which the same job succeeds: the server loads its model, shuts down, or has replaced its engine.
+const TEMPORARY = ["not_ready", "shutting_down", "model_changed"];
+const PAUSE = 1; // seconds before a job is sent again after such an error
 
 /** A job's request; the seed is text, because it can exceed what a number holds exactly. */
 export interface JobRequest {
@@ -49,6 +54,7 @@ interface Job {
   request: JobRequest;
   listener: JobListener;
   cancelled: boolean;
+  isWaiting: boolean; // to be sent again: the server does not have it
   resolve(cancelled: boolean): void;
   reject(error: ApiError): void;
 }
@@ -62,7 +68,7 @@ const framed = new Map<number, Job>(); // by the number in their frames
 /** Runs a job to its end. Returns whether it was cancelled, by the server or by aborting `signal`; throws ApiError. */
 export function runJob(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    const job = { id: nextId++, request, listener, cancelled: false, resolve, reject };
+    const job = { id: nextId++, request, listener, cancelled: false, isWaiting: false, resolve, reject };
     jobs.set(job.id, job);
     signal.addEventListener("abort", () => cancel(job), { once: true });
     if (socket?.readyState === WebSocket.OPEN) send(job);
@@ -73,15 +79,28 @@ export function runJob(request: JobRequest, listener: JobListener, signal: Abort
 function cancel(job: Job): void {
   if (!jobs.has(job.id)) return;
   job.cancelled = true;
-  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ type: "cancel", id: job.id }));
+  if (socket?.readyState === WebSocket.OPEN && !job.isWaiting) socket.send(JSON.stringify({ type: "cancel", id: job.id }));
   else remove(job).resolve(true);
 }
 
 function send(job: Job): void {
+  job.isWaiting = false;
   // What the form leaves open is said: the server would paint with the model's defaults.
   const { seed, class: name = "none", guidance = 1, ...fields } = job.request;
   const text = JSON.stringify({ ...fields, class: name, guidance, id: job.id });
   socket!.send(seed === undefined ? text : `${text.slice(0, -1)},"seed":${BigInt(seed)}}`);
+}
+
+/** Sends a job again when no model is loading; a connection that opens meanwhile sends it earlier. */
+async function sendLater(job: Job): Promise<void> {
+  job.isWaiting = true;
+  try {
+    await wait(PAUSE);
+    await allModels();
+  } catch (error) {
+    if (jobs.has(job.id)) remove(job).reject(error as ApiError);
+  }
+  if (jobs.has(job.id) && job.isWaiting && socket?.readyState === WebSocket.OPEN) send(job);
 }
 
 function remove(job: Job): Job {
@@ -172,7 +191,10 @@ function receive(message: Record<string, any>): void {
       return listener.state?.(message);
     case "done":
       return remove(job).resolve(Boolean(message.cancelled));
-    case "error":
-      return remove(job).reject(readError(message));
+    case "error": {
+      const error = readError(message);
+      if (job.cancelled || !TEMPORARY.includes(error.code ?? "")) return remove(job).reject(error);
+      return void sendLater(job);
+    }
   }
 }

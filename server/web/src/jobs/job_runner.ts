@@ -1,5 +1,5 @@
-// Runs the jobs of one tab, one at a time: its Stop button, its progress line (#<tab>-meter) and its status for screen
-// readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
+// Runs the jobs of one tab, one at a time: its Stop button, its progress line and bar (#<tab>-meter, #<tab>-progress) and
+// its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
 
 import { runJob, type FinishedImage, type Frame, type JobRequest, type Started } from "../api/websocket";
 import { find, onClick, setText } from "../elements";
@@ -12,7 +12,7 @@ export interface JobView {
   started?(started: Started): void;
   frame(frame: Frame): number; // returns how many bytes were painted since the last frame
   image(index: number, finished: FinishedImage): void;
-  ended(cancelled: boolean): void;
+  ended(): void; // also when it was stopped, or has failed
 }
 
 export class JobRunner {
@@ -59,7 +59,7 @@ export class JobRunner {
     return this.run(async (signal, isCurrent) => {
       const images = n * requests.length;
       const meter = new Meter(images, bytes * requests.length);
-      const line = { draw: () => void (isCurrent() && this.showMeter(meter.line)) };
+      const line = { draw: () => void (isCurrent() && this.showProgress(meter)) };
       line.draw();
       this.showStatus(`Painting ${images} images.`);
       const listenerFrom = (first: number) => ({
@@ -83,19 +83,35 @@ export class JobRunner {
         if (!isCurrent()) return;
         meter.finish();
         status = cancelled ? "Stopped." : `Done. ${meter.line}`;
-        view.ended(cancelled);
       } finally {
         if (isCurrent()) {
           meter.finish();
           this.showMeter(meter.line);
           this.showStatus(status);
+          view.ended();
         }
       }
     });
   }
 
+  private get bar(): HTMLProgressElement {
+    return find(`${this.tab}-progress`, HTMLProgressElement);
+  }
+
+  private showProgress(meter: Meter): void {
+    this.bar.hidden = false;
+    this.bar.value = meter.done;
+    this.bar.setAttribute("aria-valuetext", meter.words);
+    this.showMeter(meter.line);
+  }
+
   private setCurrent(control: AbortController | undefined): void {
     this.control = control;
-    find(`${this.tab}-stop`, HTMLButtonElement).hidden = control === undefined;
+    const stop = find(`${this.tab}-stop`, HTMLButtonElement);
+    const hadFocus = stop === document.activeElement && control === undefined;
+    stop.hidden = control === undefined;
+    if (control === undefined) this.bar.hidden = true;
+    // the focus goes to the button that starts the next job, which some forms enable only when this one has ended
+    if (hadFocus) setTimeout(() => stop.form!.querySelector<HTMLButtonElement>(".primary")!.focus());
   }
 }

@@ -5,9 +5,9 @@ import { find, onClick } from "../elements";
 import { setUpSlider } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
 import { array, save, sheet } from "../pictures/files";
-import { onModel } from "../shell/model";
+import { onAddress, onModel } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../shell/notice";
-import { isShown } from "../shell/tabs";
+import { goTo, isShown } from "../shell/tabs";
 import { Gallery } from "./gallery";
 import {
   fillForm,
@@ -17,9 +17,12 @@ import {
   paintGuidance,
   readForm,
   readLink,
+  searchOf,
   type GenerateRequest,
 } from "./request";
 import { showImage } from "./viewer";
+
+const PAUSE = 250; // milliseconds from the choice of a class to its images
 
 let model: Model; // the page is inert until there is one
 let last: GenerateRequest; // the one that the gallery shows
@@ -37,9 +40,11 @@ export function setUpPaint(): void {
     clearNotice();
     paintForm();
   });
+  let pending: ReturnType<typeof setTimeout>;
   paintClass.onChange(() => {
     showGuidance();
-    find("paint-form", HTMLFormElement).requestSubmit();
+    clearTimeout(pending); // arrow keys choose every class on their way
+    pending = setTimeout(() => find("paint-form", HTMLFormElement).requestSubmit(), PAUSE);
   });
   setUpSlider("temperature");
   onClick("again", () => paint(last));
@@ -47,38 +52,48 @@ export function setUpPaint(): void {
   onClick("save-sheet", async () => save(await sheet(gallery.pictures), `${nameOfFile(last)}.png`));
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile(last)}.npy`));
 
-  let first = true;
-  onModel((selected) => {
+  onModel((selected, isChosen) => {
     model = selected;
     paintClass.fill(model.classes);
-    fillForm(first ? { ...model.defaults, ...readLink() } : { guidance: model.defaults.guidance });
+    if (!isChosen) return restore();
+    fillForm({ guidance: model.defaults.guidance });
     showGuidance();
     if (isShown("paint")) paintForm();
-    first = false;
   });
+  onAddress(restore);
+  window.addEventListener("tab", () => model && restore());
+}
+
+/** Shows what the address says, if the tab is shown and the gallery does not show it already. */
+function restore(): void {
+  if (!isShown("paint") || (last && location.search === searchOf(last))) return;
+  fillForm({ ...model.defaults, ...readLink() });
+  showGuidance();
+  paintForm(false);
 }
 
 const showGuidance = () => paintGuidance.show(model, { class: paintClass.chosen, particles: 1 });
 
-function paintForm(): void {
+/** `isNew`: asked for by the user, and an entry of the history. */
+function paintForm(isNew = true): void {
   try {
-    paint(readForm());
+    paint(readForm(), isNew);
   } catch (error) {
     showError(error);
   }
 }
 
-function paint(request: GenerateRequest): void {
+function paint(request: GenerateRequest, isNew = true): void {
   last = request;
+  goTo(linkTo(request), isNew);
   gallery.reset(request.n, model);
   find("after", HTMLElement).hidden = true;
   void runner.runOnServer([{ type: "generate", ...request }], request.n, request.n * bytesOf(model), {
-    started: ({ model, seed, n }) => history.replaceState(null, "", linkTo({ ...request, model, seed, n })),
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
     image: (index, finished) => gallery.finish(index, finished),
-    ended: (cancelled) => {
+    ended: () => {
       gallery.draw();
-      find("after", HTMLElement).hidden = cancelled;
+      find("after", HTMLElement).hidden = !gallery.pictures.some(({ painted }) => painted);
     },
   });
 }

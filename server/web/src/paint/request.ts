@@ -52,13 +52,16 @@ export function readLink(): Partial<GenerateRequest> {
   return { seed, ...numbers, class: query.get("class") ?? undefined };
 }
 
-/** The URL, without its host, that paints this request again. */
-export function linkTo({ model, seed, temperature, n, class: name, guidance }: GenerateRequest): string {
+/** The part of the URL that paints this request again. */
+export function searchOf({ model, seed, temperature, n, class: name, guidance }: GenerateRequest): string {
   const query = new URLSearchParams({ model, seed, temperature: String(temperature), n: String(n) });
   if (name !== undefined) query.set("class", name);
   if (guidance !== undefined) query.set("guidance", String(guidance));
-  return `${location.pathname}?${query}#paint`;
+  return `?${query}`;
 }
+
+/** The URL, without its host, that paints this request again. */
+export const linkTo = (request: GenerateRequest): string => `${location.pathname}${searchOf(request)}#paint`;
 
 /** The name of a file of its images, without the ending. */
 export function nameOfFile({ model, seed, class: name }: GenerateRequest): string {

@@ -3,17 +3,32 @@
 import type { Model } from "../api/models";
 import { find, make, setText } from "../elements";
 import { showNotice } from "./notice";
+import { detailsOf } from "./tabs";
 
-const listeners: ((model: Model) => void)[] = [];
+type Listener = (model: Model, isChosen: boolean) => void;
+
+const listeners: Listener[] = [];
+const addressListeners: (() => void)[] = [];
 let selected: Model | undefined;
 
-/** Calls `listener` with the selected model, as soon as there is one, and after each change. */
-export function onModel(listener: (model: Model) => void): void {
+/** Calls `listener` with the selected model, as soon as there is one, and after each change. `isChosen`: by the user,
+ * and not by the address. */
+export function onModel(listener: Listener): void {
   listeners.push(listener);
-  if (selected) listener(selected);
+  if (selected) listener(selected, false);
 }
 
-/** Fills the select element; selects the model of `?model=`, otherwise the first that is ready. */
+/** Calls `listener` when Back, Forward or a link has changed the address but not the model. */
+export function onAddress(listener: () => void): void {
+  addressListeners.push(listener);
+}
+
+/** The name of the model in the address: of its tab, otherwise of the gallery. */
+function nameInAddress(): string | null {
+  return detailsOf("complete").get("model") ?? new URLSearchParams(location.search).get("model");
+}
+
+/** Fills the select element; selects the model of the address, otherwise the first that is ready. */
 export function setUpModels(all: Model[]): void {
   const models = all.filter(({ state }) => state === "ready");
   const failed = all.find(({ state }) => state === "failed");
@@ -21,19 +36,28 @@ export function setUpModels(all: Model[]): void {
   if (!models.length) return;
   const select = find("model", HTMLSelectElement);
   select.replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
-  const wanted = new URLSearchParams(location.search).get("model");
+  const wanted = nameInAddress();
   const isKnown = models.some(({ id }) => id === wanted);
   if (wanted !== null && !isKnown) showNotice(`There is no model ${wanted}; using ${models[0]!.id}.`);
   select.value = isKnown ? wanted! : models[0]!.id;
   select.disabled = false;
-  const change = () => {
+  const change = (isChosen: boolean) => {
     selected = models.find(({ id }) => id === select.value)!;
     setText("facts", facts(selected));
     find("main", HTMLElement).inert = false;
-    for (const listener of listeners) listener(selected);
+    for (const listener of listeners) listener(selected, isChosen);
   };
-  select.addEventListener("change", change);
-  change();
+  select.addEventListener("change", () => change(true));
+  window.addEventListener("popstate", () => {
+    const name = nameInAddress();
+    if (name !== select.value && models.some(({ id }) => id === name)) {
+      select.value = name!;
+      change(false);
+    } else {
+      for (const listener of addressListeners) listener();
+    }
+  });
+  change(false);
 }
 
 function facts(model: Model): string {

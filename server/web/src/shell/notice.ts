@@ -27,9 +27,11 @@ export class FormError extends Error {
   }
 }
 
-/** Shows an error's message. The field of a FormError gets the focus and is marked until it is changed. */
+/** Shows an error's message, until another tab is shown. The field of a FormError gets the focus and is marked until it is changed. */
 export function showError(error: unknown): void {
-  showNotice(error instanceof Error ? error.message : String(error));
+  const message = error instanceof Error ? error.message : String(error);
+  showNotice(message);
+  window.addEventListener("tab", () => clearNotice(message), { once: true });
   if (!(error instanceof FormError)) return;
   const { field } = error;
   field.setAttribute("aria-invalid", "true");

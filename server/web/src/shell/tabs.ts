@@ -1,7 +1,9 @@
-// Tabs as the ARIA pattern describes them, with arrow keys, Home and End; the URL's fragment names the selected one.
+// Tabs as the ARIA pattern describes them, with arrow keys, Home and End. The URL's fragment names the selected one, and
+// may have details of what it shows: #complete&rows=14. Each selection is an entry of the browser's history.
 
 const tabs = [...document.querySelectorAll<HTMLButtonElement>("[role=tab]")];
 const nameOf = (tab: HTMLElement) => tab.id.replace(/^tab-/, "");
+const details = new Map<string, string>(); // of each tab, as its last address had them
 
 /** Shows the panel of that name, or the first. */
 export function showTab(name: string, focus = false): void {
@@ -18,22 +20,50 @@ export function showTab(name: string, focus = false): void {
 
 export const isShown = (name: string): boolean => !document.getElementById(name)!.hidden;
 
+/** What the address says besides the name of that tab; empty if it is the address of another one. */
+export function detailsOf(name: string): URLSearchParams {
+  const [tab, ...rest] = location.hash.slice(1).split("&");
+  return new URLSearchParams(tab === name ? rest.join("&") : "");
+}
+
+/** The URL, relative to the page's, of a tab with these details. */
+export function addressOf(name: string, fields: URLSearchParams): string {
+  details.set(name, String(fields));
+  return `#${name}&${fields}`;
+}
+
+/** Writes an address into the URL: as a new entry of the history, or in place of the present one. */
+export function goTo(address: string, isNew: boolean): void {
+  if (new URL(address, location.href).href === location.href) return;
+  if (isNew) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
+}
+
 export function setUpTabs(): void {
   tabs.forEach((tab, at) => {
-    tab.addEventListener("click", () => select(tab));
+    tab.addEventListener("click", () => selectTab(nameOf(tab)));
     tab.addEventListener("keydown", (event) => {
       const last = tabs.length - 1;
       const next = { ArrowRight: at + 1, ArrowLeft: at + last, Home: 0, End: last }[event.key];
       if (next === undefined) return;
       event.preventDefault();
-      select(tabs[next % tabs.length]!, true);
+      selectTab(nameOf(tabs[next % tabs.length]!), true);
     });
   });
-  window.addEventListener("hashchange", () => showTab(location.hash.slice(1)));
-  showTab(location.hash.slice(1));
+  window.addEventListener("popstate", showAddress);
+  showAddress();
 }
 
-function select(tab: HTMLButtonElement, focus = false): void {
-  history.replaceState(null, "", `#${nameOf(tab)}`);
-  showTab(nameOf(tab), focus);
+/** Shows the tab of the address. */
+function showAddress(): void {
+  const [name, ...rest] = location.hash.slice(1).split("&");
+  details.set(name!, rest.join("&"));
+  showTab(name!);
+}
+
+/** Shows a tab, as a click on it does. */
+export function selectTab(name: string, focus = false): void {
+  const fields = details.get(name);
+  goTo(fields ? `#${name}&${fields}` : `#${name}`, true);
+  showTab(name, focus);
 }
