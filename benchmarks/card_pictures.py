@@ -16,9 +16,9 @@ from scanline.model import zoo
 from scanline.model.contact_sheet import UNPAINTED
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import save_classes, save_images
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_requests
+from scanline.model.saving import save_classes, save_images
 
 SEED, GUIDANCE = 7, 2.0
 SAMPLES, OF_EACH_CLASS = 64, 10

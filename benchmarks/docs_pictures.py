@@ -3,9 +3,10 @@ changed.
 
     python -m benchmarks.docs_pictures [--into docs] [--chromium PROGRAM]
 
-All are of seed 7 and unpicked. particles.png: the first five digits of the README's sheet, occluded by a band and by a
-square, with one completion each by 1, 16 and 64 particles. page-paint.png and page-complete.png: the page in a headless
-Chromium, after it has painted, and after it has completed the second digit of its gallery.
+All are of seed 7 and unpicked. painting.gif: `scanline sample -n 64 --seed 7 --out painting.gif`. particles.png: the
+first five digits of the README's sheet, occluded by a band and by a square, with one completion each by 1, 16 and 64
+particles. page-paint.png and page-complete.png: the page in a headless Chromium, after it has painted, and after it has
+completed the second digit of its gallery.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
-from benchmarks.card_pictures import GUIDANCE, SEED
+from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
 from benchmarks.serving.page import BROWSER_OPTIONS, CHROMIUM, TIMEOUT, WINDOW
 from benchmarks.serving.server import ROOT, serve
 from scanline.model import contact_sheet, zoo
@@ -26,6 +27,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
+from scanline.model.saving import save_images
 
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
@@ -42,6 +44,13 @@ def paint_particles(model: Transformer, into: Path) -> None:
     between = np.full((len(band), 4 * GAP), WHITE, np.uint8)
     sheet = Image.fromarray(np.hstack((band, between, square)))
     sheet.resize((sheet.width * SCALE, sheet.height * SCALE), Image.Resampling.NEAREST).save(into / "particles.png")
+
+
+def paint_film(model: Transformer, into: Path) -> None:
+    """Write painting.gif."""
+    request = GenerateRequest(0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
+    images = paint_request(model, request).images
+    save_images(images.reshape(SAMPLES, *model.config.image_shape), into / "painting.gif")
 
 
 def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndarray:
@@ -94,7 +103,9 @@ def main() -> None:
     parser.add_argument("--chromium", default=CHROMIUM)
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
-    paint_particles(load_model(zoo.find(zoo.DEFAULT)), options.into)
+    model = load_model(zoo.find(zoo.DEFAULT))
+    paint_film(model, options.into)
+    paint_particles(model, options.into)
     with serve(zoo.DEFAULT) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=BROWSER_OPTIONS)
         photograph_page(browser.new_page(viewport=WINDOW), server.url, options.into)

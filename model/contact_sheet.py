@@ -15,18 +15,23 @@ MARGIN, NAME_GREY = 4, 170  # around a name, on black
 UNPAINTED = 128  # the grey that pictures show for a byte that is not painted yet
 
 
+def grid(count: int, columns: int | None = None) -> tuple[int, int]:
+    """Return the rows and the columns of a sheet of so many images."""
+    columns = ceil(sqrt(count)) if columns is None else columns
+    return ceil(count / columns), columns
+
+
 def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:
     """Return images [n, H, W] or [n, H, W, 3] uint8 as one picture, row by row; unused cells are black.
 
     columns: the square root of n, rounded up, where it is None.
     """
     count, height, width = images.shape[:3]
-    columns = ceil(sqrt(count)) if columns is None else columns
-    rows = ceil(count / columns)
+    rows, columns = grid(count, columns)
     padding = np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)
-    grid = np.concatenate((images, padding)).reshape(rows, columns, *images.shape[1:])
+    cells = np.concatenate((images, padding)).reshape(rows, columns, *images.shape[1:])
     return Image.fromarray(
-        np.ascontiguousarray(grid.swapaxes(1, 2)).reshape(rows * height, columns * width, *images.shape[3:])
+        np.ascontiguousarray(cells.swapaxes(1, 2)).reshape(rows * height, columns * width, *images.shape[3:])
     )
 
 

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from scanline.model import pictures, zoo
+from scanline.model import pictures, saving, zoo
 from scanline.model.class_names import label_of_class
 from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.cleaning import Clean, Cleaned, Cleaning, read
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
+from scanline.model.film import requested
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_cleaning, read_defaults, read_typicality
 from scanline.model.inputs import InvalidInput, checked_seed
@@ -39,7 +40,7 @@ from scanline.model.typicality import Typicality
 os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Images:
     """Painted images."""
 
@@ -51,6 +52,11 @@ class Images:
     classes: tuple[str, ...] = ()  # the name of each image's class, n of them; empty where there was none
     guidance: float = 1.0  # this and the next: the call's, or the model's default
     temperature: float = 1.0
+    known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
+
+    def __repr__(self) -> str:
+        size = f"{self.array.shape[2]}x{self.array.shape[1]}"
+        return f"<Images: {len(self)} of {size}, seed {self.seed}, {self.bits_per_dim.mean():.3f} bits/dim>"
 
     def __len__(self) -> int:
         return len(self.array)
@@ -68,9 +74,22 @@ class Images:
         """Show a contact sheet in a notebook."""
         return pictures.encode_sheet(self.array, "png")
 
-    def save(self, path: str | Path) -> None:
-        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name."""
-        pictures.save_images(self.array, Path(path))
+    def save(
+        self,
+        path: str | Path,
+        *,
+        film: bool = False,
+        frames: int | None = None,
+        seconds: float | None = None,
+        scale: int | None = None,
+    ) -> None:
+        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name.
+
+        A .gif or .apng, and a .webp or .png where `film` or one of the next is given, is a film of the painting:
+        frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3); scale, pixels of the film to one of the
+        images, 1 to 16.
+        """
+        saving.save_images(self.array, Path(path), film=requested(film, frames, seconds, scale), known=self.known)
 
 
 @dataclass(frozen=True)
@@ -309,8 +328,8 @@ class Model:
         labels = map(request.label_of, request.indices)
         classes = tuple(self.class_names[label - 1] for label in labels if label)
         weighed = painted.evidence_bits, painted.effective_particles
-        used = request.guidance, request.temperature
-        return Images(images, painted.bits_per_dim, request.seed, *weighed, classes, *used)
+        used, known = (request.guidance, request.temperature), request.known_pixels(self.config)
+        return Images(images, painted.bits_per_dim, request.seed, *weighed, classes, *used, known)
 
 
 def load(

@@ -18,10 +18,9 @@ from urllib.parse import unquote
 import numpy as np
 from PIL import Image, ImageOps, JpegImagePlugin, PngImagePlugin
 
-from scanline.model.atomic import write_atomically
 from scanline.model.cleaning import Clean, Cleaning, read
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import class_sheet, sheet
+from scanline.model.contact_sheet import sheet
 from scanline.model.inputs import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
@@ -47,7 +46,6 @@ METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
 MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_000
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
-SHEETS = (".png", ".webp")
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
@@ -313,7 +311,7 @@ def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.NEAREST))
 
 
-def _encode(picture: Image.Image, output_format: str) -> bytes:
+def encode(picture: Image.Image, output_format: str) -> bytes:
     """Return a lossless file of the picture."""
     out = io.BytesIO()
     if output_format == "webp":
@@ -325,7 +323,7 @@ def _encode(picture: Image.Image, output_format: str) -> bytes:
 
 def encode_image(image: np.ndarray, output_format: str) -> bytes:
     """Return a lossless file of one image [H, W] or [H, W, 3] uint8."""
-    return _encode(Image.fromarray(image), output_format)
+    return encode(Image.fromarray(image), output_format)
 
 
 def to_base64(image: np.ndarray, output_format: str) -> str:
@@ -335,7 +333,7 @@ def to_base64(image: np.ndarray, output_format: str) -> str:
 
 def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
     """Return a lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
-    return _encode(sheet(images, columns), output_format)
+    return encode(sheet(images, columns), output_format)
 
 
 def npy_chunks(images: np.ndarray, resize: Callable[[np.ndarray], np.ndarray]) -> Iterator[bytes]:
@@ -353,46 +351,3 @@ def encode_npy(images: np.ndarray) -> bytes:
     out = io.BytesIO()
     np.save(out, images)
     return out.getvalue()
-
-
-def check_out(out: Path) -> None:
-    """Raise ValueError for a name whose form is unknown or whose folder is missing; to be called before the work."""
-    if str(out) == "-":
-        raise ValueError("-: images are not written to standard output; give a file's or a folder's name")
-    if out.suffix and out.suffix.lower() not in (*SHEETS, ".npy"):
-        raise ValueError(f"{out}: write a .png or .webp sheet, a .npy array or a folder")
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"{out}: there is no directory {out.parent}")
-
-
-def save_classes(images: np.ndarray, names: Sequence[str], out: Path) -> None:
-    """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as `save_images` does; a sheet
-    has a row for each class, after its name."""
-    check_out(out)
-    kind = out.suffix.lower()
-    if kind in SHEETS:
-        data = _encode(class_sheet(images, names), kind[1:])
-        write_atomically(out, lambda path: path.write_bytes(data))
-    else:
-        save_images(images.reshape(-1, *images.shape[2:]), out)
-
-
-def save_images(images: np.ndarray, out: Path, columns: int | None = None) -> None:
-    """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, an array or a folder, by the name `out`.
-
-    columns: of a sheet, by default the nearest square.
-    """
-    check_out(out)
-    kind = out.suffix.lower()
-    if kind:
-        data = encode_npy(images) if kind == ".npy" else encode_sheet(images, kind[1:], columns)
-        write_atomically(out, lambda path: path.write_bytes(data))
-        return
-    out.mkdir(exist_ok=True)
-    for index, image in enumerate(images):
-        (out / file_name(index, len(images))).write_bytes(encode_image(image, "png"))
-
-
-def file_name(index: int, n: int) -> str:
-    """Return the name of one of `n` images in a folder; names sort as indices do."""
-    return f"{index:0{len(str(n - 1))}}.png"

@@ -6,12 +6,16 @@ Events travel in lists; an empty list is a heartbeat. Imports no torch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanline.model.class_names import drawn_label
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
+
+if TYPE_CHECKING:
+    from scanline.model.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,14 @@ class GenerateRequest:
         """Return the bytes of one image that need no painting."""
         source = self.source(index)
         return 0 if source is None else self.masks[source].count(1)
+
+    def known_pixels(self, config: "ModelConfig") -> np.ndarray | None:
+        """Return which pixels of each image need no painting, bool [n, H, W]; None where there are none."""
+        if not self.masks:
+            return None
+        masks = np.frombuffer(b"".join(self.masks), np.bool_)
+        pixels = masks.reshape(-1, config.height, config.width, config.channels)[..., 0]
+        return pixels.repeat(self.n // len(self.masks), axis=0)
 
     def source(self, index: int) -> int | None:
         """Return which of `known` image `index` completes."""

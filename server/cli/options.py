@@ -8,6 +8,17 @@ import typer
 from scanline.model import zoo
 from scanline.model.cleaning import Clean
 from scanline.model.device import BACKEND_HELP
+from scanline.model.film import (
+    DEFAULT_FRAMES,
+    DEFAULT_SCALE,
+    DEFAULT_SECONDS,
+    DEFAULT_SIDE,
+    MAX_FRAMES,
+    MAX_SCALE,
+    MAX_SECONDS,
+    MIN_FRAMES,
+    MIN_SECONDS,
+)
 from scanline.model.inputs import (
     MAX_GUIDANCE,
     MAX_PARTICLES,
@@ -55,6 +66,30 @@ KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows f
 Mask = Annotated[Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")]
 CleanOption = Annotated[
     Clean, typer.Option(help="auto removes the noise of codecs and scanners, for models of drawings; off does not.")
+]
+Film = Annotated[
+    bool,
+    typer.Option(
+        "--film", help="Write an animation of the painting. A .gif or .apng is one anyway; .webp and .png may be."
+    ),
+]
+Frames = Annotated[
+    int | None,
+    typer.Option(help=f"Frames of a film, {MIN_FRAMES} to {MAX_FRAMES}.", show_default=str(DEFAULT_FRAMES)),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        help=f"Seconds of a film until its last frame, {MIN_SECONDS} to {MAX_SECONDS:g}.",
+        show_default=f"{DEFAULT_SECONDS:g}",
+    ),
+]
+Scale = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Pixels of a film to one of the images, 1 to {MAX_SCALE}.",
+        show_default=f"up to {DEFAULT_SCALE}, while it has at most {DEFAULT_SIDE} pixels a side",
+    ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help=BACKEND_HELP)]

@@ -5,7 +5,7 @@ import io
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageSequence
 
 
 def encode(image: np.ndarray, kind: str = "PNG", **options: Any) -> bytes:
@@ -17,6 +17,13 @@ def encode(image: np.ndarray, kind: str = "PNG", **options: Any) -> bytes:
 
 def decode(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def film_frames(data: bytes) -> tuple[np.ndarray, list[int]]:
+    """The frames [n, H, W, 3] of an animation, and the milliseconds of each."""
+    with Image.open(io.BytesIO(data)) as picture:
+        frames = [(np.asarray(each.convert("RGB")), each.info["duration"]) for each in ImageSequence.Iterator(picture)]
+    return np.stack([frame for frame, _ in frames]), [int(duration) for _, duration in frames]
 
 
 def text(data: bytes) -> str:

@@ -16,8 +16,11 @@ from pydantic_core import to_json
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
+from scanline.model import film as films
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
+from scanline.model.contact_sheet import sheet
+from scanline.model.film import Film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError
@@ -87,12 +90,20 @@ def _start(headers: dict[str, str]) -> Message:
 
 
 async def painted_chunks(
-    answer: ImagesAnswer, images: np.ndarray, facts: Iterable[Facts], media_type: str, output: ImageOutput
+    answer: ImagesAnswer,
+    images: np.ndarray,
+    facts: Iterable[Facts],
+    media_type: str,
+    output: ImageOutput,
+    known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
     """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
-    JSON but `data`."""
+    JSON but `data`. known: the given pixels of completions, bool [n, H, W]."""
     if media_type == JSON:
         steps = _json(answer, _image_data(images, facts, output))
+    elif output.film is not None:
+        yield await offload.run_long(partial(_film, images, known, output.film, output, media_type))
+        return
     else:
         for name, kind in pictures.MEDIA_TYPES.items():
             if media_type == kind:
@@ -143,6 +154,13 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
 
 def _sheet(images: np.ndarray, output: ImageOutput, name: str) -> bytes:
     return pictures.encode_sheet(np.stack([output.resized(image) for image in images]), name)
+
+
+def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput, media_type: str) -> bytes:
+    turns = film.turns(len(images), images.shape[1:3], known)
+    picture, appear = (sheet(np.stack([output.resized(each) for each in kind])) for kind in (images, turns))
+    (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == media_type)
+    return films.encode(np.asarray(picture), np.asarray(appear), film, name)
 
 
 def _image_data(images: np.ndarray, facts: Iterable[Facts], output: ImageOutput) -> Iterator[Iterator[bytes]]:

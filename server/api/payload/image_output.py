@@ -12,6 +12,7 @@ import numpy as np
 
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
+from scanline.model.film import Film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import quoted
 from scanline.server.api.payload.schemas import PaintFields
@@ -31,6 +32,7 @@ class ImageOutput:
     size: tuple[int, int] | None = None  # width and height, where they are not the model's
     as_url: bool = False
     uploaded: tuple[str, ...] = ()  # the sizes of the uploads that were resized
+    film: Film | None = None  # of all images together
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ anyway, and refused with any other. An unknown field is an error: a misspelt `te
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,6 +21,20 @@ from pydantic import (
 )
 
 from scanline.model.cleaning import Clean
+from scanline.model.film import (
+    DEFAULT_FRAMES,
+    DEFAULT_SCALE,
+    DEFAULT_SECONDS,
+    DEFAULT_SIDE,
+    LAST_MS,
+    MAX_FRAMES,
+    MAX_SCALE,
+    MAX_SECONDS,
+    MIN_FRAMES,
+    MIN_SECONDS,
+    Film,
+    requested,
+)
 from scanline.model.inputs import (
     MAX_GUIDANCE,
     MAX_PARTICLES,
@@ -113,6 +128,30 @@ Particles = Annotated[
     ),
     _whole_number(1, MAX_PARTICLES),
 ]
+Frames = Annotated[
+    int | None,
+    Field(ge=MIN_FRAMES, le=MAX_FRAMES, description=f"of a film of the painting, {DEFAULT_FRAMES} if absent"),
+    _whole_number(MIN_FRAMES, MAX_FRAMES),
+]
+Seconds = Annotated[
+    float | None,
+    Field(
+        allow_inf_nan=False,
+        json_schema_extra={"minimum": MIN_SECONDS, "maximum": MAX_SECONDS},  # `Film` checks them
+        description=f"of a film until its last frame, which stays for {LAST_MS // 1000} more, {DEFAULT_SECONDS:g} if"
+        " absent",
+    ),
+]
+Scale = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=MAX_SCALE,
+        description=f"pixels of a film to one of the images; if absent up to {DEFAULT_SCALE}, while the film has at"
+        f" most {DEFAULT_SIDE} pixels a side",
+    ),
+    _whole_number(1, MAX_SCALE),
+]
 Repeats = Annotated[
     int,
     Field(
@@ -164,6 +203,9 @@ class PaintFields(SizeFields):
         Field(description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"),
     ] = None
     output_format: Literal["png", "webp"] = "png"
+    frames: Frames = None
+    seconds: Seconds = None
+    scale: Scale = None
     stream: bool | None = None
     partial_images: Annotated[int | None, Field(ge=0, le=3, description="of each image, when streamed")] = None
     user: str | None = None
@@ -207,6 +249,17 @@ class PaintFields(SizeFields):
         if self.partial_images and not self.stream:
             raise InvalidInput("partial_images needs stream: true.", "partial_images")
         return self
+
+    @cached_property
+    def film(self) -> Film | None:
+        """The film that is asked for by one of its numbers; InvalidInput where these do not fit."""
+        return requested(frames=self.frames, seconds=self.seconds, scale=self.scale)
+
+    def refuse_film(self, instead: str) -> None:
+        """Raise InvalidInput where a film is asked for; `instead` says what to do."""
+        for name in ("frames", "seconds", "scale"):
+            if getattr(self, name) is not None:
+                raise InvalidInput(f"{name} is for films; {instead}.", name)
 
 
 class GenerationRequest(PaintFields):

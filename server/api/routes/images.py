@@ -2,12 +2,16 @@
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 
+from scanline.model import film as films
 from scanline.model import pictures
+from scanline.model.contact_sheet import grid
+from scanline.model.film import Film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of
@@ -22,6 +26,8 @@ from scanline.server.api.payload.uploads import read_fields, read_json
 from scanline.server.api.routes.image_events import EventStream
 from scanline.server.process.registry import ModelRegistry
 
+FILMS = tuple(films.MEDIA_TYPES.values())
+PICTURES = tuple(dict.fromkeys((*pictures.MEDIA_TYPES.values(), *FILMS)))
 WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type in Accept
 
 
@@ -48,7 +54,12 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
     n = image_count(fields, models)
     resize = models.resizes(fields.size_policy)
     output = image_output(fields, model.config, n, resize)
-    media_type = _media_type(request, fields.output_format)
+    media_type = _media_type(request, fields)
+    if film := _film(fields, media_type):
+        rows, columns = grid(n)
+        width, height = output.size or (model.config.width, model.config.height)
+        film.check_size(columns * width, rows * height, model.config.channels)
+        output = replace(output, film=film)
     if fields.stream:
         if media_type != JSON:
             message = (
@@ -78,28 +89,42 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
             )
             shaped = job.images.reshape(-1, *model.config.image_shape)
             each = (facts(job, index, model.config) for index in range(n))
-            chunks = painted_chunks(answer, shaped, each, media_type, output)
+            chunks = painted_chunks(answer, shaped, each, media_type, output, wanted.known_pixels(model.config))
             headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed), **said.headers}
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)
 
 
-def _media_type(request: Request, output_format: str) -> str:
+def _film(fields: PaintFields, media_type: str) -> Film | None:
+    """Return the film to answer with, None for other answers; InvalidInput where only the fields ask for one."""
+    if media_type in FILMS:
+        is_always = media_type not in pictures.MEDIA_TYPES.values()
+        return fields.film or (Film() if is_always else None)
+    fields.refuse_film(f"send Accept: {_any_of(FILMS)}")
+    return None
+
+
+def _media_type(request: Request, fields: PaintFields) -> str:
     """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
     accepted = _accepted(request.headers.get("accept", ""))
     for kind in accepted:
-        if kind in (NPY, *pictures.MEDIA_TYPES.values()):
+        if kind in (NPY, *PICTURES):
             return kind
         if kind == "image/*":
-            return pictures.MEDIA_TYPES[output_format]
+            still = pictures.MEDIA_TYPES[fields.output_format]
+            return still if fields.film is None or still in FILMS else films.MEDIA_TYPES["apng"]
         if kind in ("application/json", "application/*", "*/*"):
             return JSON
     for kind in accepted:
         if kind.startswith("image/"):
-            message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use image/png or image/webp."
+            message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use {_any_of(PICTURES)}."
             raise ApiError(406, message, code="not_acceptable")
     return JSON
+
+
+def _any_of(kinds: Sequence[str]) -> str:
+    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
 
 
 def _accepted(header: str) -> list[str]:

@@ -58,6 +58,7 @@ async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -
         raise InvalidInput(reason, "stream", "stream_not_supported")
     if fields.size_policy == "resize":
         raise InvalidInput("size_policy must be exact: a websocket sends the model's own pixels.", "size_policy")
+    fields.refuse_film("a websocket sends pixels as they are painted, leave it out")
     return fields
 
 

@@ -8,6 +8,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
+from scanline.model.film import requested
 from scanline.model.inputs import check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
@@ -18,9 +19,13 @@ def complete(
     keep_rows: options.KeepRows = None,
     mask: options.Mask = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
-    out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
-        "completions.png"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.")
+    ] = Path("completions.png"),
+    film: options.Film = False,
+    frames: options.Frames = None,
+    seconds: options.Seconds = None,
+    scale: options.Scale = None,
     seed: options.Seed = None,
     temperature: options.Temperature = None,
     class_name: options.Class = None,
@@ -33,20 +38,20 @@ def complete(
     backend: options.Backend = AUTO,
     as_json: options.Json = False,
 ) -> None:
-    """Complete an occluded picture. A sheet shows the occluded picture, the completions and the original."""
+    """Complete an occluded picture. A sheet or a film shows the occluded picture, the completions and the original."""
     from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_defaults
-    from scanline.model.pictures import SHEETS, check_out, save_images
     from scanline.model.sampling.messages import GenerateRequest
+    from scanline.model.saving import FILMS, check_film, check_out, save_images
     from scanline.server.cli.sampling import check_one_mask, paint_with_bar, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)
     if temperature is not None:
         check_temperature(temperature)
     checked_particles(particles, guidance or 1.0)
-    check_out(out)
+    shown_film = check_out(out, requested(film, frames, seconds, scale))
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
     directory = zoo.find(model)
@@ -62,14 +67,17 @@ def complete(
         masks=(known.tobytes(),),
         **choice.to_dict(),
     )
+    check_film(shown_film, n + 2, config, n + 2)
     (painted,) = paint_with_bar(network, [request], precision=precision, backend=backends)
 
-    # Sheets also show the picture, occluded and whole.
-    images = painted.images
-    if out.suffix.lower() in SHEETS:
+    # Sheets and films also show the picture, occluded and whole.
+    images, kept = painted.images, request.known_pixels(config)
+    assert kept is not None
+    if out.suffix.lower() in FILMS:
         occluded = np.where(known, original, np.uint8(UNPAINTED))
         images = np.concatenate((occluded[None], images, original[None]))
-    save_images(images.reshape(-1, *config.image_shape), out, columns=n + 2)
+        kept = np.pad(kept, ((1, 1), (0, 0), (0, 0)), constant_values=True)
+    save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept)
 
     # What the known pixels cost, and how many of the particles still count, is part of the summary.
     evidence, effective = painted.evidence_bits, painted.effective_particles

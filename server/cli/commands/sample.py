@@ -11,6 +11,7 @@ import typer
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
+from scanline.model.film import requested
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
@@ -24,9 +25,13 @@ def sample(
         int | None,
         typer.Option("-n", min=1, help="Number of images, or of images of each class.", show_default="64, or 10"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Output: a .png or .webp sheet, a .npy array, or a folder.")] = Path(
-        "samples.png"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.")
+    ] = Path("samples.png"),
+    film: options.Film = False,
+    frames: options.Frames = None,
+    seconds: options.Seconds = None,
+    scale: options.Scale = None,
     seed: options.Seed = None,
     temperature: options.Temperature = None,
     class_name: options.PaintedClass = None,
@@ -47,19 +52,19 @@ def sample(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Paint images and write them to a sheet, an array or a folder."""
+    """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
         zoo.find(model)  # raises for a wrong name before torch is imported, which takes seconds
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_defaults
-    from scanline.model.pictures import check_out, save_classes, save_images
     from scanline.model.sampling.messages import GenerateRequest
+    from scanline.model.saving import check_film, check_out, save_classes, save_images
     from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     if temperature is not None:
         check_temperature(temperature)
-    check_out(out)
+    shown_film = check_out(out, requested(film, frames, seconds, scale))
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
     if cluster is not None:
@@ -85,13 +90,14 @@ def sample(
     choices = [defaults.to_paint(config, name, guidance, temperature) for name in names]
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     requests = [GenerateRequest(number, n, seed, **choice.to_dict()) for number, choice in enumerate(choices)]
+    check_film(shown_film, n * len(requests), config, n if each_class else None)
     painted = paint_with_bar(network, requests, precision=precision, backend=backends)
 
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     if each_class:
-        save_classes(images, config.class_names, out)
+        save_classes(images, config.class_names, out, shown_film)
     else:
-        save_images(images[0], out)
+        save_images(images[0], out, film=shown_film)
     painted_labels = [request.label_of(index) for request in requests for index in range(n)]
     shown = [config.class_names[label - 1] for label in painted_labels if label]
     more: dict[str, object] = {"temperature": choices[0].temperature, "guidance": choices[0].guidance}

@@ -12,7 +12,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
-from tests.support.pictures import encode, noise
+from tests.support.pictures import encode, film_frames, noise
 
 IMAGE = noise(7, 5)
 HOLE = np.full((7, 5), 255, np.uint8)
@@ -61,6 +61,9 @@ def test_kept_rows_are_kept_and_a_sheet_goes_from_occluded_to_original(
     np.testing.assert_array_equal(completions[:, :4], np.stack([IMAGE[:4]] * 3))
     row = np.hstack((occluded, *completions, IMAGE))
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "sheet.png")), row)
+    done(*complete, picture, "--keep-rows", 4, "--out", tmp_path / "film.webp", "--frames", 2, "--scale", 1)
+    frames, _ = film_frames((tmp_path / "film.webp").read_bytes())
+    np.testing.assert_array_equal(frames[..., 0], [np.hstack((*[occluded] * 4, IMAGE)), row])
 
 
 def test_the_backend_that_is_asked_for_paints_and_json_reports_the_images(

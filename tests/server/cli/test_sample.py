@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
+from tests.support.pictures import film_frames
 
 
 @pytest.fixture
@@ -51,6 +53,22 @@ def test_a_folder_has_a_picture_for_each(tmp_path: Path, sample: tuple[object, .
     done(*sample, f"{tmp_path / 'digits'}/")
     files = sorted((tmp_path / "digits").iterdir())
     np.testing.assert_array_equal([np.asarray(Image.open(file)) for file in files], images)
+
+
+def test_a_film_is_that_of_python(
+    tmp_path: Path, sample: tuple[object, ...], images: np.ndarray, grey_directory: Path
+) -> None:
+    done(*sample, tmp_path / "cli.gif", "--frames", 3, "--scale", 2)
+    data = (tmp_path / "cli.gif").read_bytes()
+    load(grey_directory, device="cpu").sample(5, seed=3).save(tmp_path / "python.gif", frames=3, scale=2)
+    assert data == (tmp_path / "python.gif").read_bytes()
+    frames, durations = film_frames(data)
+    padded = np.concatenate((images, np.zeros((1, 7, 5), np.uint8)))
+    law = np.block([[*padded[:3]], [*padded[3:]]]).repeat(2, axis=0).repeat(2, axis=1)
+    np.testing.assert_array_equal(frames[-1, ..., 0], np.where(law == 254, 255, law))  # a GIF has 255 colours
+    assert durations == [1500, 1500, 2000]
+    done(*sample, tmp_path / "cli.webp", "--film")
+    assert len(film_frames((tmp_path / "cli.webp").read_bytes())[0]) == 32
 
 
 def test_a_drawn_seed_is_printed(tmp_path: Path, grey_directory: Path, grey: Transformer) -> None:

@@ -84,4 +84,6 @@ def test_any_image_type_means_the_output_format(client: httpx.Client) -> None:
 def test_an_unsupported_image_type_is_refused(client: httpx.Client) -> None:
     response = accepted(client, "image/jpeg")
     assert response.status_code == 406
-    assert response.json()["error"]["message"] == "Accept: image/jpeg is not supported; use image/png or image/webp."
+    assert response.json()["error"]["message"] == (
+        "Accept: image/jpeg is not supported; use image/png, image/webp, image/gif or image/apng."
+    )

@@ -1,0 +1,146 @@
+"""Films of painting: an animated GIF, WebP or PNG (APNG) in which images appear pixel by pixel, as they were painted.
+
+Pixels are painted in raster order, so a film needs only the finished images: picture i of F shows the first i / (F - 1)
+of the hidden pixels of each image, known pixels from the start, and UNPAINTED in the place of the others. The same
+images give the same file, byte for byte, within one build of Pillow.
+"""
+
+import io
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from numbers import Integral
+
+import numpy as np
+from PIL import Image
+
+from scanline.model.contact_sheet import UNPAINTED
+from scanline.model.inputs import InvalidInput
+
+MEDIA_TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng"}
+MIN_FRAMES, MAX_FRAMES, DEFAULT_FRAMES = 2, 256, 32
+MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 0.1, 60.0, 3.0
+MAX_SCALE = 16
+DEFAULT_SCALE, DEFAULT_SIDE = 8, 512  # by default a picture is enlarged at most so many times, and to so many pixels
+MIN_FRAME_MS = 20  # browsers show shorter frames for 100 ms
+LAST_MS = 2000  # that the finished picture stays
+MAX_BYTES = 2**25  # of all frames before compression: a second of work
+COLOURS = 255  # of a GIF's 256; the last marks what does not change
+
+
+@dataclass(frozen=True)
+class Film:
+    """How a film shows painting; InvalidInput where a number is outside its limits."""
+
+    frames: int = DEFAULT_FRAMES
+    seconds: float = DEFAULT_SECONDS  # until the finished picture, which stays for LAST_MS more
+    scale: int | None = None  # pixels of the film to one of the images, in width and height; None: see `scale_of`
+
+    def __post_init__(self) -> None:
+        _check_whole("frames", self.frames, MIN_FRAMES, MAX_FRAMES)
+        if self.scale is not None:
+            _check_whole("scale", self.scale, 1, MAX_SCALE)
+        if not (isfinite(self.seconds) and MIN_SECONDS <= self.seconds <= MAX_SECONDS):
+            reason = f"seconds must be from {MIN_SECONDS} to {MAX_SECONDS:g}, not {self.seconds}."
+            raise InvalidInput(reason, "seconds")
+        least = MIN_FRAME_MS * (self.frames - 1) / 1000
+        if self.seconds < least:
+            reason = f"seconds must be at least {least:g} for {self.frames} frames, {MIN_FRAME_MS / 1000} for each."
+            raise InvalidInput(reason, "seconds")
+
+    def scale_of(self, width: int, height: int) -> int:
+        """Return how many times a picture is enlarged: by default up to 8 times, while it has at most 512 pixels a
+        side."""
+        return self.scale or max(1, min(DEFAULT_SCALE, DEFAULT_SIDE // max(width, height)))
+
+    def check_size(self, width: int, height: int, channels: int) -> None:
+        """Raise InvalidInput where the film of a picture of so many pixels would be too large."""
+        scale = self.scale_of(width, height)
+        width, height = width * scale, height * scale
+        most = MAX_BYTES // (width * height * channels)
+        if self.frames > most:
+            limit = f"has at most {most} frames" if most >= MIN_FRAMES else "is too large"
+            reason = (
+                f"frames: a film of {width}x{height} pixels {limit}; ask for fewer, a smaller scale or fewer images"
+            )
+            raise InvalidInput(f"{reason}.", "frames")
+
+    @property
+    def durations(self) -> list[int]:
+        """The milliseconds of each frame, in hundredths of a second as GIF has them."""
+        starts = [round(100 * self.seconds * frame / (self.frames - 1)) for frame in range(self.frames)]
+        return [10 * (end - start) for start, end in pairwise(starts)] + [LAST_MS]
+
+    def turns(self, n: int, size: tuple[int, int], known: np.ndarray | None = None) -> np.ndarray:
+        """Return the frame in which each pixel of n images appears, [n, H, W] uint8.
+
+        size: height and width. known: bool [n, H, W], or [H, W] of all images, of pixels that are there from the start.
+        """
+        hidden = ~np.broadcast_to(np.zeros(size, np.bool_) if known is None else known, (n, *size)).reshape(n, -1)
+        painted, total = hidden.cumsum(axis=1), hidden.sum(axis=1, keepdims=True)
+        frames = -(-painted * (self.frames - 1) // np.maximum(total, 1))
+        return np.where(hidden, frames, 0).astype(np.uint8).reshape(n, *size)
+
+
+def requested(
+    film: bool = False, frames: int | None = None, seconds: float | None = None, scale: int | None = None
+) -> Film | None:
+    """Return the film that is asked for by `film` or by any of its numbers; None where none is."""
+    if not film and frames is None and seconds is None and scale is None:
+        return None
+    numbers = DEFAULT_FRAMES if frames is None else frames, DEFAULT_SECONDS if seconds is None else seconds
+    return Film(*numbers, scale)
+
+
+def encode(picture: np.ndarray, turns: np.ndarray, film: Film, kind: str) -> bytes:
+    """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8 whose pixels appear in
+    frames `turns` [H, W]."""
+    height, width = turns.shape
+    film.check_size(width, height, picture.size // turns.size)
+    palette = None
+    blank: np.ndarray | int = UNPAINTED
+    if kind == "gif":
+        picture, palette, blank = _indexed(picture)
+    pictures = [np.where(_like(turns <= frame, picture), picture, np.uint8(blank)) for frame in range(film.frames)]
+    scale = film.scale_of(width, height)
+    first, *others = (_enlarged(each, scale, palette) for each in pictures)
+    options = {"save_all": True, "append_images": others, "duration": film.durations, "loop": 0}
+    out = io.BytesIO()
+    match kind:
+        case "gif":
+            first.save(out, "GIF", palette=palette, optimize=True, **options)
+        case "webp":  # a frame is what differs from the one before it; more effort saves little
+            first.save(out, "WEBP", lossless=True, exact=True, method=2, quality=30, kmin=0, kmax=0, **options)
+        case _:
+            first.save(out, "PNG", **options)
+    return out.getvalue()
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, Integral) or not least <= int(value) <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {value!r}.", name)
+
+
+def _like(mask: np.ndarray, picture: np.ndarray) -> np.ndarray:
+    """Return a mask [H, W] as it is broadcast over a picture's channels."""
+    return mask if picture.ndim == 2 else mask[..., None]
+
+
+def _enlarged(picture: np.ndarray, scale: int, palette: bytes | None) -> Image.Image:
+    enlarged = Image.fromarray(picture.repeat(scale, axis=0).repeat(scale, axis=1))
+    if palette is not None:
+        enlarged.putpalette(palette)
+    return enlarged
+
+
+def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
+    """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index of UNPAINTED.
+
+    Of 256 greys, 254 becomes white. Of more colours than fit, Pillow chooses.
+    """
+    if picture.ndim == 2:
+        greys = bytes([*range(COLOURS - 1), 255])
+        return np.minimum(picture, COLOURS - 1), bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)), UNPAINTED
+    few = Image.fromarray(picture).quantize(COLOURS - 1, dither=Image.Dither.NONE)
+    colours = bytes(few.getpalette() or ())[: 3 * (COLOURS - 1)]
+    return np.asarray(few), colours + bytes([UNPAINTED] * 3), len(colours) // 3

@@ -1,0 +1,72 @@
+"""Films: the pixels of the finished images appear one after the other, and the same images give the same bytes."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model import film as films
+from scanline.model.contact_sheet import UNPAINTED, sheet
+from scanline.model.film import LAST_MS, MAX_BYTES, Film, encode
+from tests.support.pictures import film_frames
+from tests.support.sentences import assert_says
+
+SIZE = (6, 9)  # rows and columns
+
+
+@pytest.mark.parametrize("colour", [(), (3,)])
+@pytest.mark.parametrize("kind", films.MEDIA_TYPES)
+def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colour: tuple[int, ...]) -> None:
+    images = np.random.default_rng(0).integers(0, 254, (2, *SIZE, *colour), np.uint8)
+    known = np.zeros((2, *SIZE), np.bool_)
+    known[1, :2] = known[1, 4:] = True  # 18 of 54 pixels are hidden
+    film = Film(5, 0.5, 3)
+    picture, turns = np.asarray(sheet(images)), np.asarray(sheet(film.turns(2, SIZE, known)))
+    data = encode(picture, turns, film, kind)
+    expected = np.full((5, *images.shape), UNPAINTED, np.uint8)
+    expected[:, known] = images[known]
+    for frame in range(5):
+        for image, hidden in enumerate((54, 18)):
+            shown = tuple(np.argwhere(~known[image])[: hidden * frame // 4].T)
+            expected[frame, image][shown] = images[image][shown]
+    found, durations = film_frames(data)
+    law = [np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB")) for frame in expected]
+    np.testing.assert_array_equal(found, law)
+    assert durations == [120, 130, 130, 120, LAST_MS]
+    assert encode(picture, turns, film, kind) == data
+
+
+def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_is_painted() -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
+    film = Film(2, scale=1)
+    data = encode(picture, film.turns(1, (40, 40))[0], film, "gif")
+    (first, last), _ = film_frames(data)
+    assert (first == UNPAINTED).all()
+    assert np.abs(last.astype(int) - picture).mean() < 20
+
+
+@pytest.mark.parametrize(("size", "scale"), [((28, 28), 8), ((224, 224), 2), ((896, 896), 1), ((100, 28), 5)])
+def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(size: tuple[int, int], scale: int) -> None:
+    assert Film().scale_of(*size) == scale
+
+
+WRONG = {
+    "frames": (lambda: Film(257), "frames must be a whole number from 2 to 256, not 257."),
+    "part of a frame": (lambda: Film(2.5), "frames must be a whole number from 2 to 256, not 2.5."),
+    "seconds": (lambda: Film(seconds=float("nan")), "seconds must be from 0.1 to 60, not nan."),
+    "haste": (lambda: Film(101, 1), "seconds must be at least 2 for 101 frames, 0.02 for each."),
+    "scale": (lambda: Film(scale=0), "scale must be a whole number from 1 to 16, not 0."),
+    "size": (
+        lambda: Film(100, scale=16).check_size(64, 64, 3),
+        "frames: a film of 1024x1024 pixels has at most 10 frames; ask for fewer, a smaller scale or fewer images.",
+    ),
+    "one frame's size": (
+        lambda: Film(scale=1).check_size(MAX_BYTES, 1, 1),
+        "frames: a film of 33554432x1 pixels is too large; ask for fewer, a smaller scale or fewer images.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_outside_the_limits_is_refused_with_one_sentence(what: str) -> None:
+    call, sentence = WRONG[what]
+    assert_says(sentence, call)
