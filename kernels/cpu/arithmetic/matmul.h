@@ -3,6 +3,7 @@
 // whole numbers. Rows and columns may be divided in any way, k never.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "arithmetic/elementwise.h"
 #include "arithmetic/int8.h"
@@ -11,19 +12,30 @@
 namespace ISA {
 
 constexpr int VECTORS = PANEL / W;  // of one row of a panel
-#if defined(__AVX512F__)
-constexpr int MAX_BLOCK_ROWS = 7;  // by two panels: 28 of 32 registers hold sums, and 11 loads feed 28 multiply-adds
-constexpr int SUM_REGISTERS = 28;
-#elif defined(__AVX2__)
-constexpr int MAX_BLOCK_ROWS = 3;  // 12 of 16
-constexpr int SUM_REGISTERS = 12;
-#elif defined(__ARM_NEON)
-constexpr int MAX_BLOCK_ROWS = 2;  // 16 of 32: three rows would leave too few for a row of a panel
-constexpr int SUM_REGISTERS = 16;
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+constexpr int REGISTERS = 32;
 #else
-constexpr int MAX_BLOCK_ROWS = 2;
-constexpr int SUM_REGISTERS = 8;
+constexpr int REGISTERS = 16;
 #endif
+
+// The rows of a block and its sums, which stay in registers beside a row of weights and a factor. In 8 bits, where no
+// instruction does all of it, some sums do not: on Zen 3 smaller blocks took up to 1.3 times as long.
+#if defined(__AVX512VNNI__)
+constexpr int BLOCK_ROWS = 6, BLOCK_SUMS = 24, INT8_ROWS = 6, INT8_SUMS = 24;  // of 32: 10 loads feed 24 multiply-adds
+#elif defined(__AVX512F__)
+constexpr int BLOCK_ROWS = 6, BLOCK_SUMS = 24, INT8_ROWS = 7, INT8_SUMS = 28;
+#elif defined(__AVX2__)
+constexpr int BLOCK_ROWS = 6, BLOCK_SUMS = 12, INT8_ROWS = 3, INT8_SUMS = 12;  // of 16
+#elif defined(__ARM_NEON)
+constexpr int BLOCK_ROWS = 2, BLOCK_SUMS = 16, INT8_ROWS = 2, INT8_SUMS = 16;  // three rows would leave too few of 32
+#else
+constexpr int BLOCK_ROWS = 2, BLOCK_SUMS = 8, INT8_ROWS = 2, INT8_SUMS = 8;
+#endif
+
+// Without an instruction for it, converting a float16 panel anew for every block takes half of the time.
+constexpr bool CONVERTED_ONCE = W < 8;
+
+#define OUT_OF_LINE __attribute__((noinline))  // so that no other code takes the registers of its loop
 
 enum Activation { NONE, RELU, GELU };
 
@@ -53,124 +65,157 @@ struct Input {
     const float* scale = nullptr;
 };
 
-// R rows x P panels, whose sums stay in registers. Every weight is loaded once for all R rows.
-template <class Weight, int R, int P>
-static void float_block(const Input& x, const PackedMatrix& w, const Weight* weights, int64_t row, int64_t panel,
-                        const Epilogue& epilogue) {
+// A place in a matrix: a panel, and a vector in each of its rows.
+struct Column {
+    int64_t panel;
+    int vector = 0;
+
+    inline int64_t number(int c) const { return panel * PANEL + (vector + c) * W; }
+};
+
+// R rows x C vectors, half a panel or whole ones, whose sums stay in registers. Every weight is loaded once for all R
+// rows.
+template <class Weight, int R, int C>
+static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const Weight* weights, int64_t row,
+                                    Column first, const Epilogue& epilogue) {
     const int64_t panel_size = PANEL * round_up(w.inner, 4);
     const float* rows = x.numbers + row * x.stride;
-    V sum[R][P * VECTORS] = {};
+    const auto column = [&](int64_t k, int c) {
+        const int vector = first.vector + c;
+        return load(weights + vector / VECTORS * panel_size + k * PANEL + vector % VECTORS * W);
+    };
+    V sum[R][C] = {};
     for (int64_t k = 0; k < w.inner; k++) {
-        V column[P * VECTORS];
-        UNROLL for (int p = 0; p < P; p++)
-            UNROLL for (int v = 0; v < VECTORS; v++)
-                column[p * VECTORS + v] = load(weights + p * panel_size + k * PANEL + v * W);
-        UNROLL for (int r = 0; r < R; r++) {
-            const V factor = splat(rows[r * x.stride + k]);
-            UNROLL for (int c = 0; c < P * VECTORS; c++) sum[r][c] = fma(factor, column[c], sum[r][c]);
+        if constexpr (R < C && R * C + C + 1 > REGISTERS) {  // no room for all columns, which then come one by one
+            V factor[R];
+            UNROLL for (int r = 0; r < R; r++) factor[r] = splat(rows[r * x.stride + k]);
+            UNROLL for (int c = 0; c < C; c++) {
+                const V each = column(k, c);
+                UNROLL for (int r = 0; r < R; r++) sum[r][c] = fma(factor[r], each, sum[r][c]);
+            }
+        } else {
+            V columns[C];
+            UNROLL for (int c = 0; c < C; c++) columns[c] = column(k, c);
+            UNROLL for (int r = 0; r < R; r++) {
+                const V factor = splat(rows[r * x.stride + k]);
+                UNROLL for (int c = 0; c < C; c++) sum[r][c] = fma(factor, columns[c], sum[r][c]);
+            }
         }
     }
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < P * VECTORS; c++) epilogue(row + r, panel * PANEL + c * W, sum[r][c], w);
+        for (int c = 0; c < C; c++) epilogue(row + r, first.number(c), sum[r][c], w);
 }
 
-template <int R, int P>
-static void int8_block(const Input& x, const PackedMatrix& w, int64_t row, int64_t panel, const Epilogue& epilogue) {
-    const int8_t* weights = w.panel<int8_t>(panel);
+// The same for weights in 8 bits.
+template <int R, int C>
+static OUT_OF_LINE void int8_block(const Input& x, const PackedMatrix& w, const int8_t* weights, int64_t row,
+                                   Column first, const Epilogue& epilogue) {
     const int64_t panel_size = PANEL * round_up(w.inner, 4);
     const uint8_t* rows = x.bytes + row * x.byte_stride;
-    VI sum[R][P * VECTORS] = {};
+    VI sum[R][C] = {};
     for (int64_t k = 0; k < w.inner; k += 4) {
-        Int8Weights four[P * VECTORS];
-        UNROLL for (int p = 0; p < P; p++)
-            UNROLL for (int v = 0; v < VECTORS; v++)
-                four[p * VECTORS + v] = load_int8_weights(weights + p * panel_size + k * PANEL + v * W * 4);
+        Int8Weights four[C];
+        UNROLL for (int c = 0; c < C; c++) {
+            const int vector = first.vector + c;
+            four[c] = load_int8_weights(weights + vector / VECTORS * panel_size + k * PANEL + vector % VECTORS * W * 4);
+        }
         UNROLL for (int r = 0; r < R; r++) {
             const Int8Factors factors = load_int8_factors(rows + r * x.byte_stride + k);
-            UNROLL for (int c = 0; c < P * VECTORS; c++) sum[r][c] = dot(sum[r][c], factors, four[c]);
+            UNROLL for (int c = 0; c < C; c++) sum[r][c] = dot(sum[r][c], factors, four[c]);
         }
     }
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < P * VECTORS; c++) {
-            const int64_t column = panel * PANEL + c * W;
+        for (int c = 0; c < C; c++) {
             VI correction;
-            memcpy(&correction, w.correction.data + column, sizeof correction);
+            memcpy(&correction, w.correction.data + first.number(c), sizeof correction);
             const V whole = __builtin_convertvector(sum[r][c] - correction, V);
-            epilogue(row + r, column, whole * (load(w.scale.data + column) * x.scale[row + r]), w);
+            epilogue(row + r, first.number(c), whole * (load(w.scale.data + first.number(c)) * x.scale[row + r]), w);
         }
 }
 
-template <int R, int P>
-static inline void block(const Input& x, const PackedMatrix& w, int64_t row, int64_t panel, const Epilogue& epilogue) {
-    if (w.type == INT8)
-        int8_block<R, P>(x, w, row, panel, epilogue);
-    else if (w.type == FLOAT16)
-        float_block<half, R, P>(x, w, w.panel<half>(panel), row, panel, epilogue);
-    else
-        float_block<float, R, P>(x, w, w.panel<float>(panel), row, panel, epilogue);
+// How many vectors R rows are multiplied with at a time: half a panel, or as many panels as there are registers for
+// their sums. Of one row up to six panels, whose sums keep the multipliers busy while each waits for its own last result.
+constexpr int block_vectors(int R, int sums) {
+    const int panels = sums / (R * VECTORS);
+    if (panels == 0) return VECTORS / 2;
+    if (R == 1 && panels >= 6) return 6 * VECTORS;
+    return (panels >= 4 ? 4 : panels >= 2 ? 2 : 1) * VECTORS;
 }
 
-// How many panels R rows are multiplied with at a time: as many as there are registers for their sums. Of one row six,
-// whose twelve sums keep the multipliers busy while each waits for its own last result.
-constexpr int block_panels(int R) {
-    const int fit = SUM_REGISTERS / (R * VECTORS);
-    if (R == 1 && fit >= 6) return 6;
-    return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+// All rows by C vectors, in blocks of R rows and of one row less.
+template <class Weight, int R, int C>
+static inline void row_blocks(const Input& x, int64_t count, int64_t blocks, const PackedMatrix& w,
+                              const Weight* weights, Column first, const Epilogue& epilogue) {
+    const auto block = [&](auto height, int64_t row) {
+        constexpr int rows = decltype(height)::value;
+        if constexpr (std::is_same_v<Weight, int8_t>)
+            int8_block<rows, C>(x, w, weights, row, first, epilogue);
+        else
+            float_block<Weight, rows, C>(x, w, weights, row, first, epilogue);
+    };
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t row = count * b / blocks;
+        if (R == 1 || count * (b + 1) / blocks - row == R)
+            block(std::integral_constant<int, R>(), row);
+        else
+            block(std::integral_constant<int, std::max(R - 1, 1)>(), row);
+    }
 }
 
-// R rows by `panels` <= P panels. Each number of panels has code of its own, found by counting P down.
-template <int R, int P>
-static inline void panel_block(int64_t panels, const Input& x, const PackedMatrix& w, int64_t row, int64_t panel,
-                               const Epilogue& epilogue) {
+// All rows by `panels` whole panels, at most P. Each number of panels has code of its own, found by counting P down.
+template <class Weight, int R, int P>
+static inline void panel_blocks(int64_t panels, const Input& x, int64_t count, int64_t blocks, const PackedMatrix& w,
+                                const Weight* weights, int64_t panel, const Epilogue& epilogue) {
     if constexpr (P > 1)
-        if (panels < P) return panel_block<R, P - 1>(panels, x, w, row, panel, epilogue);
-    block<R, P>(x, w, row, panel, epilogue);
+        if (panels < P) return panel_blocks<Weight, R, P - 1>(panels, x, count, blocks, w, weights, panel, epilogue);
+    row_blocks<Weight, R, P * VECTORS>(x, count, blocks, w, weights, {panel}, epilogue);
 }
 
-// `rows` <= R rows by the panels begin .. end - 1. Each number of rows has code of its own, found by counting R down.
-template <int R>
-static inline void row_block(int64_t rows, const Input& x, const PackedMatrix& w, int64_t row, int64_t begin,
-                             int64_t end, const Epilogue& epilogue) {
+// All rows by the panels begin .. end - 1. All rows pass the vectors of one block before the next are read, which then
+// come from memory only once. `highest` <= R is the height of the blocks; each has code of its own, found by counting
+// R down.
+template <class Weight, int R>
+static inline void columns(int64_t highest, const Input& x, int64_t count, int64_t blocks, const PackedMatrix& w,
+                           int64_t begin, int64_t end, const Epilogue& epilogue, float* converted) {
     if constexpr (R > 1)
-        if (rows < R) return row_block<R - 1>(rows, x, w, row, begin, end, epilogue);
-    constexpr int P = block_panels(R);
-    for (int64_t panel = begin; panel < end; panel += P) panel_block<R, P>(end - panel, x, w, row, panel, epilogue);
-}
-
-// The same for one panel whose weights were converted to float32 before.
-template <int R>
-static inline void converted_row_block(int64_t rows, const Input& x, const PackedMatrix& w, const float* converted,
-                                       int64_t row, int64_t panel, const Epilogue& epilogue) {
-    if constexpr (R > 1)
-        if (rows < R) return converted_row_block<R - 1>(rows, x, w, converted, row, panel, epilogue);
-    float_block<float, R, 1>(x, w, converted, row, panel, epilogue);
+        if (highest < R) return columns<Weight, R - 1>(highest, x, count, blocks, w, begin, end, epilogue, converted);
+    constexpr int C = block_vectors(R, std::is_same_v<Weight, int8_t> ? INT8_SUMS : BLOCK_SUMS);
+    constexpr int P = std::max(C / VECTORS, 1);
+    if constexpr (CONVERTED_ONCE && std::is_same_v<Weight, half>)
+        if (blocks > 2) {
+            for (int64_t panel = begin; panel < end; panel++) {
+                const half* weights = w.panel<half>(panel);
+                for (int64_t i = 0; i < w.inner * PANEL; i += W) store(converted + i, load(weights + i));
+                for (int v = 0; v < VECTORS; v += C)
+                    row_blocks<float, R, std::min(C, VECTORS)>(x, count, blocks, w, converted, {panel, v}, epilogue);
+            }
+            return;
+        }
+    for (int64_t panel = begin; panel < end; panel += P) {
+        const Weight* weights = w.panel<Weight>(panel);
+        if constexpr (C < VECTORS)
+            for (int v = 0; v < VECTORS; v += C)
+                row_blocks<Weight, R, C>(x, count, blocks, w, weights, {panel, v}, epilogue);
+        else
+            panel_blocks<Weight, R, P>(end - panel, x, count, blocks, w, weights, panel, epilogue);
+    }
 }
 
 // `count` rows by the columns of panels begin .. end - 1. `converted` [inner, 32] is scratch memory.
 static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, int64_t begin, int64_t end,
                           const Epilogue& epilogue, float* converted) {
     // Rows are divided into blocks of nearly equal height: 8 rows are 4 + 4, which need fewer loads than 7 + 1.
-    const int64_t blocks = (count + MAX_BLOCK_ROWS - 1) / MAX_BLOCK_ROWS;
-    const auto block_begin = [&](int64_t b) { return count * b / blocks; };
-
-    // With few registers, converting a float16 panel anew for every block costs half of the time: convert it once.
-    if (W < 16 && blocks > 2 && w.type == FLOAT16) {
-        for (int64_t panel = begin; panel < end; panel++) {
-            const half* weights = w.panel<half>(panel);
-            for (int64_t i = 0; i < w.inner * PANEL; i += W) store(converted + i, load(weights + i));
-            for (int64_t b = 0; b < blocks; b++)
-                converted_row_block<MAX_BLOCK_ROWS>(block_begin(b + 1) - block_begin(b), x, w, converted,
-                                                    block_begin(b), panel, epilogue);
-        }
-        return;
-    }
-
-    // All rows pass the panels of one block before the next panels are read, which then come from memory only once.
-    const int64_t at_once = block_panels(int((count + blocks - 1) / blocks));
-    for (int64_t panel = begin; panel < end; panel += at_once)
-        for (int64_t b = 0; b < blocks; b++)
-            row_block<MAX_BLOCK_ROWS>(block_begin(b + 1) - block_begin(b), x, w, block_begin(b), panel,
-                                      std::min(panel + at_once, end), epilogue);
+    const auto divided = [&](auto weight, auto most_rows) {
+        constexpr int most = decltype(most_rows)::value;
+        const int64_t blocks = (count + most - 1) / most, highest = (count + blocks - 1) / blocks;
+        columns<decltype(weight), most>(highest, x, count, blocks, w, begin, end, epilogue, converted);
+    };
+    if (w.type == INT8)
+        divided(int8_t(), std::integral_constant<int, INT8_ROWS>());
+    else if (w.type == FLOAT16)
+        divided(half(), std::integral_constant<int, BLOCK_ROWS>());
+    else
+        divided(float(), std::integral_constant<int, BLOCK_ROWS>());
 }
 
 }  // namespace ISA
