@@ -31,7 +31,8 @@ def load(
 ) -> "Model":
     """Load a model for painting, completing, scoring and classifying images.
 
-    name: a shipped model's name or a model directory, by default the shipped MNIST model. device: auto, cpu or cuda.
+    name: a shipped model's name, a model directory, or ORG/NAME or ORG/NAME@REVISION of the Hugging Face Hub; by
+    default the shipped MNIST model. device: auto, cpu or cuda.
     precision: exact, int8 (CPUs) or bfloat16-state (GPUs). threads: of the CPU, by default all.
     backend: auto (the fastest that works), cuda, cuda-unchained, eager or cpu.
     Raises ValueError with one sentence where the model, the device, the precision or the backend is not to be had.

@@ -170,7 +170,9 @@ class ModelConfig:
         """Return the configuration of config.json's content; ValueError with one sentence for another format or an
         unknown, missing or wrong field."""
         data = dict(data)
-        written = data.pop("format", None)
+        if "format" not in data:
+            raise ValueError("missing key 'format', which the configuration of each model of Scanline has")
+        written = data.pop("format")
         if isinstance(written, int) and written > FORMAT:
             raise ValueError(f"format {written} is newer than this program, which reads format {FORMAT}")
         if written != FORMAT:

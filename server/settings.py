@@ -35,7 +35,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SCANLINE_", frozen=True, extra="forbid")
 
     models: Items = setting(
-        (zoo.DEFAULT,), "Name of a shipped model, or a model directory. Repeatable; the first is the default."
+        (zoo.DEFAULT,),
+        "Name of a shipped model, a model directory, or ORG/NAME[@REVISION] of the Hugging Face Hub."
+        " Repeatable; the first is the default.",
     )
     served_model_names: Items = setting(
         (),

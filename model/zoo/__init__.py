@@ -1,6 +1,8 @@
-"""The models that ship with the repository: one model directory each, next to this file."""
+"""The models that ship with the repository, one model directory each next to this file, and where others are found."""
 
 from pathlib import Path
+
+from scanline.model import hub
 
 DEFAULT = "mnist-small"
 HERE = Path(__file__).parent
@@ -13,10 +15,13 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path:
-    """Return the directory of a shipped model, or that of a path; ValueError with the shipped names otherwise."""
+    """Return the directory of a shipped model, that of a path, or that of a repository of the Hugging Face Hub, from
+    which missing files are downloaded; ValueError with one sentence otherwise."""
     for path in (HERE / name, Path(name)):
         if (path / "config.json").is_file():
             return path
     if Path(name).is_dir():
         return Path(name)  # without config.json: loading it says what is wrong
+    if hub.is_repository(name):
+        return hub.fetch(name)
     raise ValueError(f"there is no model {name!r}: neither shipped ({', '.join(names())}) nor a directory")

@@ -13,6 +13,7 @@ from scanline.server.cli.commands import (
     export,
     import_,
     models,
+    push,
     sample,
     score,
     serve,
@@ -45,4 +46,5 @@ app.command()(evaluate.evaluate)
 app.command("models")(models.list_models)
 app.command("import")(import_.import_checkpoint)
 app.command("export")(export.export)
+app.command()(push.push)
 app.command()(bench.bench)

@@ -28,8 +28,9 @@ from scanline.model.inputs import (
 )
 from scanline.model.precision import PRECISION_HELP
 
-Model = Annotated[str, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)]
-ModelArgument = Annotated[str, typer.Argument(help="Name of a shipped model, or a model directory.")]
+MODEL_HELP = "Name of a shipped model, a model directory, or ORG/NAME[@REVISION] of the Hugging Face Hub."
+Model = Annotated[str, typer.Option(help=MODEL_HELP, show_default=zoo.DEFAULT)]
+ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Random seed. Drawn and printed if not given.")]
 MODELS_DEFAULT = "the model's"  # generation_config.json, as `/v1/models` lists it
 Temperature = Annotated[

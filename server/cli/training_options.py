@@ -68,8 +68,8 @@ class TrainingOptions:
         str | None,
         typer.Option(
             "--from",
-            help="Start from the weights of a shipped model or a model directory; auto: of the shipped model of the"
-            " pictures' size, if there is one; none: from random weights.",
+            help="Start from the weights of a shipped model, a model directory or ORG/NAME of the Hugging Face Hub;"
+            " auto: of the shipped model of the pictures' size, if there is one; none: from random weights.",
             show_default="auto, or none with --preset or --predicts",
         ),
     ] = None

@@ -8,6 +8,7 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.handle import DeploymentHandle
 
+from scanline.model import hub
 from scanline.model.formats.model_dir import model_name
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit
@@ -37,7 +38,14 @@ def app(args: dict[str, Any]) -> serve.Application:
     """Return what `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError for a wrong argument."""
     settings = cluster_settings(args)
     directories = [model.engine.options.directory for model in served_models(settings).all.values()]
-    models = [_replicas(settings, model_name(path)).bind(settings, str(path)) for path in directories]
+    # A model of the Hugging Face Hub: the same commit on all machines, each of which has a cache of its own.
+    pinned = [hub.pinned(name, path) for name, path in zip(settings.models, directories, strict=True)]
+    names = tuple(of_hub or name for of_hub, name in zip(pinned, settings.models, strict=True))
+    settings = settings.model_copy(update={"models": names})
+    models = [
+        _replicas(settings, model_name(path)).bind(settings, of_hub or str(path))
+        for of_hub, path in zip(pinned, directories, strict=True)
+    ]
     return _ingress(settings).bind(*models)
 
 

@@ -8,13 +8,11 @@ import typer
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Backend, Device, Json, Precision
+from scanline.server.cli.options import MODEL_HELP, Backend, Device, Json, Precision
 
 
 def bench(
-    model: Annotated[
-        str | None, typer.Option(help="Name of a shipped model, or a model directory.", show_default=zoo.DEFAULT)
-    ] = None,
+    model: Annotated[str | None, typer.Option(help=MODEL_HELP, show_default=zoo.DEFAULT)] = None,
     random: Annotated[
         str | None, typer.Option(help="Measure random weights in the shape of this training preset instead.")
     ] = None,

@@ -53,8 +53,8 @@ def sample(
     as_json: options.Json = False,
 ) -> None:
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
-    if cluster is None:
-        zoo.find(model)  # raises for a wrong name before torch is imported, which takes seconds
+    # before torch is imported, which takes seconds: raises for a wrong name
+    directory = zoo.find(model) if cluster is None else Path()
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_defaults
@@ -78,7 +78,6 @@ def sample(
         return
     seed = checked_seed(seed)
     on, backends = resolve_backend(device, backend)
-    directory = zoo.find(model)
     network = load_model(directory, on)
     config = network.config
 
