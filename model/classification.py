@@ -4,7 +4,9 @@ A class-conditional model is a generative classifier: by Bayes, with every class
 probability given the image is in proportion to 2^-bits. The arithmetic is numpy's, for processes without torch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,11 +76,13 @@ def classify(
     typicality: Typicality | None = None,
     noisy: np.ndarray | None = None,
     tolerances: np.ndarray | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Classification:
     """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes.
 
     noisy: [n] bool, which of them had noise, for the comparison with the model's test images. tolerances: see
-    `Cleaned`.
+    `Cleaned`. progress: called with the bytes read so far, of N for
+    each image and class.
     """
     check_classes(generator.config)
     count = len(generator.config.classes)
@@ -87,8 +91,13 @@ def classify(
         pairs = np.arange(first, min(first + READ_AT_ONCE, len(bits)))
         labels, at = (pairs % count + 1).tolist(), pairs // count
         within = () if tolerances is None else tolerances[at].tolist()
-        bits[pairs] = generator.score(images[at], labels, within).sum(axis=1)
+        report = None if progress is None else partial(_report, progress, first * generator.config.bytes)
+        bits[pairs] = generator.score(images[at], labels, within, report).sum(axis=1)
     under = bits.reshape(len(images), count)
     noisy = np.zeros(len(images), bool) if noisy is None else noisy
     tails = None if typicality is None else typicality.tail_probabilities(mixture_bits(under), images, noisy)
     return Classification(generator.config.class_names, under, noisy, tails)
+
+
+def _report(progress: Callable[[int], None], before: int, done: int) -> None:
+    progress(before + done)

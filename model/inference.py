@@ -14,23 +14,26 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL.Image import Resampling
 
 from scanline.model import pictures, saving, zoo
 from scanline.model.class_names import label_of_class
 from scanline.model.classification import Classification, check_classes, classify
 from scanline.model.cleaning import Clean, Cleaned, Cleaning, read
 from scanline.model.config import ModelConfig
+from scanline.model.contact_sheet import sheet
 from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
-from scanline.model.film import requested
+from scanline.model.film import Film, requested
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_cleaning, read_defaults, read_typicality
+from scanline.model.given_images import Picture, Pictures, read_completion, read_images
 from scanline.model.inputs import InvalidInput, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import Picture, Pictures
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
+from scanline.model.progress import Progress, reporting
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.model.sampling.offline import loaded_engine, paint_request, run
@@ -71,8 +74,11 @@ class Images:
         return np.array(self.array, dtype, copy=copy) if copy is not None else np.asarray(self.array, dtype)
 
     def _repr_png_(self) -> bytes:
-        """Show a contact sheet in a notebook."""
-        return pictures.encode_sheet(self.array, "png")
+        """Show a contact sheet in a notebook, enlarged as a film is."""
+        picture = sheet(self.array)
+        scale = Film().scale_of(*picture.size)
+        enlarged = picture.resize((scale * picture.width, scale * picture.height), Resampling.NEAREST)
+        return pictures.encode(enlarged, "png")
 
     def save(
         self,
@@ -118,6 +124,13 @@ class Model:
         self.backend, self.typicality, self.cleaning = backend, typicality, cleaning
         self.defaults = defaults or Defaults()
 
+    def __repr__(self) -> str:
+        config, classes = self.config, f", {len(self.class_names)} classes" if self.class_names else ""
+        parameters = sum(parameter.numel() for parameter in self.network.parameters())
+        kind = "grey" if config.channels == 1 else "colour"
+        runs = f"{self.backend} ({self.precision})"
+        return f"<Model {self.name}: {config.size} {kind}{classes}, {parameters:,} parameters, {runs}>"
+
     @property
     def config(self) -> ModelConfig:
         """Everything the model directory says about the network."""
@@ -136,6 +149,7 @@ class Model:
         guidance: float | None = None,
         seed: int | None = None,
         temperature: float | None = None,
+        progress: Progress = False,
     ) -> Images:
         """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given. What else is
         not given is as in `defaults`, those of the model.
@@ -144,8 +158,9 @@ class Model:
         each image, drawn; "none" leaves the class open. guidance: 1 to 10, of images of a class; above 1, every byte is
         drawn from the logits u + guidance (c - u) of those with the class, c, and without, u (classifier-free
         guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those under the class.
+        progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
-        return self._paint(self._request(n, seed, temperature, class_name, guidance))
+        return self._paint(self._request(n, seed, temperature, class_name, guidance), progress)
 
     def complete(
         self,
@@ -160,30 +175,42 @@ class Model:
         clean: Clean = "off",
         seed: int | None = None,
         temperature: float | None = None,
+        progress: Progress = False,
     ) -> Images:
         """Complete an image n times; known pixels come back byte for byte.
 
-        Exactly one of: keep_rows, the first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel
-        is kept, or a picture file (black or transparent is painted); neither, for a picture file with its own alpha.
+        image: a picture file, a picture of Pillow, an array or a tensor; see `score`. Exactly one of: keep_rows, the
+        first rows to keep (0 to height - 1); mask, bool [H, W] with True where a pixel is kept, or a picture (black or
+        transparent is painted); neither, for a picture with its own alpha.
         particles: 1 to 64 of each completion, so that it fits the known pixels after the hidden ones (sequential Monte
         Carlo); where there are none, one is run. clean: see `classify`; auto removes noise from the known pixels.
         class_name, guidance: see `sample`, by default none; guidance above 1 runs one particle, and is refused with
-        more.
+        more. progress: see `sample`.
         """
-        given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
-        return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles))
+        given = read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
+        return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles), progress)
 
-    def score(self, images: Pictures, *, class_name: str | None = None, per_pixel: bool = False) -> np.ndarray:
-        """Return bits per dimension of images, one [H, W(, 3)] or many [n, H, W(, 3)], or picture files: float64 [n].
+    def score(
+        self,
+        images: Pictures,
+        *,
+        class_name: str | None = None,
+        per_pixel: bool = False,
+        progress: Progress = False,
+    ) -> np.ndarray:
+        """Return bits per dimension of one or many images: float64 [n].
 
+        images: picture files, pictures of Pillow, arrays or torch tensors, or a list of them. Arrays and tensors have
+        the model's shape, [H, W] or [H, W, 3], channels last or first or all flat, and n before it or not; values are
+        whole numbers from 0 to 255, or floats from 0 to 1 that are such numbers divided by 255. progress: see `sample`.
         class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
         [n, H, W, 3].
         """
-        images = self._checked(images)
-        labels = [label_of_class(self.config, class_name)] * len(images)
-        with self._generator() as generator:
-            bits = generator.score(images.reshape(len(images), -1), labels)
-        return bits.reshape(images.shape) if per_pixel else bits.mean(axis=1)
+        given = read_images(images, self.config)
+        labels = [label_of_class(self.config, class_name)] * len(given)
+        with self._generator() as generator, reporting(progress, "scoring", given.size) as report:
+            bits = generator.score(given.reshape(len(given), -1), labels, progress=report if progress else None)
+        return bits.reshape(given.shape) if per_pixel else bits.mean(axis=1)
 
     def score_known(
         self,
@@ -202,7 +229,7 @@ class Model:
         The other arguments are those of `complete`.
         """
         check_repeats(repeats)
-        given = pictures.read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
+        given = read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         known_bytes = int(given[1].sum())
         check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
         completed = self._paint(self._request(repeats, seed, 1.0, class_name, 1.0, given, particles))
@@ -212,9 +239,9 @@ class Model:
     def tail_probabilities(
         self, images: Pictures, *, class_name: str | None = None, clean: Clean = "off"
     ) -> np.ndarray | None:
-        """Return how unusual images are for the model, one [H, W(, 3)] or many [n, H, W(, 3)]: a bound on the
-        probability, float64 [n], that a test image's bits lie as far outside; below 0.01 an image is not typical. None
-        where `scanline evaluate --save` has not been run. class_name: see `sample`; clean: see `classify`."""
+        """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
+        test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`
+        has not been run. images: see `score`; class_name: see `sample`; clean: see `classify`."""
         if self.typicality is None:
             return None
         cleaned = self._cleaned(images, clean)
@@ -222,17 +249,19 @@ class Model:
         bits = self.score(whole, class_name=class_name) * self.config.bytes
         return self.typicality.tail_probabilities(bits, cleaned.images, cleaned.noisy)
 
-    def classify(self, images: Pictures, *, clean: Clean = "auto") -> Classification:
-        """Return the bits of images, one [H, W(, 3)] or many [n, H, W(, 3)], under every class of the model, the
-        posterior with every class equally likely before, the most probable class of each image, and how unusual it is.
+    def classify(self, images: Pictures, *, clean: Clean = "auto", progress: Progress = False) -> Classification:
+        """Return the bits of images, one or many, under every class of the model, the posterior with every class
+        equally likely before, the most probable class of each image, and how unusual it is.
 
-        clean: auto removes the noise of codecs and scanners, for models of drawings, and compares what is left of a
-        noisy image to within a tolerance; off reads images as they are.
+        images: see `score`; progress: see `sample`. clean: auto removes the noise of codecs and scanners, for models of
+        drawings, and compares what is left of a noisy image to within a tolerance; off reads images as they are.
         """
         check_classes(self.config)
         cleaned = self._cleaned(images, clean)
-        with self._generator() as generator:
-            return classify(generator, cleaned.images, self.typicality, cleaned.noisy, cleaned.tolerances)
+        total = cleaned.images.size * len(self.class_names)
+        with self._generator() as generator, reporting(progress, "classifying", total) as report:
+            given = cleaned.images, self.typicality, cleaned.noisy, cleaned.tolerances
+            return classify(generator, *given, report if progress else None)
 
     def stream(
         self,
@@ -254,7 +283,7 @@ class Model:
         all its particles agree on it.
         """
         known = keep_rows, mask, self.config, self.cleaning, clean
-        given = None if image is None else pictures.read_completion(image, *known)
+        given = None if image is None else read_completion(image, *known)
         if given is None and particles is not None:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
         request = self._request(n, seed, temperature, class_name, guidance, given, particles, stream=True)
@@ -270,23 +299,10 @@ class Model:
                 if pixels:
                     yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
 
-    def _checked(self, images: Pictures) -> np.ndarray:
-        """Return images [n, H, W(, 3)] uint8 of one or many; InvalidInput where they are not of the model's shape."""
-        files = [images] if isinstance(images, str | Path) else images
-        if len(files) and all(isinstance(each, str | Path) for each in files):
-            images = pictures.read_files(files, self.config).reshape(-1, *self.config.image_shape)
-        images = np.asarray(images)
-        if images.shape == self.config.image_shape:
-            images = images[None]
-        if images.dtype != np.uint8 or images.shape[1:] != self.config.image_shape or not len(images):
-            expected = f"[n, {', '.join(map(str, self.config.image_shape))}]"
-            raise InvalidInput(f"images must be uint8 {expected}, not {images.dtype} {list(images.shape)}.", "images")
-        return images
-
     def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
-        images = self._checked(images)
-        return read(images.reshape(len(images), -1), self.config, self.cleaning, clean)
+        given = read_images(images, self.config)
+        return read(given.reshape(len(given), -1), self.config, self.cleaning, clean)
 
     def _generator(self) -> closing[Generator]:
         """Return a generator that reads images, to be closed at the end of a with statement."""
@@ -320,10 +336,16 @@ class Model:
             **choice.to_dict(),
         )
 
-    def _paint(self, request: GenerateRequest) -> Images:
-        painted = paint_request(
-            self.network, request, threads=self.threads, precision=self.precision, backend=self.backend
-        )
+    def _paint(self, request: GenerateRequest, progress: Progress = False) -> Images:
+        with reporting(progress, "painting", request.n * self.config.bytes) as report:
+            painted = paint_request(
+                self.network,
+                request,
+                threads=self.threads,
+                precision=self.precision,
+                backend=self.backend,
+                progress=report,
+            )
         images = painted.images.reshape(-1, *self.config.image_shape)
         labels = map(request.label_of, request.indices)
         classes = tuple(self.class_names[label - 1] for label in labels if label)

@@ -10,15 +10,13 @@ import binascii
 import io
 import struct
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 from PIL import Image, ImageOps, JpegImagePlugin, PngImagePlugin
 
-from scanline.model.cleaning import Clean, Cleaning, read
 from scanline.model.config import ModelConfig
 from scanline.model.contact_sheet import sheet
 from scanline.model.inputs import InvalidInput
@@ -48,9 +46,6 @@ MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_00
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
-Picture = np.ndarray | str | Path  # an array in the image's own shape, or a picture file
-Pictures = Picture | Sequence[str | Path]  # one or many
-
 
 def max_file_bytes(width: int, height: int) -> int:
     """Return the bytes that a picture file of that size may have at most, metadata included."""
@@ -79,7 +74,7 @@ def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = Fa
             raise ValueError
         picture = _Jpeg(io.BytesIO(data)) if is_jpeg else Image.open(io.BytesIO(data), formats=FORMATS)
     if not resize and picture.size not in (expected, expected[::-1]):
-        raise _wrong_size(picture, config, param)
+        raise wrong_size(picture, config, param)
     is_large = picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE
     if is_large and max(picture.size) > max(expected):
         most = f"{MAX_RESIZED_PIXELS:,} pixels, {MAX_RESIZED_SIDE:,} a side,"
@@ -97,7 +92,7 @@ def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = Fa
             raise ValueError
         turned = upright(picture)
     if not resize and turned.size != expected:
-        raise _wrong_size(turned, config, param)
+        raise wrong_size(turned, config, param)
     return turned
 
 
@@ -118,7 +113,8 @@ def _jpeg_parts(data: bytes) -> int:
     return parts
 
 
-def _wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
+def wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
+    """Return the error for a picture of another size than the model's."""
     return InvalidInput(f"{param} is {size_of(picture)}; the model needs exactly {config.size}.", param, "wrong_size")
 
 
@@ -194,11 +190,6 @@ def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> n
         raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
 
 
-def read_files(files: Iterable[str | Path], config: ModelConfig) -> np.ndarray:
-    """Return the bytes [n, N] uint8 of picture files."""
-    return np.stack([pixels(open_picture(Path(file).read_bytes(), config, str(file)), config) for file in files])
-
-
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
     """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, without alpha, by black (paint)."""
     with readable(param):
@@ -228,55 +219,6 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
         reason = "Send mask or keep_rows, or an image whose alpha is 0 where it is to be painted."
         raise InvalidInput(reason, "mask", "missing_parameter")
     return known_by_picture(picture, config, "image")
-
-
-def read_completion(
-    image: Picture,
-    keep_rows: int | None,
-    mask: Picture | None,
-    config: ModelConfig,
-    cleaning: Cleaning | None = None,
-    clean: Clean = "off",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [N] uint8 of a picture to complete, read as `clean` says, and which of them are kept, [N] bool.
-
-    The mask is that of keep_rows, of `mask` (bool [H, W] or a file) or, without both, of the alpha of a picture file.
-    """
-    if keep_rows is not None and mask is not None:
-        raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
-    opened = None
-    if isinstance(image, str | Path):
-        opened = open_picture(Path(image).read_bytes(), config, str(image))
-        known = pixels(opened, config)
-    else:
-        known = np.asarray(image)
-        known = known[0] if known.shape == (1, *config.image_shape) else known
-        if known.dtype != np.uint8 or known.shape != config.image_shape:
-            expected = list(config.image_shape)
-            raise InvalidInput(f"image must be uint8 {expected}, not {known.dtype} {list(known.shape)}.", "image")
-    if keep_rows is not None:
-        kept = known_rows(keep_rows, config)
-    elif isinstance(mask, str | Path):
-        kept = known_by_picture(open_picture(Path(mask).read_bytes(), config, str(mask)), config, str(mask))
-    elif mask is not None:
-        kept = _known_by_array(np.asarray(mask), config)
-    elif opened is not None:
-        kept = known_by_alpha(opened, config)
-    else:
-        raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
-    return read(known.reshape(1, -1), config, cleaning, clean).images[0], kept
-
-
-def _known_by_array(mask: np.ndarray, config: ModelConfig) -> np.ndarray:
-    """Return the mask [N] bool from one of pixels, bool [H, W], True where a pixel is kept."""
-    if mask.dtype != np.bool_ or mask.shape != (config.height, config.width):
-        expected = [config.height, config.width]
-        raise InvalidInput(
-            f"mask must be bool {expected}, not {mask.dtype} {list(mask.shape)}.", "mask", "invalid_mask"
-        )
-    if mask.all():
-        raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")
-    return np.repeat(mask.reshape(-1), config.channels)
 
 
 def from_base64(text: str, param: str) -> bytes:

@@ -5,7 +5,7 @@ never depend on what else is in the pool. On a GPU these calls are queued in ord
 states; the scheduler decides which image gets which slot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -24,6 +24,8 @@ from scanline.model.precision import DEFAULT
 from scanline.model.sampling.digest import model_digest
 from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
+
+REPORTED_STEPS = 84  # between two reports of a reading: two tiles of the cpu kernel
 
 
 @dataclass
@@ -140,11 +142,20 @@ class Generator:
         self.read(reading)
         return reading.prefix(0)
 
-    def score(self, images: np.ndarray, labels: Sequence[int] = (), tolerances: Sequence[int] = ()) -> np.ndarray:
+    def score(
+        self,
+        images: np.ndarray,
+        labels: Sequence[int] = (),
+        tolerances: Sequence[int] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
         """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], each to within
-        `tolerances` [B], without using a slot."""
+        `tolerances` [B], without using a slot. progress: called with the bytes read so far."""
         reading = self.start_reading(images, [self.config.bytes] * len(images), labels, tolerances)
-        self.read(reading)
+        while not reading.done:
+            self.read(reading, None if progress is None else REPORTED_STEPS)
+            if progress is not None:
+                progress(reading.position * len(images))
         return reading.bits
 
     @torch.inference_mode()

@@ -9,9 +9,9 @@ import numpy as np
 from scanline.model.cleaning import Clean, Cleaned, read
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config, read_cleaning
+from scanline.model.given_images import read_completion, read_images
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import read_completion, read_files
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import Painted, paint_requests
@@ -57,7 +57,8 @@ def read_picture(
 def read_pictures(pictures: list[Path], directory: Path, clean: Clean) -> Cleaned:
     """Return whole pictures as the model in `directory` reads them."""
     config = load_config(directory)
-    return read(read_files(pictures, config), config, read_cleaning(directory), clean)
+    images = read_images(pictures, config)
+    return read(images.reshape(len(images), -1), config, read_cleaning(directory), clean)
 
 
 def doubt(tail_probability: float | None) -> str:

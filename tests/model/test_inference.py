@@ -13,9 +13,11 @@ from PIL import Image
 import scanline
 from scanline.model.evaluation import likelihood
 from scanline.model.formats.checkpoint import save_model
+from scanline.model.given_images import read_completion, read_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support import small_models
+from tests.support.pictures import decode
 from tests.support.sentences import assert_says
 
 
@@ -60,13 +62,80 @@ def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model: "scanline.
     np.testing.assert_array_equal(np.stack(list(images)), images.array)
     np.testing.assert_array_equal(images[1], images.array[1])
     images.save(tmp_path / "sheet.png")
-    assert images._repr_png_() == (tmp_path / "sheet.png").read_bytes()
+    np.testing.assert_array_equal(decode(images._repr_png_()), np.hstack(images.array).repeat(8, 0).repeat(8, 1))
+    assert repr(images) == f"<Images: 2 of 5x7, seed 7, {images.bits_per_dim.mean():.3f} bits/dim>"
     images.save(tmp_path / "images")
     files = sorted((tmp_path / "images").iterdir())
     np.testing.assert_array_equal(grey_model.score(files), grey_model.score(images.array))
     np.testing.assert_array_equal(grey_model.score(files[0]), grey_model.score(images[0]))
     first = grey_model.complete(images[:1], keep_rows=3, seed=1)
     np.testing.assert_array_equal(first, grey_model.complete(images[0], keep_rows=3, seed=1))
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    """As torchvision has pictures: channels first, float32, divided by 255."""
+    many = array.reshape(-1, *array.shape[-3:]) if array.shape[-1] == 3 else array.reshape(-1, *array.shape[-2:], 1)
+    return torch.from_numpy(np.moveaxis(many, -1, 1).copy()).float() / 255
+
+
+SPELLINGS = {
+    "a list of arrays": list,
+    "lists": lambda array: array.tolist(),
+    "flat": lambda array: array.reshape(len(array), -1),
+    "channels last": lambda array: array.reshape(*array.shape[:3], -1),
+    "wide numbers": lambda array: array.astype(np.int64),
+    "tensors of torchvision": _tensor,
+    "half a tensor": lambda array: _tensor(array).half(),
+    "a tensor of bytes": lambda array: torch.from_numpy(array),
+    "pictures of Pillow": lambda array: [Image.fromarray(each) for each in array],
+    "a list of tensors": lambda array: list(_tensor(array)),
+}
+
+
+@pytest.mark.parametrize("what", SPELLINGS)
+def test_images_are_the_same_however_they_are_given(
+    grey_model: "scanline.Model", colour_model: "scanline.Model", what: str
+) -> None:
+    for model in (grey_model, colour_model):
+        images = np.random.default_rng(0).integers(0, 256, (3, *model.config.image_shape), np.uint8)
+        given = SPELLINGS[what](images)
+        np.testing.assert_array_equal(read_images(given, model.config), images)
+        np.testing.assert_array_equal(read_images(given[0], model.config), images[:1])
+        np.testing.assert_array_equal(read_completion(given[1], 1, None, model.config)[0], images[1].reshape(-1))
+
+
+def test_a_picture_of_pillow_has_its_own_alpha_for_a_mask_and_masks_may_be_pictures_and_tensors(
+    grey_model: "scanline.Model", picture: np.ndarray
+) -> None:
+    config, kept = grey_model.config, np.arange(35).reshape(7, 5) % 3 > 0
+    alpha = np.where(kept, 255, 0).astype(np.uint8)
+    for image, mask in (
+        (Image.fromarray(np.dstack((picture, alpha))), None),
+        (picture, Image.fromarray(alpha)),
+        (picture, torch.from_numpy(kept)[None]),
+    ):
+        known, found = read_completion(image, None, mask, config)
+        np.testing.assert_array_equal(found, kept.reshape(-1))
+        np.testing.assert_array_equal(known[found], picture[kept])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "eager"])
+def test_progress_is_reported_in_bytes_and_changes_nothing(grey_directory: Path, backend: str) -> None:
+    model = scanline.load(grey_directory, device="cpu", backend=backend)
+    reported: list[tuple[int, int]] = []
+    images = model.sample(3, seed=1, progress=lambda done, total: reported.append((done, total)))
+    assert reported[-1] == (105, 105)
+    np.testing.assert_array_equal(model.score(images, progress=lambda *now: reported.append(now)), model.score(images))
+    assert reported[-1] == (105, 105)
+
+
+def test_a_bar_is_shown_in_a_terminal(grey_model: "scanline.Model", capfd: pytest.CaptureFixture[str]) -> None:
+    grey_model.sample(2, seed=1, progress=True)
+    assert "painting" in "".join(capfd.readouterr())
+
+
+def test_a_model_says_what_it_is(grey_model: "scanline.Model") -> None:
+    assert repr(grey_model).startswith("<Model grey: 5x7 grey, ")
 
 
 def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: "scanline.Model") -> None:
@@ -178,7 +247,16 @@ WRONG = {
     "no mask": (lambda m, p: m.complete(p), "Give keep_rows or mask."),
     "both": (lambda m, p: m.complete(p, keep_rows=1, mask=p > 0), "mask and keep_rows exclude each other; give one."),
     "shape": (lambda m, p: m.complete(p[:3], keep_rows=1), "image must be uint8 [7, 5], not uint8 [3, 5]."),
-    "type": (lambda m, p: m.score(p / 255), "images must be uint8 [n, 7, 5], not float64 [1, 7, 5]."),
+    "type": (
+        lambda m, p: m.score(p / 100),
+        "images must be whole numbers from 0 to 255, or floats that are such numbers divided by 255.",
+    ),
+    "several": (lambda m, p: m.complete([p, p], keep_rows=1), "image must be uint8 [7, 5], not uint8 [2, 7, 5]."),
+    "no image": (lambda m, p: m.score([]), "images must be uint8 [n, 7, 5], not float64 [0]."),
+    "a picture's size": (
+        lambda m, p: m.score(Image.new("L", (9, 9))),
+        "images is 9x9; the model needs exactly 5x7.",
+    ),
     "full mask": (lambda m, p: m.complete(p, mask=p >= 0), "mask leaves nothing to paint: every pixel is kept."),
     "mask's shape": (lambda m, p: m.complete(p, mask=p[0] > 0), "mask must be bool [7, 5], not bool [5]."),
 }  # fmt: skip

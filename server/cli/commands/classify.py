@@ -8,6 +8,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.server.cli.options import CleanOption, Device, Json, Model
+from scanline.server.cli.progress import add_stage, progress_bar
 
 
 def classify(
@@ -33,7 +34,10 @@ def classify(
     check_classes(network.config)
     read = read_pictures(pictures, directory, clean)
     generator = Generator(network, 1, backend=backend)
-    result = classify_images(generator, read.images, read_typicality(directory), read.noisy, read.tolerances)
+    with progress_bar() as bar:
+        report = add_stage(bar, "reading", read.images.size * len(network.config.classes), "bytes")
+        given = read.images, read_typicality(directory), read.noisy, read.tolerances
+        result = classify_images(generator, *given, report)
     generator.close()
     posterior, bits_per_dim = result.posterior, result.bits / network.config.bytes
     tails = [None] * len(pictures) if result.tail_probabilities is None else result.tail_probabilities.tolist()

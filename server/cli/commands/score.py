@@ -13,6 +13,7 @@ from scanline.model.inputs import checked_particles, checked_seed
 from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
 from scanline.model.typicality import TYPICAL, Typicality
 from scanline.server.cli.options import Class, CleanOption, Device, Json, KeepRows, Mask, Model, Particles, Seed
+from scanline.server.cli.progress import add_stage, progress_bar
 
 if TYPE_CHECKING:
     from scanline.model.network.transformer import Transformer
@@ -91,7 +92,9 @@ def _scores(
     from scanline.model.sampling.generator import Generator
 
     generator = Generator(network, 1, backend=backend)
-    bits = generator.score(images, [label] * len(images)).sum(axis=1)
+    with progress_bar() as bar:
+        report = add_stage(bar, "reading", images.size, "bytes")
+        bits = generator.score(images, [label] * len(images), progress=report).sum(axis=1)
     generator.close()
     figures = zip((bits / network.config.bytes).tolist(), noisy.tolist(), strict=True)
     rows: list[dict[str, Any]] = [{"bits_per_dim": value, "noisy": has_noise} for value, has_noise in figures]

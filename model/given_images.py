@@ -1,0 +1,136 @@
+"""Images that Python code gives, by one rule: picture files, pictures of Pillow, arrays and tensors, one or many.
+
+Arrays and tensors have the image's own shape, [H, W] or [H, W, 3], or channels first, [1, H, W] or [3, H, W], or last,
+[H, W, 1], or are flat, [N], each with n before it or without. Values are whole numbers from 0 to 255, or floats that
+are such numbers divided by 255, as torchvision has them.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from scanline.model.cleaning import Clean, Cleaning, read
+from scanline.model.config import ModelConfig
+from scanline.model.inputs import InvalidInput
+from scanline.model.pictures import (
+    known_by_alpha,
+    known_by_picture,
+    known_rows,
+    open_picture,
+    pixels,
+    readable,
+    size_of,
+    upright,
+    wrong_size,
+)
+
+Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | Image.Image
+Pictures: TypeAlias = Picture | Sequence[Picture]
+ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
+
+
+def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
+    """Return one or many images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the model's
+    shape."""
+    if (picture := _opened(images, config, "images")) is not None:
+        return pixels(picture, config).reshape(1, *config.image_shape)
+    if isinstance(images, list | tuple) and images and not isinstance(images[0], int | float | list | tuple):
+        return np.concatenate([read_images(each, config) for each in images])
+    return _read_array(images, config, "images", [None, *config.image_shape])
+
+
+def read_completion(
+    image: Picture,
+    keep_rows: int | None,
+    mask: Picture | None,
+    config: ModelConfig,
+    cleaning: Cleaning | None = None,
+    clean: Clean = "off",
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes [N] uint8 of a picture to complete, read as `clean` says, and which of them are kept, [N] bool.
+
+    The mask is that of keep_rows, of `mask` (bool [H, W] or a picture) or, without both, of the alpha of a picture.
+    """
+    if keep_rows is not None and mask is not None:
+        raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
+    picture = _opened(image, config, "image")
+    known = _read_array(image, config, "image", [*config.image_shape]) if picture is None else pixels(picture, config)
+    if keep_rows is not None:
+        kept = known_rows(keep_rows, config)
+    elif mask is not None:
+        kept = _known(mask, config)
+    elif picture is not None:
+        kept = known_by_alpha(picture, config)
+    else:
+        raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
+    return read(known.reshape(1, -1), config, cleaning, clean).images[0], kept
+
+
+def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
+    """Return a picture of the model's size, of a file or of Pillow; None for arrays."""
+    if isinstance(image, str | os.PathLike):
+        return open_picture(Path(image).read_bytes(), config, str(image))
+    if not isinstance(image, Image.Image):
+        return None
+    with readable(param):
+        image = upright(image)
+        image.load()
+    if size_of(image) != config.size:
+        raise wrong_size(image, config, param)
+    return image
+
+
+def _array(given: Any) -> np.ndarray:
+    """Return the array of what numpy reads, or of a torch tensor on any device."""
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+        given = given.float() if given.is_floating_point() else given  # numpy has no bfloat16
+    return np.asarray(given)
+
+
+def _read_array(given: Any, config: ModelConfig, param: str, expected: list[int | None]) -> np.ndarray:
+    """Return images [n, H, W] or [n, H, W, 3] uint8, or one in its own shape where `expected` has no n."""
+    array = _array(given)
+    images = _own_shape(array, config)
+    if images is None or array.dtype.kind not in "uif" or (expected[0] is not None and len(images) > 1):
+        shape = ", ".join("n" if size is None else str(size) for size in expected)
+        raise InvalidInput(f"{param} must be uint8 [{shape}], not {array.dtype} {list(array.shape)}.", param)
+    if images.dtype != np.uint8:
+        scaled = images.astype(np.float64) * (255 if images.dtype.kind == "f" else 1)
+        whole = scaled.round()
+        if not (np.abs(scaled - whole) <= ROUNDING).all() or whole.min() < 0 or whole.max() > 255:
+            reason = f"{param} must be whole numbers from 0 to 255, or floats that are such numbers divided by 255."
+            raise InvalidInput(reason, param)
+        images = whole.astype(np.uint8)
+    return images if expected[0] is None else images[0]
+
+
+def _own_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
+    """Return one or many images, [n, H, W] or [n, H, W, 3], of an array; None where its shape is another."""
+    height, width, channels = config.height, config.width, config.channels
+    channels_first = channels, height, width
+    for shape in (config.image_shape, (height, width, channels), channels_first, (config.bytes,)):
+        if array.size and array.shape[-len(shape) :] == shape and array.ndim <= len(shape) + 1:
+            images = array.reshape(-1, *shape)
+            images = np.moveaxis(images, 1, -1) if shape == channels_first else images
+            return images.reshape(-1, *config.image_shape)
+    return None
+
+
+def _known(mask: Picture, config: ModelConfig) -> np.ndarray:
+    """Return the mask [N] bool of a picture, or of an array of pixels, True where one is kept."""
+    param = str(mask) if isinstance(mask, str | os.PathLike) else "mask"
+    if (picture := _opened(mask, config, param)) is not None:
+        return known_by_picture(picture, config, param)
+    array, size = _array(mask), (config.height, config.width)
+    if array.dtype != np.bool_ or array.shape not in (size, (1, *size), (*size, 1)):
+        reason = f"mask must be bool {list(size)}, not {array.dtype} {list(array.shape)}."
+        raise InvalidInput(reason, "mask", "invalid_mask")
+    if array.all():
+        raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")
+    return np.repeat(array.reshape(-1), config.channels)
