@@ -36,7 +36,7 @@ class Settings(BaseSettings):
 
     models: Items = setting(
         (zoo.DEFAULT,),
-        "Name of a shipped model, a model directory, or ORG/NAME[@REVISION] of the Hugging Face Hub."
+        "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."
         " Repeatable; the first is the default.",
     )
     served_model_names: Items = setting(

@@ -70,6 +70,7 @@ def configure(form: str, level: str) -> None:
     own = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(handlers=[handler], level=max(logging.INFO, own), force=True)
     logging.getLogger("scanline").setLevel(own)
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, own))
+    for name in ("uvicorn", "httpx", "httpx2"):  # the last two log each request to the Hugging Face Hub
+        logging.getLogger(name).setLevel(max(logging.WARNING, own))
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", module=r"PIL\.")  # of what clients send
