@@ -79,6 +79,7 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     rows.fill(rows.get_attribute("max") or "")
     page.get_by_text("Hide", exact=True).click()
     _draw(page, BRUSH)
+    page.locator("#complete-more summary").click()
     page.locator("#particles-compare").check()
     page.locator("#complete-seed").fill(str(SEED))
     page.locator("#complete-form .primary").click()

@@ -6,14 +6,16 @@ import "./style/paint.css";
 import "./style/complete.css";
 import "./style/how.css";
 import { allModels } from "./api/models";
-import { setUpComplete } from "./complete/panel";
+import { setUpCode } from "./code/dialog";
+import { completeThis, setUpComplete } from "./complete/panel";
 import { setUpDevice } from "./device/panel";
 import { find } from "./elements";
 import { setUpHow } from "./how/panel";
 import { finishedPictures, setUpPaint } from "./paint/panel";
 import { setUpModels } from "./shell/model";
 import { showError } from "./shell/notice";
-import { setUpTabs } from "./shell/tabs";
+import { selectTab, setUpTabs } from "./shell/tabs";
+import { setUpViewer } from "./viewer/viewer";
 
 const THEME_KEY = "scanline-theme";
 
@@ -41,5 +43,10 @@ setUpPaint();
 setUpComplete(finishedPictures);
 setUpDevice();
 setUpHow();
+setUpCode();
+setUpViewer((picture) => {
+  completeThis(picture);
+  selectTab("complete", true);
+});
 setUpTabs();
 allModels().then(setUpModels).catch(showError);

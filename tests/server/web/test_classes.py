@@ -20,6 +20,7 @@ def buttons(visitor: Visitor, tab: str) -> list[str]:
 
 
 def choose(visitor: Visitor, tab: str, name: str) -> None:
+    visitor.unfold()
     visitor.see(f"#{tab}-class label").get_by_text(name, exact=True).click()
 
 
@@ -41,6 +42,11 @@ def test_a_class_button_paints_images_of_its_class(
     assert (saved[1] != saved[2]).any()
     visitor.see(".tile").first.click()
     expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3")
+    visitor.see("#what summary").click()
+    expect(visitor.see("#posterior li")).to_have_count(2)
+    answer = classified_client.post("/v1/images/classifications", json={"image": text(encode(saved[2][0]))}).json()
+    percents = [f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()]
+    assert visitor.see("#posterior .figures").all_inner_texts() == percents
 
 
 def test_the_page_first_paints_images_of_any_class_and_says_of_which(

@@ -1,8 +1,11 @@
 """Complete, in a real browser: drawn and uploaded images, hidden pixels, and the same completions as the API's."""
 
+from io import BytesIO
+
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.support.page.visitor import Visit, Visitor, painted
@@ -23,6 +26,7 @@ def upload(visitor: Visitor, data: bytes) -> None:
 
 
 def complete(visitor: Visitor, n: int, seed: int) -> None:
+    visitor.unfold()
     visitor.see("#complete-count").fill(str(n))
     visitor.see("#complete-seed").fill(str(seed))
     visitor.see("#complete-form .primary").click()
@@ -64,6 +68,7 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     stroke(drawing, (0.3, 0.2), (0.7, 0.2), (0.5, 0.8))
     expect(drawing.see("#drawing-hint")).to_be_hidden()
     complete(drawing, 3, seed=5)
+    before = drawing.pixels("#drawing")
     original, given, *completions = shown(drawing)
     drawn = original[..., 0]
     assert not drawn.all()
@@ -71,6 +76,17 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     assert (np.array(completions)[..., 0] == completed(client, drawn, n=3, seed=5, keep_rows=3)).all()
     assert (given[:3] == original[:3]).all()
     assert (given[3:, :, 3] == 0).all()
+
+    # A completion is opened and completed in turn; Ctrl+Z takes that back, and a reload has the completions again.
+    drawing.see("#results button").nth(2).click()
+    expect(drawing.see("#viewer-title")).to_have_text("Completion 2")
+    drawing.see("#viewer-complete").click()
+    assert not (drawing.pixels("#drawing") == before).all()
+    drawing.page.keyboard.press("Control+z")
+    assert (drawing.pixels("#drawing") == before).all()
+    drawing.page.reload()
+    drawing.expect_done(3, "#complete-meter")
+    assert (np.array(shown(drawing)) == (original, given, *completions)).all()
 
 
 def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: httpx.Client) -> None:
@@ -82,7 +98,14 @@ def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: 
     assert (np.array(completions)[..., 0] == completed(client, picture(), n=2, seed=5, keep_rows=5)).all()
 
 
-def test_a_larger_image_is_scaled(drawing: Visitor) -> None:
+def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Visitor) -> None:
+    transparent = BytesIO()
+    Image.new("RGBA", (50, 70)).save(transparent, "PNG")
+    upload(drawing, transparent.getvalue())
+    assert (drawing.pixels("#drawing")[0, 0, :3] == 255).all()
+    expect(drawing.see("#dark-on-white")).to_be_visible()
+    drawing.see("#invert").click()
+    expect(drawing.see("#dark-on-white")).to_be_hidden()
     large = np.kron(picture(), np.ones((20, 20), np.uint8))
     upload(drawing, encode(large))
     complete(drawing, 1, seed=5)
@@ -146,6 +169,20 @@ def test_colour_images_are_completed(visit: Visit, colour_server: Server, colour
     complete(visitor, 2, seed=5)
     images = np.array(shown(visitor)[2:])[..., :3]
     assert (images == completed(colour_client, image, n=2, seed=5, keep_rows=1)).all()
+
+
+def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> None:
+    drawing.see("#drawing").focus()
+    for key in ("Space", "ArrowRight", "ArrowDown", "Space", "ArrowLeft", "Tab"):
+        drawing.page.keyboard.press(key)
+    expect(drawing.see("#drawing-hint")).to_be_hidden()
+    drawn = drawing.pixels("#drawing")
+    assert drawn[..., 0].any()
+    drawing.page.reload()
+    expect(drawing.see("#drawing-hint")).to_be_hidden()
+    assert (drawing.pixels("#drawing") == drawn).all()
+    drawing.see("#undo").click()
+    expect(drawing.see("#drawing-hint")).to_be_visible()
 
 
 def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(drawing: Visitor) -> None:

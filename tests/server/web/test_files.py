@@ -64,7 +64,7 @@ def test_nothing_is_loaded_from_other_hosts(page: httpx.Response, page_client: h
             assert source not in policy
     assert "<style" not in page.text
     assert re.findall(r"<script[^>]*>(?!</script>)", page.text) == []
-    assert "://" not in page.text
+    assert re.findall(r"<(?!a )[^>]*://", page.text) == []  # links may name other hosts
 
 
 @pytest.mark.parametrize("path", ["/assets/none.js", "/assets/../index.html", "/assets/%2e%2e/index.html", "/index"])

@@ -63,6 +63,7 @@ def test_a_model_that_cannot_be_guided_has_no_slider(visit: Visit, classified: S
         expect(visitor.see(f"#{tab}")).to_be_visible()
         expect(visitor.see(f"#{slider}")).to_be_hidden()
     visitor.see("#model").select_option("guided")
+    visitor.unfold()
     expect(visitor.see("#complete-guidance")).to_be_visible()
 
 

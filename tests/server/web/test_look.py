@@ -54,6 +54,7 @@ def test_classes_guidance_and_particles_are_accessible_and_fit(visit: Visit, cla
     visitor.see("#rows").fill("7")
     visitor.see("text=Hide").first.click()
     visitor.see("#drawing").click()
+    visitor.unfold()
     visitor.see("#particles-compare").check()
     visitor.see("#complete-form .primary").click()
     visitor.expect_done(16, "#complete-meter")

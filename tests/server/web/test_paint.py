@@ -2,11 +2,15 @@
 
 import re
 import signal
+import subprocess
+import zipfile
 from io import BytesIO
 from os import kill
+from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -44,18 +48,38 @@ def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_c
     assert (visitor.gallery_image(3)[..., :3] == images[3]).all()
 
 
-def test_one_image_is_enlarged_and_saved_and_the_sheet_too(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code(
+    visit: Visit, server: Server, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=5")
     visitor.expect_done(5)
     visitor.see(".tile").nth(2).click()
     expect(visitor.see("#viewer-title")).to_have_text("Image 3 of 5")
     image = np.asarray(Image.open(visitor.saved("#viewer-save")).convert("L"))
     assert (image == painted(client, n=5, seed=3)[2]).all()
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.see("#viewer-next").click()
+    visitor.page.keyboard.press("ArrowRight")  # there is no sixth
+    expect(visitor.see("#viewer-title")).to_have_text("Image 5 of 5")
     visitor.page.keyboard.press("Escape")
-    expect(visitor.see(".tile").nth(2)).to_be_focused()
+    expect(visitor.see(".tile").nth(4)).to_be_focused()
     sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
     answer = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/png"})
-    assert (sheet == np.asarray(Image.open(BytesIO(answer.content)))).all()
+    expected = np.asarray(Image.open(BytesIO(answer.content)))
+    assert (sheet == np.kron(expected, np.ones((4, 4), np.uint8))).all()
+    with zipfile.ZipFile(visitor.saved("#save-zip")) as archive:
+        assert archive.testzip() is None
+        files = [np.asarray(Image.open(BytesIO(archive.read(name))).convert("L")) for name in archive.namelist()]
+    assert (np.array(files) == painted(client, n=5, seed=3)).all()
+
+    # The code that the page shows paints the same.
+    visitor.see("#view-code").click()
+    subprocess.run(visitor.see("#code").inner_text(), shell=True, check=True, cwd=tmp_path, capture_output=True)
+    assert (np.asarray(Image.open(tmp_path / "images.png")) == expected).all()
+    visitor.see("#code-form").get_by_text("OpenAI client").click()
+    monkeypatch.chdir(tmp_path)
+    exec(visitor.see("#code").inner_text(), {})  # as a user runs it
+    assert (np.asarray(Image.open(tmp_path / "image-4.png")) == painted(client, n=5, seed=3)[4]).all()
 
 
 def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server: Server) -> None:

@@ -34,6 +34,7 @@ def hide(visitor: Visitor) -> None:
 
 
 def choose(visitor: Visitor, particles: int) -> None:
+    visitor.unfold()
     visitor.see("#particles label").get_by_text(str(particles), exact=True).click()
 
 

@@ -42,6 +42,10 @@ class Visitor:
         """Waits until the models are known: before that, the page ignores all input."""
         expect(self.see("#model")).to_be_enabled()
 
+    def unfold(self) -> None:
+        """Opens the settings of Complete that few need."""
+        self.see("#complete-more").evaluate("fold => fold.open = true")
+
     def expect_done(self, images: int, meter: str = "#paint-meter") -> None:
         """Waits until that many images are painted and their job has ended."""
         expect(self.see(meter)).to_have_text(re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$"))

@@ -1,35 +1,58 @@
 // The canvas to draw on and to hide pixels with; it shows the model's input, hidden pixels hatched.
 
-import { find, pixelScale } from "../elements";
+import { find, pixelScale, setText } from "../elements";
 import type { Picture, Size } from "../pictures/picture";
 import { Ink } from "./ink";
+import { KeyboardBrush } from "./keyboard_brush";
 import { Occlusion } from "./occlusion";
 
 const CELL = 10; // canvas pixels for one image pixel
 const ROOM = 308; // CSS pixels
 const STROKE = 2.2; // width in image pixels
 const HIDE_RADIUS = 1.6; // in image pixels
+const MOST_UNDONE = 30; // drawings that are kept
+
+/** A drawing before a change. */
+interface Before {
+  ink: ImageData;
+  masked: Uint8Array;
+  isEmpty: boolean;
+}
 
 export class DrawingCanvas {
   ink!: Ink; // this and the next two are set by `fit`
   occlusion!: Occlusion;
   image!: Picture; // what the model gets
-  private isEmpty = true;
+  isEmpty = true;
+  private before: Before[] = []; // the last change at the end
   private last: [number, number] | undefined; // the pointer's last point, in image pixels
   private readonly canvas = find("drawing", HTMLCanvasElement);
+  private readonly keyboard: KeyboardBrush;
 
-  /** `onOcclusion` is called after each change of what is hidden. */
-  constructor(private readonly onOcclusion: (occlusion: Occlusion) => void) {
+  /** `onChange` is called after each change of the drawing and of what is hidden. */
+  constructor(private readonly onChange: () => void) {
+    const canvas = this;
+    this.keyboard = new KeyboardBrush(this.canvas, {
+      get size() {
+        return canvas.ink.size;
+      },
+      begin: () => this.begin(),
+      apply: (from, to) => this.apply(from, to),
+      show: () => this.ink && this.show(),
+      say: (sentence) => setText("complete-status", sentence),
+    });
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
       this.canvas.setPointerCapture(event.pointerId);
+      this.canvas.focus({ focusVisible: false } as FocusOptions);
       this.last = this.pointOf(event);
-      this.apply(event);
+      this.begin();
+      this.move(event);
     });
     this.canvas.addEventListener("pointermove", (event) => {
       const coalesced = event.getCoalescedEvents();
-      if (this.last) for (const one of coalesced.length ? coalesced : [event]) this.apply(one);
+      if (this.last) for (const one of coalesced.length ? coalesced : [event]) this.move(one);
     });
     for (const end of ["pointerup", "pointercancel"]) {
       this.canvas.addEventListener(end, () => (this.last = undefined));
@@ -53,30 +76,61 @@ export class DrawingCanvas {
     const rows = find("rows", HTMLInputElement);
     rows.max = String(size.height);
     rows.value = String(this.occlusion.rows);
+    this.before = [];
     this.scale();
-    this.clear();
+    this.change(true);
   }
 
   clear(): void {
+    this.begin();
     this.ink.clear();
     this.change(true);
   }
 
   /** Replaces the drawing by an image of any size. */
   load(image: CanvasImageSource, width: number, height: number): void {
+    this.begin();
     this.ink.load(image, width, height);
     this.change();
   }
 
+  /** Replaces the drawing and what is hidden of it. */
+  restore(image: Picture, occlusion: Occlusion): void {
+    this.occlusion = occlusion;
+    find("rows", HTMLInputElement).value = String(occlusion.rows);
+    this.load(image.canvas, image.size.width, image.size.height);
+  }
+
   invert(): void {
+    this.begin();
     this.ink.invert();
     this.change();
   }
 
   /** Unhides the pixels that were hidden with the brush. */
   uncover(): void {
+    this.begin();
     this.occlusion.masked.fill(0);
     this.show();
+  }
+
+  get canUndo(): boolean {
+    return this.before.length > 0;
+  }
+
+  /** Takes the last change of the drawing back. */
+  undo(): void {
+    const before = this.before.pop();
+    if (!before) return;
+    this.ink.pixels = before.ink;
+    this.occlusion.masked.set(before.masked);
+    this.change(before.isEmpty);
+  }
+
+  /** Keeps the drawing for `undo`. */
+  private begin(): void {
+    this.before.push({ ink: this.ink.pixels, masked: this.occlusion.masked.slice(), isEmpty: this.isEmpty });
+    if (this.before.length > MOST_UNDONE) this.before.shift();
   }
 
   private change(isEmpty = false): void {
@@ -85,18 +139,22 @@ export class DrawingCanvas {
     this.show();
   }
 
-  /** Draws or hides from the last point to that of the event. */
-  private apply(event: PointerEvent): void {
+  /** Draws or hides from the pointer's last point to that of the event. */
+  private move(event: PointerEvent): void {
     const point = this.pointOf(event);
+    this.apply(this.last!, point);
+    this.last = point;
+  }
+
+  private apply(from: [number, number], to: [number, number]): void {
     if (find("hide", HTMLInputElement).checked) {
-      this.occlusion.hide(...point, HIDE_RADIUS);
+      this.occlusion.hide(...to, HIDE_RADIUS);
       this.show();
     } else {
       const colour = this.ink.size.channels === 1 ? "#fff" : find("colour", HTMLInputElement).value;
-      this.ink.stroke(this.last!, point, STROKE, colour);
+      this.ink.stroke(from, to, STROKE, colour);
       this.change();
     }
-    this.last = point;
   }
 
   private pointOf(event: PointerEvent): [number, number] {
@@ -123,7 +181,17 @@ export class DrawingCanvas {
     const { rows } = this.occlusion;
     find("rows-shown", HTMLOutputElement).value = rows === height ? "all" : String(rows);
     find("drawing-hint", HTMLElement).hidden = !this.isEmpty;
-    this.onOcclusion(this.occlusion);
+    if (this.keyboard.point) frame(context, ...this.keyboard.point);
+    this.onChange();
+  }
+}
+
+/** Frames the image pixel that the keyboard's brush is on, visible on black and on white. */
+function frame(context: CanvasRenderingContext2D, x: number, y: number): void {
+  for (const [colour, width] of [["#000", 4], ["#fff", 2]] as const) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.strokeRect(x * CELL, y * CELL, CELL, CELL);
   }
 }
 

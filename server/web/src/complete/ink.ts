@@ -32,11 +32,21 @@ export class Ink {
     this.context.stroke();
   }
 
-  /** Draws an image of any size: scaled to cover, cropped to its centre, black where it is transparent. */
+  /** All of it, to keep it and to write it back. */
+  get pixels(): ImageData {
+    return this.context.getImageData(0, 0, this.size.width * FINE, this.size.height * FINE);
+  }
+
+  set pixels(pixels: ImageData) {
+    this.context.putImageData(pixels, 0, 0);
+  }
+
+  /** Draws an image of any size: scaled to cover, cropped to its centre, white where it is transparent, as in training. */
   load(image: CanvasImageSource, width: number, height: number): void {
     const [w, h] = [this.size.width * FINE, this.size.height * FINE];
     const scale = Math.max(w / width, h / height);
-    this.clear();
+    this.context.fillStyle = "#fff";
+    this.context.fillRect(0, 0, w, h);
     this.context.imageSmoothingEnabled = width !== this.size.width || height !== this.size.height;
     this.context.imageSmoothingQuality = "high";
     const [wide, high] = [width * scale, height * scale];
@@ -53,7 +63,7 @@ export class Ink {
   /** The picture at the model's resolution. */
   picture(): Picture {
     const { width, height, channels } = this.size;
-    const { data } = this.context.getImageData(0, 0, width * FINE, height * FINE);
+    const { data } = this.pixels;
     const sums = new Float64Array(width * height * channels);
     for (let y = 0; y < height * FINE; y++) {
       for (let x = 0; x < width * FINE; x++) {

@@ -1,23 +1,30 @@
-// Complete: an image that is drawn, uploaded or taken from the gallery, partly hidden, and the model's completions.
+// Complete: an image that is drawn, uploaded or taken from the gallery, partly hidden, and the model's completions. The
+// address has all of it, so that Back, reload and links bring the same completions back; a drawing that has none yet is
+// kept for this tab's session.
 
-import { bytesOf, type Model } from "../api/models";
+import type { Model } from "../api/models";
 import type { Frame } from "../api/websocket";
-import { find, make, onClick } from "../elements";
+import { showCode } from "../code/dialog";
+import type { CodeRequest } from "../code/snippets";
+import { find, onClick } from "../elements";
 import { ClassChoice } from "../jobs/class_choice";
 import { readCount, readSeed, readTemperature, setUpSlider } from "../jobs/form_fields";
 import { GuidanceSlider } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
 import { base64, png } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
-import { onModel } from "../shell/model";
+import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError, showNotice } from "../shell/notice";
-import { isShown } from "../shell/tabs";
+import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
+import { readDrawing, writeDrawing } from "./drawing_fields";
 import { ParticlesChoice } from "./particles";
 import { Results } from "./results";
+import { setUpFiles, showThumbnails } from "./sources";
 
 const MOST_COMPLETIONS = 32;
-const THUMBNAILS = 12;
+const STORED = "scanline-drawing";
+const DARK = 128; // a grey picture whose edge is lighter on average is dark on white
 
 let model: Model; // the page is inert until there is one
 let canvas: DrawingCanvas;
@@ -26,50 +33,54 @@ let guidance: GuidanceSlider;
 let particles: ParticlesChoice;
 let results: Results;
 let runner: JobRunner;
+let code: CodeRequest; // of the completions that are shown
+let shownFields = ""; // of the address, for the completions that are shown
 
 /** `pictures` returns the finished pictures of the gallery. */
 export function setUpComplete(pictures: () => Picture[]): void {
   classes = new ClassChoice("complete-class", false);
   guidance = new GuidanceSlider("complete-guidance");
   particles = new ParticlesChoice();
-  canvas = new DrawingCanvas((occlusion) => {
-    particles.show(occlusion);
-    showGuidance();
-  });
+  canvas = new DrawingCanvas(showDrawing);
   classes.onChange(showGuidance);
   particles.onChange(showGuidance);
   results = new Results();
   runner = new JobRunner("complete");
-  onModel((selected) => {
+  const offerPictures = () => isShown("complete") && model && void showThumbnails(model, pictures(), completeThis);
+  onModel((selected, isChosen) => {
+    const isFirst = !model;
+    model = selected;
+    runner.drop();
+    runner.showMeter("");
+    results.clear();
     canvas.fit(selected);
     classes.fill(selected.classes);
-    model = selected;
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
+    if (isFirst) restoreDrawing(new URLSearchParams(sessionStorage.getItem(STORED) ?? ""));
+    if (!isChosen) restore();
+    offerPictures();
   });
+  onAddress(restore);
+  window.addEventListener("tab", offerPictures);
+  window.addEventListener("pagehide", storeDrawing);
   find("complete-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     complete().catch(showError);
   });
   setUpSlider("complete-temperature");
+  onClick("complete-code", () => showCode(code));
+  onClick("undo", () => canvas.undo());
   onClick("clear", () => canvas.clear());
   onClick("invert", () => canvas.invert());
   onClick("uncover", () => canvas.uncover());
-  const upload = find("upload", HTMLInputElement);
-  upload.addEventListener("change", () => {
-    void loadFile(upload.files?.[0]);
-    upload.value = "";
-  });
-  document.addEventListener("paste", (event) => {
-    const file = [...(event.clipboardData?.files ?? [])].find(({ type }) => type.startsWith("image/"));
-    if (isShown("complete")) void loadFile(file);
-  });
-  find("complete", HTMLElement).addEventListener("dragover", (event) => event.preventDefault());
-  find("complete", HTMLElement).addEventListener("drop", (event) => {
+  document.addEventListener("keydown", (event) => {
+    const isText = event.target instanceof HTMLInputElement && ["text", "number"].includes(event.target.type);
+    if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || isText || !isShown("complete")) return;
     event.preventDefault();
-    void loadFile(event.dataTransfer?.files[0]);
+    canvas.undo();
   });
-  window.addEventListener("tab", () => isShown("complete") && showThumbnails(pictures()));
+  setUpFiles((image, width, height) => model && canvas.load(image, width, height));
 }
 
 /** Copies a picture of the gallery to the canvas. */
@@ -77,38 +88,63 @@ export function completeThis(picture: Picture): void {
   canvas.load(picture.canvas, picture.size.width, picture.size.height);
 }
 
+/** What the form says of the drawing, after each change. */
+function showDrawing(): void {
+  particles.show(canvas.occlusion);
+  showGuidance();
+  find("undo", HTMLButtonElement).disabled = !canvas.canUndo;
+  find("dark-on-white", HTMLElement).hidden = canvas.isEmpty || !isDarkOnWhite(canvas.image);
+}
+
 function showGuidance(): void {
   if (model) guidance.show(model, { class: classes.chosen, particles: particles.count });
 }
 
-async function loadFile(file: File | undefined): Promise<void> {
-  if (!file || !model) return;
-  try {
-    const image = await createImageBitmap(file);
-    clearNotice();
-    canvas.load(image, image.width, image.height);
-    image.close();
-  } catch {
-    showNotice(`The browser cannot read ${file.name || "the file"} as an image.`);
-  }
+/** Whether a grey picture has a light edge; the models' pictures are light on black. */
+function isDarkOnWhite({ bytes, size: { width, height, channels } }: Picture): boolean {
+  if (channels !== 1) return false;
+  const isEdge = (at: number) => at < width || at >= width * (height - 1) || at % width === 0 || (at + 1) % width === 0;
+  const edge = bytes.filter((_, at) => isEdge(at));
+  return edge.reduce((sum, byte) => sum + byte, 0) / edge.length > DARK;
 }
 
-/** Offers the first pictures of the gallery that have the model's size. */
-function showThumbnails(pictures: Picture[]): void {
-  const fitting = pictures.filter(({ bytes }) => bytes.length === bytesOf(model)).slice(0, THUMBNAILS);
-  find("from-gallery", HTMLElement).hidden = fitting.length === 0;
-  find("thumbnails", HTMLElement).replaceChildren(
-    ...fitting.map((picture, index) => {
-      const copy = picture.copy(() => true);
-      const button = make("button", { type: "button", className: "thumbnail" }, copy.canvas);
-      button.setAttribute("aria-label", `Use image ${index + 1} of the gallery`);
-      button.addEventListener("click", () => completeThis(picture));
-      return button;
-    }),
-  );
+function storeDrawing(): void {
+  if (!model) return;
+  const fields = new URLSearchParams();
+  if (!canvas.isEmpty || canvas.occlusion.masked.includes(1)) writeDrawing(fields, canvas.image, canvas.occlusion);
+  sessionStorage.setItem(STORED, String(fields));
 }
 
-async function complete(): Promise<void> {
+/** Returns whether the fields have a drawing of the model's size. */
+function restoreDrawing(fields: URLSearchParams): boolean {
+  const drawing = readDrawing(fields, model);
+  if (drawing) canvas.restore(drawing.image, drawing.occlusion);
+  return drawing !== undefined;
+}
+
+/** Paints the completions of the address, unless they are shown already. */
+function restore(): void {
+  const fields = detailsOf("complete");
+  if (!fields.has("image") || String(fields) === shownFields) return;
+  if (!restoreDrawing(fields)) return showNotice("The picture of this link has not the size of the model's images.");
+  const write = (id: string, value: string | null) => {
+    if (value === null) return;
+    const input = find(id, HTMLInputElement);
+    input.value = value;
+    input.dispatchEvent(new Event("input"));
+  };
+  write("complete-count", fields.get("n"));
+  write("complete-seed", fields.get("seed"));
+  write("complete-temperature", fields.get("temperature"));
+  classes.choose(fields.get("class") ?? undefined);
+  particles.choose(Number(fields.get("particles")), fields.has("compare"));
+  guidance.fill(Number(fields.get("guidance") ?? 1));
+  showGuidance();
+  complete(false).catch(showError);
+}
+
+/** `isNew`: asked for by the user, and an entry of the history. */
+async function complete(isNew = true): Promise<void> {
   const n = readCount(find("complete-count", HTMLInputElement), MOST_COMPLETIONS);
   const seed = readSeed(find("complete-seed", HTMLInputElement));
   const temperature = readTemperature(find("complete-temperature", HTMLInputElement));
@@ -121,6 +157,14 @@ async function complete(): Promise<void> {
     throw new FormError(find("rows", HTMLInputElement), "No pixel is hidden. Keep fewer rows, or hide some pixels.");
   }
   clearNotice();
+  const asked = { model: model.id, n, seed, temperature, class: ofClass, guidance: guided };
+  const address = new URLSearchParams();
+  for (const [name, value] of Object.entries(asked)) if (value !== undefined) address.set(name, String(value));
+  address.set("particles", String(particles.count));
+  if (rows.length > 1) address.set("compare", "1");
+  writeDrawing(address, original, occlusion);
+  shownFields = String(address);
+  goTo(addressOf("complete", address), isNew);
   const fields = { image: await base64(await png(original.canvas)), ...(await occlusion.fields()) };
 
   results.reset(model, original, occlusion, rows, n);
@@ -136,8 +180,8 @@ async function complete(): Promise<void> {
     }
     return count;
   };
-  const asked = { model: model.id, n, seed, temperature, class: ofClass, guidance: guided };
   const request = { type: "complete", ...asked, ...fields } as const;
+  code = { ...asked, edit: { ...fields, particles: particles.count } };
   void runner.runOnServer(
     rows.map(({ particles }) => ({ ...request, particles })),
     n,

@@ -24,6 +24,13 @@ export class ParticlesChoice {
     return Number(this.box.querySelector<HTMLInputElement>("input[name=particles]:checked")!.value);
   }
 
+  /** Chooses a number, if it is one of the form's. */
+  choose(count: number, isCompared: boolean): void {
+    const radio = this.box.querySelector<HTMLInputElement>(`input[value="${count}"]`);
+    if (radio) radio.checked = true;
+    find("particles-compare", HTMLInputElement).checked = isCompared;
+  }
+
   /** Calls `listener` when the user chooses another number. */
   onChange(listener: () => void): void {
     this.box.addEventListener("change", listener);

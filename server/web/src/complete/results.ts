@@ -9,6 +9,7 @@ import { find, make, pixelScale } from "../elements";
 import { base64, png } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { showError } from "../shell/notice";
+import { view } from "../viewer/viewer";
 import type { Occlusion } from "./occlusion";
 import type { ParticlesRow } from "./particles";
 
@@ -29,6 +30,8 @@ interface Result {
   caption: HTMLElement;
   name: string; // for screen readers
   evidenceBits: number | null; // null until it is known
+  figures: string; // what the viewer says
+  open?: () => void; // opens the viewer
 }
 
 export class Results {
@@ -58,6 +61,7 @@ export class Results {
       Array.from({ length: n }, (_, index) => result(new Picture(original.size), `${index + 1}`, label)),
     );
     const before = [this.original, given];
+    [this.original, ...this.completions].forEach((one, index) => (one.open = () => this.open(index)));
     if (rows.length === 1) this.box.replaceChildren(group([...before, ...this.completions]));
     else this.box.replaceChildren(group(before), ...rows.map(({ label }, at) => group(this.inRow(at), label)));
     find("particles-legend", HTMLElement).hidden = true;
@@ -66,6 +70,27 @@ export class Results {
     void this.drawOverlays();
     find("doubt", HTMLElement).hidden = true;
     if (model.typical_bits_per_dim) void this.showDoubt();
+  }
+
+  /** Shows none; before the first completions and after a change of the model. */
+  clear(): void {
+    this.box.replaceChildren();
+    this.completions = [];
+    this.box.hidden = find("overlay", HTMLFormElement).hidden = true;
+    find("particles-legend", HTMLElement).hidden = true;
+  }
+
+  /** Opens the viewer on one of the original (0) and the completions. */
+  private open(index: number): void {
+    const viewed = [this.original, ...this.completions].map((result, at) => ({
+      picture: result.picture,
+      title: result.name[0]!.toUpperCase() + result.name.slice(1),
+      figures: at === 0 ? "The picture that is completed" : result.figures,
+      model: this.model,
+      file: at === 0 ? "original" : `${this.model}-completion-${at}`,
+      opener: result.picture.canvas.parentElement!,
+    }));
+    view(viewed, index);
   }
 
   private async showDoubt(): Promise<void> {
@@ -94,6 +119,7 @@ export class Results {
     }
     caption.replaceChildren(...lines.map((line) => make("span", {}, line)));
     picture.canvas.setAttribute("aria-label", [name, ...texts].join(", "));
+    completion.figures = texts.join(" · ");
     if (lines.length > 1) find("particles-legend", HTMLElement).hidden = false;
     completion.evidenceBits = evidenceBits;
     this.showMeanEvidence(row);
@@ -137,7 +163,7 @@ export class Results {
   }
 
   private fit(): void {
-    if (!this.original) return;
+    if (!this.original || !this.box.clientWidth) return;
     const { width, height } = this.original.picture.size;
     const room = this.box.clientWidth + GAP;
     const figures = this.rows.length === 1 ? this.each + 2 : Math.max(this.each, 2);
@@ -155,11 +181,15 @@ function result(picture: Picture, text: string, row = ""): Result {
   const name = [/\d/.test(text) ? `Completion ${text}` : text, row].filter(Boolean).join(", ");
   picture.canvas.setAttribute("aria-label", name);
   overlay.setAttribute("aria-hidden", "true");
-  return { picture, overlay, name, evidenceBits: null, caption: make("figcaption", {}, text) };
+  return { picture, overlay, name, evidenceBits: null, figures: "not finished", caption: make("figcaption", {}, text) };
 }
 
-const figure = ({ picture, overlay, caption }: Result): HTMLElement =>
-  make("figure", {}, make("div", { className: "stack" }, picture.canvas, overlay), caption);
+function figure({ picture, overlay, caption, open }: Result): HTMLElement {
+  if (!open) return make("figure", {}, make("div", { className: "stack" }, picture.canvas, overlay), caption);
+  const button = make("button", { type: "button", className: "stack" }, picture.canvas, overlay);
+  button.addEventListener("click", open);
+  return make("figure", {}, button, caption);
+}
 
 /** Results side by side, with a label above them. */
 function group(results: Result[], label = ""): HTMLElement {

@@ -16,7 +16,9 @@ export interface Tile {
 const GAP = 6; // CSS pixels, about
 const CAPTIONED = 64; // CSS pixels: narrower images have no caption
 const CAPTION = 18; // CSS pixels, its height
-const LARGEST = 168;
+const LARGEST = 224;
+const HIGHEST = 0.65; // of the width: a gallery that is higher is seen in parts
+const MOST_COLUMNS = 64;
 
 export class Gallery {
   tiles: Tile[] = [];
@@ -39,8 +41,8 @@ export class Gallery {
     for (const { button } of this.tiles) button.remove();
     this.tiles = Array.from({ length: n }, (_, index) => {
       const button = make("button", { type: "button", className: "tile", tabIndex: index ? -1 : 0 });
-      button.setAttribute("aria-label", `Image ${index + 1}, not finished`);
-      button.append(make("span", { className: "bits" }));
+      button.append(make("span", { className: "visually-hidden" }, `Image ${index + 1}, `));
+      button.append(make("span", { className: "bits" }, "not finished"));
       button.addEventListener("click", () => this.open(index));
       return { picture: new Picture(size), button, finished: undefined };
     });
@@ -59,34 +61,41 @@ export class Gallery {
     this.sheet.draw();
   }
 
-  /** Shows the likelihood of a finished image. */
+  /** Shows class and likelihood of a finished image. */
   finish(index: number, finished: FinishedImage): void {
     const tile = this.tiles[index]!;
     const { bitsPerDim } = finished;
     tile.finished = finished;
     tile.button.classList.add("done");
-    const text = bitsPerDim === null ? "probability 0 under the model" : `${bitsPerDim.toFixed(3)} bits per dimension`;
-    tile.button.setAttribute("aria-label", `Image ${index + 1}, ${text}`);
-    tile.button.title = text;
-    tile.button.querySelector(".bits")!.textContent = bitsPerDim?.toFixed(2) ?? "";
+    const ofClass = finished.class === null ? "" : `${finished.class} · `;
+    const bits = bitsPerDim === null ? "probability 0" : bitsPerDim.toFixed(2);
+    tile.button.title = `${finished.class === null ? "" : `class ${finished.class}, `}${bits} bits per dimension`;
+    tile.button.querySelector(".bits")!.textContent = ofClass + bits;
+    tile.button.append(make("span", { className: "visually-hidden" }, " bits per dimension"));
   }
 
-  /** Chooses columns and scale: 1.8 times as many columns as rows in a wide window, full rows if possible. */
+  /** Chooses columns and scale, so that the images fill the width and are not much higher than that; full rows if
+   * possible. All distances are whole image pixels, so that each image lies on pixels of the canvas. */
   private fit(): void {
     const room = this.box.parentElement!.clientWidth;
     const n = this.tiles.length;
     if (!n || !room) return;
     const { width, height } = this.tiles[0]!.picture.size;
-    const estimate = Math.max(Math.min(n, room < 700 ? 4 : 6), Math.ceil(Math.sqrt(n * 1.8 * Math.min(1, room / 700))));
-    const near = [0, -1, 1, -2, 2].map((more) => estimate + more);
-    this.columns = near.find((count) => count > 2 && n % count === 0) ?? estimate;
-    const rows = Math.ceil(n / this.columns);
-
-    // All distances are whole image pixels, so that each image lies on pixels of the canvas.
-    const largest = pixelScale(width, Math.min(LARGEST, (room + GAP) / this.columns - GAP));
-    const gap = Math.max(1, Math.round(GAP / largest));
+    const layoutOf = (columns: number) => {
+      const scale = pixelScale(width, Math.min(LARGEST, (room + 1) / columns - 1));
+      const spare = columns > 1 ? Math.floor((room / scale - columns * width) / (columns - 1)) : 1;
+      const gap = Math.max(1, Math.min(spare, Math.round(GAP / scale)));
+      const rows = Math.ceil(n / columns);
+      const wide = (columns * (width + gap) - gap) * scale;
+      const high = rows * (height + gap) * scale;
+      const isWithin = wide <= room + 1;
+      const score = Math.min(1, wide / room) * (n / (rows * columns)) * Math.min(1, (HIGHEST * room) / high);
+      return { columns, scale, gap, rows, score: isWithin ? score : 0 };
+    };
+    const layouts = Array.from({ length: Math.min(n, MOST_COLUMNS) }, (_, index) => layoutOf(index + 1));
+    const { columns, scale, gap, rows } = layouts.reduce((best, one) => (one.score > best.score ? one : best));
+    this.columns = columns;
     const across = width + gap;
-    const scale = Math.min(largest, pixelScale(this.columns * across - gap, room));
     const isCaptioned = width * scale >= CAPTIONED;
     const down = height + gap + (isCaptioned ? Math.ceil(CAPTION / scale) : 0);
     this.sheet.arrange(this.pictures, { columns: this.columns, across, down }, scale);

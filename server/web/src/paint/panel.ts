@@ -1,13 +1,15 @@
 // Paint: the form, the gallery that fills as bytes arrive, and what can be done with the images afterwards.
 
 import { bytesOf, type Model } from "../api/models";
+import { showCode } from "../code/dialog";
 import { find, onClick } from "../elements";
 import { setUpSlider } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
-import { array, save, sheet } from "../pictures/files";
+import { array, save, sheet, zipOf } from "../pictures/files";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../shell/notice";
 import { goTo, isShown } from "../shell/tabs";
+import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
 import {
   fillForm,
@@ -20,7 +22,6 @@ import {
   searchOf,
   type GenerateRequest,
 } from "./request";
-import { showImage } from "./viewer";
 
 const PAUSE = 250; // milliseconds from the choice of a class to its images
 
@@ -28,7 +29,7 @@ let model: Model; // the page is inert until there is one
 let last: GenerateRequest; // the one that the gallery shows
 let runner: JobRunner;
 
-const gallery = new Gallery((index) => showImage(gallery.tiles, index, last));
+const gallery = new Gallery((index) => openViewer(index));
 
 /** The pictures of the gallery that are finished. */
 export const finishedPictures = () => gallery.pictures.filter(({ done }) => done);
@@ -49,7 +50,15 @@ export function setUpPaint(): void {
   setUpSlider("temperature");
   onClick("again", () => paint(last));
   onClick("copy-link", () => void copyLink());
-  onClick("save-sheet", async () => save(await sheet(gallery.pictures), `${nameOfFile(last)}.png`));
+  onClick("save-sheet", async () => {
+    const scale = Number(find("sheet-scale", HTMLSelectElement).value);
+    save(await sheet(gallery.pictures, scale), `${nameOfFile(last)}.png`);
+  });
+  onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile(last)), `${nameOfFile(last)}.zip`));
+  onClick("view-code", () => {
+    const { class: name = "none", guidance = 1, ...fields } = last;
+    showCode(model.classes.length ? { ...fields, class: name, guidance } : fields);
+  });
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile(last)}.npy`));
 
   onModel((selected, isChosen) => {
@@ -96,6 +105,25 @@ function paint(request: GenerateRequest, isNew = true): void {
       find("after", HTMLElement).hidden = !gallery.pictures.some(({ painted }) => painted);
     },
   });
+}
+
+function openViewer(index: number): void {
+  const { model, n, seed, temperature, guidance } = last;
+  const guided = guidance === undefined ? "" : ` · guidance ${guidance}`;
+  const viewed = gallery.tiles.map(({ picture, finished, button }, at) => {
+    const name = finished?.class ?? last.class;
+    const ofClass = name === undefined ? "" : `class ${name} · `;
+    const bits = finished?.bitsPerDim == null ? "not finished" : `${finished.bitsPerDim.toFixed(3)} bits/dim`;
+    return {
+      picture,
+      title: `Image ${at + 1} of ${n}`,
+      figures: `${model} · ${ofClass}seed ${seed} · temperature ${temperature}${guided} · ${bits}`,
+      model,
+      file: `${nameOfFile(last)}-image-${at}`,
+      opener: button,
+    };
+  });
+  view(viewed, index);
 }
 
 async function copyLink(): Promise<void> {

@@ -1,6 +1,7 @@
 // Pictures as files: a PNG of one, a PNG sheet of all, a .npy array of all.
 
 import type { Picture } from "./picture";
+import { zip } from "./zip";
 
 /** A PNG of a canvas, at its own resolution. */
 export function png(canvas: HTMLCanvasElement): Promise<Blob> {
@@ -9,19 +10,30 @@ export function png(canvas: HTMLCanvasElement): Promise<Blob> {
   );
 }
 
-/** One PNG of all pictures, row by row in a near-square grid, as the API arranges them. */
-export function sheet(pictures: Picture[]): Promise<Blob> {
+/** One PNG of all pictures, row by row in a near-square grid, as the API arranges them, `scale` times enlarged. */
+export function sheet(pictures: Picture[], scale: number): Promise<Blob> {
   const { width, height } = pictures[0]!.size;
   const columns = Math.ceil(Math.sqrt(pictures.length));
   const canvas = document.createElement("canvas");
-  canvas.width = columns * width;
-  canvas.height = Math.ceil(pictures.length / columns) * height;
+  canvas.width = columns * width * scale;
+  canvas.height = Math.ceil(pictures.length / columns) * height * scale;
   const context = canvas.getContext("2d")!;
   context.fillRect(0, 0, canvas.width, canvas.height);
+  context.imageSmoothingEnabled = false;
+  context.scale(scale, scale);
   pictures.forEach((picture, index) => {
     context.drawImage(picture.canvas, (index % columns) * width, Math.floor(index / columns) * height);
   });
   return png(canvas);
+}
+
+/** A .zip archive with a PNG of each picture. */
+export async function zipOf(pictures: Picture[], name: string): Promise<Blob> {
+  const files = pictures.map(async ({ canvas }, index) => ({
+    name: `${name}-image-${index}.png`,
+    bytes: new Uint8Array(await (await png(canvas)).arrayBuffer()),
+  }));
+  return zip(await Promise.all(files));
 }
 
 /** One array [n, H, W] or [n, H, W, 3] of all pictures, uint8. */

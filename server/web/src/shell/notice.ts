@@ -36,6 +36,8 @@ export function showError(error: unknown): void {
   const { field } = error;
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", "notice");
+  const fold = field.closest("details");
+  if (fold) fold.open = true;
   field.focus();
   const unmark = () => {
     field.removeAttribute("aria-invalid");

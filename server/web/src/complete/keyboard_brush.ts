@@ -1,0 +1,57 @@
+// The brush by keyboard: arrow keys move it pixel by pixel, the space bar lowers and lifts it, Escape lifts it.
+
+import type { Size } from "../pictures/picture";
+
+type Point = [number, number]; // in image pixels
+
+/** What the keys do. */
+export interface Brush {
+  size: Size;
+  begin(): void; // of a stroke
+  apply(from: Point, to: Point): void;
+  show(): void; // the brush has moved
+  say(sentence: string): void; // to screen readers
+}
+
+const STEPS: Record<string, Point> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+export class KeyboardBrush {
+  point: Point | undefined; // the pixel, from 0; undefined until a key is pressed, and without the focus
+  private isDown = false;
+
+  constructor(
+    element: HTMLElement,
+    private readonly brush: Brush,
+  ) {
+    element.addEventListener("keydown", (event) => this.press(event));
+    element.addEventListener("blur", () => {
+      this.isDown = false;
+      this.point = undefined;
+      brush.show();
+    });
+  }
+
+  private press(event: KeyboardEvent): void {
+    const step = STEPS[event.key];
+    const { size } = this.brush;
+    if ((!step && event.key !== " " && event.key !== "Escape") || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const from = this.point ?? [Math.floor(size.width / 2), Math.floor(size.height / 4)];
+    const to: Point = [...from];
+    if (step && this.point) {
+      to[0] = Math.max(0, Math.min(size.width - 1, from[0] + step[0]));
+      to[1] = Math.max(0, Math.min(size.height - 1, from[1] + step[1]));
+    }
+    this.point = to;
+    if (event.key === "Escape") this.isDown = false;
+    if (event.key === " ") {
+      this.isDown = !this.isDown;
+      if (this.isDown) this.brush.begin();
+    }
+    if (this.isDown) this.brush.apply(centre(from), centre(to));
+    this.brush.show();
+    this.brush.say(`Row ${to[1] + 1}, column ${to[0] + 1}, brush ${this.isDown ? "down" : "up"}.`);
+  }
+}
+
+const centre = ([x, y]: Point): Point => [x + 0.5, y + 0.5];
