@@ -33,7 +33,10 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "--device cuda, not",
     ),
     "unknown device": ("sample --device tpu", "the device must be auto, cpu or cuda, not 'tpu'"),
-    "a name that says nothing": ("sample --out digits.jpg", "write a .png or .webp sheet, a .npy array or a folder"),
+    "a name that says nothing": (
+        "sample --out digits.jpg",
+        "write a .png or .webp sheet, a .gif film, a .npy array or a folder",
+    ),
     "standard output": ("sample --out -", "-: images are not written to standard output"),
     "weights that Git LFS has": ("sample --model pointer", "model.safetensors is a pointer of Git LFS"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
