@@ -29,9 +29,9 @@ class CountingEngine(Engine):
         self.images_read = 0
         start = self.generator.start_reading
 
-        def counted(images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = ()) -> Reading:
+        def counted(images: np.ndarray, *given: Sequence[int]) -> Reading:
             self.images_read += len(images)
-            return start(images, stops, labels)
+            return start(images, *given)
 
         self.generator.start_reading = counted  # type: ignore[method-assign]
 
