@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 COMPILER = shutil.which("c++")
 PIP = (sys.executable, "-m", "pip", "--quiet", "--retries=0", "--timeout=5")
 ASKS_AN_INDEX = re.compile(r"install ['\"]?scanline|\bscanline(-server)?\[")  # for a package that is on none
-OF_ITSELF = '"scanline-server[cluster,onnx,otel,parquet,speech,train]",'  # in pyproject.toml: the extra dev
+OF_ITSELF = '"scanline-server[cluster,hub,onnx,otel,parquet,speech,train]",'  # in pyproject.toml: the extra dev
 GENERATED = ("server/web/dist/", "package-lock.json")
 
 
