@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator, Prefix
+from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Scheduled
 from scanline.model.sampling.particles import checks
 from scanline.model.sampling.prefixes import Prefixes
+from scanline.model.sampling.reading import Prefix
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder

@@ -19,6 +19,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.admission import ActiveRequest, Admission
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import (
     Cancel,
@@ -90,9 +91,11 @@ class Engine:
                 else:
                     self.streams.add(command)
                     self.admission.add(command)
-            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance):
+            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected):
+                stop = self.length if inspected is None else inspected.stop
                 reads = [
-                    Read(command.id, i, images[i], self.length, True, label(i), tolerance(i)) for i in command.indices
+                    Read(command.id, i, images[i], stop, True, label(i), tolerance(i), inspected)
+                    for i in command.indices
                 ]
                 self.reads.add(command.id, command.client, reads)
 
@@ -149,7 +152,8 @@ class Engine:
                 failed.add(request)
                 self._fail(request, events, FAILED if reading is None else NOT_FINITE)
             elif each.read.is_score:
-                events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes()))
+                steps = reading.numbers(self.generator.model) if isinstance(reading, Inspection) else None
+                events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes(), steps))
             else:
                 self.admission.put_prefix(each.read, reading.prefix(each.row))
 

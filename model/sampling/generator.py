@@ -6,7 +6,6 @@ states; the scheduler decides which image gets which slot.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
@@ -21,50 +20,14 @@ from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
+from scanline.model.resources import one_torch_thread
 from scanline.model.sampling.digest import model_digest
-from scanline.model.sampling.messages import ImageSpec
+from scanline.model.sampling.inspection import Inspection
+from scanline.model.sampling.messages import ImageSpec, StepRange
+from scanline.model.sampling.reading import Prefix, Reading
 from scanline.model.state import State
 
 REPORTED_STEPS = 84  # between two reports of a reading: two tiles of the cpu kernel
-
-
-@dataclass
-class Reading:
-    """Images whose known bytes are being run through the network, each up to its stop, all from one position."""
-
-    images: torch.Tensor  # [B, N] uint8
-    labels: torch.Tensor  # [B] int64, as in ImageSpec
-    tolerances: np.ndarray  # [B] int64, as in Backend.read
-    state: State  # of B images
-    bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
-    first: int  # byte that the network runs
-    position: int  # or an image's stop, where that is before it
-    stops: np.ndarray  # [B] int64
-    step_bytes: int
-
-    @property
-    def done(self) -> bool:
-        return self.position >= int(self.stops.max())
-
-    def bits_of(self, row: int) -> np.ndarray:
-        """Return bits [stop] float64 of the bytes of one image."""
-        return self.bits[row, : self.stops[row]]
-
-    def prefix(self, row: int) -> "Prefix":
-        """Return a copy of the state of one image after its known bytes."""
-        state = self.state.part(row, row + 1)
-        copy = State(state.s.clone(), state.z.clone(), state.position.clone())
-        sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
-        return Prefix(copy, int(self.stops[row]), float(sums[-1]) if len(sums) else 0.0)
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """The state after the known first bytes of an image; any number of slots may start from it."""
-
-    state: State  # of one image
-    position: int  # the first byte after it
-    bits: float  # of the prefix, under the model
 
 
 class Generator:
@@ -102,15 +65,22 @@ class Generator:
 
     @torch.inference_mode()
     def start_reading(
-        self, images: np.ndarray, stops: Sequence[int], labels: Sequence[int] = (), tolerances: Sequence[int] = ()
+        self,
+        images: np.ndarray,
+        stops: Sequence[int],
+        labels: Sequence[int] = (),
+        tolerances: Sequence[int] = (),
+        inspected: StepRange | None = None,
     ) -> Reading:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
 
-        labels: [B], as in ImageSpec; tolerances: [B], as in Backend.read; all 0 by default.
+        labels: [B], as in ImageSpec; tolerances: [B], as in Backend.read; all 0 by default. inspected: the steps of one
+        image whose numbers are kept.
         """
         first = self.config.first
         ends = np.array(stops, np.int64)
-        state = State.zeros(self.config, len(images), self.model.device, self.backend.state_dtype)
+        stored = self.backend.state_dtype if inspected is None else torch.float32
+        state = State.zeros(self.config, len(images), self.model.device, stored)
         bits = np.zeros((len(images), int(ends.max())))
         if first:
             read = ends > 0
@@ -118,7 +88,10 @@ class Generator:
         given = torch.tensor(images, device=self.model.device)
         classes = torch.tensor(labels or [0] * len(images), device=self.model.device)
         within = np.array(tolerances or [0] * len(images), np.int64)
-        return Reading(given, classes, within, state, bits, first, first, ends, self.config.step_bytes)
+        what = (given, classes, within, state, bits, first, first, ends, self.config.step_bytes)
+        if inspected is None:
+            return Reading(*what)
+        return Inspection(*what, wanted=inspected)
 
     @torch.inference_mode()
     def read(self, reading: Reading, steps: int | None = None) -> None:
@@ -127,11 +100,14 @@ class Generator:
         if reading.done:
             return
         stop = int(reading.stops.max())
-        if steps is not None and self.backend.reads_in_chunks:
+        if steps is not None and (self.backend.reads_in_chunks or isinstance(reading, Inspection)):
             stop = min(stop, reading.position + steps * self.config.step_bytes)
-        # The backend moves each image to its own stop; one that is there already costs nothing.
-        stops = np.minimum(reading.stops, stop)
-        bits = self.backend.read(reading.images, reading.state, stops, reading.labels, reading.tolerances)
+        if isinstance(reading, Inspection):
+            with one_torch_thread():
+                bits = reading.run(self.model, stop)
+        else:  # the backend moves each image to its own stop; one that is there already costs nothing
+            stops = np.minimum(reading.stops, stop)
+            bits = self.backend.read(reading.images, reading.state, stops, reading.labels, reading.tolerances)
         reading.bits[:, :stop] += bits.cpu().numpy()
         reading.position = stop
 

@@ -4,7 +4,7 @@ Every accepted request ends in exactly one of: its last Finished or Scored, one 
 Events travel in lists; an empty list is a heartbeat. Imports no torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
@@ -161,6 +161,17 @@ class GenerateRequest:
 
 
 @dataclass(frozen=True)
+class StepRange:
+    """Steps whose numbers are reported of an image that is read, in one layer and head: those of the bytes `first` to
+    `stop` - 1."""
+
+    layer: int
+    head: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True)
 class ScoreRequest:
     """Report the bits of every byte of each image (N bytes each)."""
 
@@ -168,6 +179,7 @@ class ScoreRequest:
     images: tuple[bytes, ...]
     labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
     tolerances: tuple[int, ...] = ()  # of each image, as in Backend.read; empty: all 0
+    inspected: StepRange | None = None  # each image is read to its stop only, and Scored has the numbers of the steps
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
     digest: str = ""  # of the model that must score them (Ready.digest); empty: any
@@ -279,12 +291,32 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class AttentionCost:
+    """What the attention of one step of one image takes, all layers and heads together, float32; attention_cost.py."""
+
+    state_bytes: int  # (s, z), after any number of steps
+    cache_bytes: int  # keys and values that softmax attention would keep
+    linear_seconds: float
+    softmax_seconds: float
+
+
+@dataclass(frozen=True)
+class StepNumbers:
+    """The numbers of n steps of an image, in one layer and head, and what attention costs at the last of them."""
+
+    arrays: Mapping[str, bytes]  # float32: q k v phi_q phi_k y [n, .], s z [n + 1, .] from before the first step,
+    # probabilities [n, bytes of a step, 256]
+    cost: AttentionCost
+
+
+@dataclass(frozen=True)
 class Scored:
-    """One image's bits, N float64 in native order."""
+    """One image's bits, N float64 in native order; up to the inspected steps, with their numbers, where there are."""
 
     request: int
     index: int
     bits: bytes
+    steps: StepNumbers | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator, Reading
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.inspection import INSPECTED_STEPS
+from scanline.model.sampling.messages import StepRange
+from scanline.model.sampling.reading import Reading
 from scanline.model.sampling.stats.time_shares import TimeShares
 from scanline.model.sampling.turns import Turns
 
@@ -38,6 +41,7 @@ class Read:
     is_score: bool
     label: int = 0  # of the image's class, as in ImageSpec
     tolerance: int = 0  # of the image, as in Backend.read
+    inspected: StepRange | None = None  # read by itself
 
 
 @dataclass(frozen=True)
@@ -167,8 +171,12 @@ class Reads:
             if self.reading is None:
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
                 what = ((read.stop, read.label, read.tolerance) for read in self.batch)
-                self.reading = self.generator.start_reading(images, *zip(*what, strict=True))
+                inspected = self.batch[0].inspected
+                self.reading = self.generator.start_reading(images, *zip(*what, strict=True), inspected)
             reading, before = self.reading, self.reading.position
+            if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
+                self.generator.read(reading, INSPECTED_STEPS)
+                return self._end_batch(reading) if reading.done else []
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             steps = int(PASS_SECONDS / self.step_seconds)
             began = self.clock()
@@ -197,6 +205,10 @@ class Reads:
         while len(batch) < most and (allowed := [client for client in self.turns.clients if client in clients]):
             request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]
+            is_inspected = waiting[0].inspected is not None
+            if is_inspected and batch:
+                break
+            most = 1 if is_inspected else most
             batch.append(waiting.popleft())
             self.begun.add(request)
             self.turns.end_turn(request)

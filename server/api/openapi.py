@@ -21,6 +21,7 @@ from scanline.server.api.payload.schemas import (
     GenerationRequest,
     LikelihoodRequest,
     ModelField,
+    StepsRequest,
 )
 
 Responses = dict[int | str, dict[str, Any]]
@@ -43,7 +44,7 @@ MEANINGS = {
 }
 WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
 
-UPLOADS: tuple[type[ModelField], ...] = (EditRequest, LikelihoodRequest, ClassificationRequest)
+UPLOADS: tuple[type[ModelField], ...] = (EditRequest, LikelihoodRequest, ClassificationRequest, StepsRequest)
 BODIES: tuple[type[ModelField], ...] = (GenerationRequest, *UPLOADS)
 JSON = "application/json"
 IGNORED = "accepted for compatibility with the official API; has no effect"

@@ -19,6 +19,7 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
     StateSnapshot,
+    StepNumbers,
 )
 from scanline.server.engine.queue_limits import Reservation
 
@@ -128,6 +129,23 @@ class TotalsJob(PendingJob):
         if isinstance(event, Scored):
             self.totals[event.index] = np.frombuffer(event.bits).sum()
         super().receive(event)
+
+
+class StepsJob(PendingJob):
+    """A ScoreRequest of one image whose inspected steps are kept."""
+
+    steps: StepNumbers | None = None
+
+    def receive(self, event: Event) -> None:
+        """Take in an event of the engine."""
+        if isinstance(event, Scored):
+            self.steps = event.steps
+        super().receive(event)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of the numbers, which are kept until the request is answered."""
+        return 0 if self.steps is None else sum(map(len, self.steps.arrays.values()))
 
 
 class Job(PendingJob):

@@ -16,5 +16,5 @@ export default defineConfig({
     chunkSizeWarningLimit: 2000, // kB: Swagger UI
     rolldownOptions: { input: ["index.html", "docs.html"] },
   },
-  server: { proxy: { "/v1": { target: "http://127.0.0.1:8000", ws: true } } },
+  server: { fs: { allow: ["../.."] }, proxy: { "/v1": { target: "http://127.0.0.1:8000", ws: true } } },
 });

@@ -138,6 +138,45 @@ class ClassificationsAnswer(ResizedUploads):
     data: list[ClassificationData]
 
 
+class StepsAnswer(ResizedUploads):
+    """The JSON response of steps: arrays are float32, little endian, in base64; n steps, C numbers of a key and M of a
+    value."""
+
+    created: int
+    model: str
+    layer: int
+    head: int
+    first: int
+    steps: int = Field(description="n")
+    step_bytes: int = Field(description="bytes of a step: 1, or those of a pixel")
+    first_byte: int = Field(description="1 where byte 0 is drawn from a histogram, without a step")
+    predicts: str = Field(description="the distribution, as in config.json")
+    window: list[int] | None = Field(description="rows above and columns to either side that are read; null: none")
+    key_width: int = Field(description="C")
+    value_width: int = Field(description="M")
+    q: str = Field(description="[n, C] queries")
+    k: str = Field(description="[n, C] keys")
+    v: str = Field(description="[n, M] values")
+    phi_q: str = Field(description="[n, C] elu(q) + 1")
+    phi_k: str = Field(description="[n, C] elu(k) + 1")
+    s: str = Field(description="[n + 1, C, M] before the first step and after each")
+    z: str = Field(description="[n + 1, C] before the first step and after each")
+    y: str = Field(description="[n, M] what attention returns")
+    probabilities: str = Field(
+        description="[n, step_bytes, 256] of each value of a byte, at temperature 1, given the step's earlier bytes"
+    )
+    attention: "Attention" = Field(description="what the attention of one image costs at the last of the steps")
+
+
+class Attention(BaseModel):
+    """Of all layers and heads together, one image, float32; seconds are measured in torch on the serving device."""
+
+    state_bytes: int = Field(description="(s, z), which are constant")
+    cache_bytes: int = Field(description="keys and values that softmax attention would keep")
+    linear_seconds: float
+    softmax_seconds: float
+
+
 class Readiness(BaseModel):
     """The response of a server that can paint, with the state of each model; without it to those who lack a key."""
 

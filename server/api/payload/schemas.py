@@ -64,6 +64,7 @@ NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
 DEFAULT_REPEATS = 4
+MAX_INSPECTED_STEPS = 64  # of a request: an answer of about half a megabyte
 CLEAN = (
     "auto: the noise of codecs and scanners is removed, for models of drawings, and classifications compare the bytes"
     " of noisy pictures to within a tolerance; off: it is not"
@@ -330,6 +331,20 @@ class LikelihoodRequest(MaskFields):
         if self.per_pixel and self.has_mask:
             raise InvalidInput("per_pixel and a mask exclude each other; leave one of them out.", "per_pixel")
         return self
+
+
+class StepsRequest(PictureFields):
+    """POST /v1/images/steps: the numbers of some steps of one image, in one layer and head."""
+
+    class_: Class = None
+    layer: Annotated[int, Field(ge=0, description="from 0")]
+    head: Annotated[int, Field(ge=0, description="from 0")]
+    first: Annotated[int, Field(ge=0, description="the first step, from 0; pixels from there on are not read")] = 0
+    steps: Annotated[
+        int,
+        Field(ge=1, le=MAX_INSPECTED_STEPS, description="how many; fewer where the image ends before"),
+        _whole_number(1, MAX_INSPECTED_STEPS),
+    ] = 1
 
 
 class ClassificationRequest(PictureFields):

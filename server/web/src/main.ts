@@ -4,17 +4,15 @@ import "./style/base.css";
 import "./style/controls.css";
 import "./style/paint.css";
 import "./style/complete.css";
-import "./style/how.css";
 import { allModels } from "./api/models";
 import { setUpCode } from "./code/dialog";
 import { completeThis, setUpComplete } from "./complete/panel";
 import { setUpDevice } from "./device/panel";
 import { find } from "./elements";
-import { setUpHow } from "./how/panel";
 import { finishedPictures, setUpPaint } from "./paint/panel";
 import { setUpModels } from "./shell/model";
 import { showError } from "./shell/notice";
-import { selectTab, setUpTabs } from "./shell/tabs";
+import { isShown, selectTab, setUpTabs } from "./shell/tabs";
 import { setUpViewer } from "./viewer/viewer";
 
 const THEME_KEY = "scanline-theme";
@@ -35,6 +33,19 @@ function setUpTheme(): void {
     root.dataset.theme = isDark() ? "light" : "dark";
     localStorage.setItem(THEME_KEY, root.dataset.theme);
     label();
+  });
+}
+
+/** Loads the code of "How it works" when the tab is first opened: the other tabs need none of it. */
+function setUpHow(): void {
+  let opened: Promise<void> | undefined;
+  window.addEventListener("tab", () => {
+    if (!isShown("how")) return;
+    opened ??= import("./how/panel").then((panel) => panel.setUpHow());
+    opened.catch((error) => {
+      opened = undefined;
+      showError(error);
+    });
   });
 }
 

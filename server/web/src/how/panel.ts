@@ -1,5 +1,5 @@
-// How it works: one image while it is painted, beside the state (s, z) of one layer and head. The slider goes back to
-// earlier snapshots of it.
+// How it works: an image is painted; then one of its steps is shown at a time, from the pixels that it reads to the byte
+// that is drawn, with the numbers of one layer and head. This code is loaded when the tab is first opened.
 
 import type { Model } from "../api/models";
 import { runJob } from "../api/websocket";
@@ -9,98 +9,232 @@ import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 import { clearNotice, showError } from "../shell/notice";
 import { isShown } from "../shell/tabs";
-import { drawHeatMap, largestMagnitude, readSnapshot, type StateSnapshot } from "./state_snapshot";
+import "../style/how.css";
+import markup from "./how.html?raw";
+import { showLaws } from "./laws";
+import { showStep } from "./step_view";
+import { StepSource } from "./step_source";
 
-const ROOM = 224; // CSS pixels for the picture, and for s
-const Z_WIDTH = "24px"; // z has one column, which would be too narrow at the scale of s
+const ROOM = 280; // CSS pixels for the picture
+const PLAY_MS = 160; // between two steps
+const ANY = "any";
 
 let model: Model | undefined;
 let seed = "";
+let className: string | null = null; // of the image, drawn
 let picture: Picture | undefined;
-let snapshots: StateSnapshot[] = [];
-let largest = { s: 0, z: 0 };
-let shownHead: number[] = []; // layer and head
+let source: StepSource | undefined; // of the image that is painted
+let step = 0;
 let control: AbortController | undefined; // of the current job
+let playing: number | undefined;
 
 export function setUpHow(): void {
-  for (const id of ["layer", "head"]) find(id, HTMLSelectElement).addEventListener("change", () => paint(seed));
-  onClick("watch", () => paint(randomSeed()));
-  find("moment", HTMLInputElement).addEventListener("input", show);
-  window.addEventListener("tab", () => isShown("how") && model && !picture && paint(randomSeed()));
+  find("how", HTMLElement).innerHTML = markup;
+  showLaws("categorical");
+  for (const id of ["layer", "head"]) find(id, HTMLSelectElement).addEventListener("change", () => void inspect(step));
+  onClick("watch", () => void paint());
+  const moves: Record<string, () => number> = {
+    first: () => 0,
+    up: () => step - source!.row,
+    back: () => step - 1,
+    next: () => step + 1,
+    down: () => step + source!.row,
+    last: () => Infinity,
+  };
+  for (const [name, to] of Object.entries(moves)) onClick(`how-${name}`, () => source && goTo(to()));
+  onClick("how-play", () => (playing === undefined ? play() : pause()));
+  const moment = find("moment", HTMLInputElement);
+  moment.addEventListener("input", () => goTo(Number(moment.value)));
+  for (const id of ["cell-row", "cell-column"]) find(id, HTMLInputElement).addEventListener("input", show);
+  const keys: Record<string, string> = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "up", ArrowDown: "down" };
+  const ends: Record<string, string> = { Home: "first", End: "last" };
+  find("how", HTMLElement).addEventListener("keydown", (event) => {
+    const name = keys[event.key] ?? ends[event.key];
+    const target = event.target as HTMLElement;
+    const isOther = target instanceof HTMLSelectElement || target instanceof HTMLPreElement || isNumber(target);
+    if (!name || isOther || event.ctrlKey || event.metaKey || event.altKey || !source) return;
+    event.preventDefault();
+    goTo(moves[name]!());
+  });
+  find("watched", HTMLCanvasElement).addEventListener("click", ({ offsetX, offsetY, currentTarget }) => {
+    if (!source || !model) return;
+    const { clientWidth, clientHeight } = currentTarget as HTMLCanvasElement;
+    const column = Math.floor((offsetX / clientWidth) * model.width);
+    const row = Math.floor((offsetY / clientHeight) * model.height);
+    goTo(Math.floor(((row * model.width + column) * model.channels - source.layout.firstByte) / source.layout.stepBytes));
+  });
+  find("heat-s", HTMLCanvasElement).addEventListener("click", ({ offsetX, offsetY, currentTarget }) => {
+    const { clientWidth, clientHeight, width, height } = currentTarget as HTMLCanvasElement;
+    find("cell-row", HTMLInputElement).value = String(1 + Math.floor((offsetY / clientHeight) * height));
+    find("cell-column", HTMLInputElement).value = String(1 + Math.floor((offsetX / clientWidth) * width));
+    show();
+  });
+  window.addEventListener("tab", () => (isShown("how") ? model && !picture && void paint() : pause()));
   window.addEventListener("resize", show);
   onModel((selected) => {
     model = selected;
-    picture = undefined;
+    picture = source = undefined;
     fillSelect("layer", selected.layers);
     fillSelect("head", selected.heads);
-    if (isShown("how")) paint(randomSeed());
+    if (isShown("how")) void paint();
   });
 }
+
+const isNumber = (target: HTMLElement) => target instanceof HTMLInputElement && target.type === "number";
 
 function fillSelect(id: string, count: number): void {
   const options = Array.from({ length: count }, (_, index) => make("option", { value: String(index) }, `${index + 1}`));
   find(id, HTMLSelectElement).replaceChildren(...options);
 }
 
-/** Paints one image and keeps the snapshots of its state. */
-function paint(newSeed: string): void {
+/** Paints one image, of any class, and follows a step in its middle. */
+async function paint(): Promise<void> {
   control?.abort();
+  pause();
   clearNotice();
   const { signal } = (control = new AbortController());
-  seed = newSeed;
+  const { id, classes, channels } = model!;
+  source = undefined;
   const painted = (picture = new Picture(model!));
-  const clear = () => {
+  className = null;
+  seed = randomSeed();
+  const drawn = classes.length > 0 && !classes.includes(ANY) ? ANY : "none";
+  setText("how-status", "Painting an image.");
+  try {
+    const listener = {
+      frame: ({ first, bytes }: { first: number; bytes: Uint8Array }) => {
+        painted.paint(first, bytes);
+        if (!signal.aborted) drawImage(painted.pixels);
+      },
+      image: (_: number, finished: { class: string | null }) => void (className = finished.class),
+    };
+    const cancelled = await runJob({ type: "generate", model: id, n: 1, seed, class: drawn }, listener, signal);
+    if (cancelled || signal.aborted) return;
+    const middle = painted.bytes.length >> 1;
+    const bright = painted.bytes.findIndex((byte, at) => at >= middle && byte > 127);
+    await inspect((bright < 0 ? middle : bright) / channels, true);
+  } catch (error) {
     if (signal.aborted) return;
-    snapshots = [];
-    largest = { s: 0, z: 0 };
-  };
-  clear();
-  shownHead = ["layer", "head"].map((id) => Number(find(id, HTMLSelectElement).value));
-  runJob(
-    { type: "generate", model: model!.id, n: 1, seed, state: shownHead },
-    {
-      started: clear,
-      frame: ({ first, bytes }) => void painted.paint(first, bytes),
-      state: (message) => signal.aborted || add(readSnapshot(message)),
-    },
-    signal,
-  ).catch((error) => signal.aborted || showError(error));
+    setText("how-status", "");
+    showError(error);
+  }
 }
 
-/** Keeps a new snapshot; the slider moves to it if it was at the previous one. */
-function add(snapshot: StateSnapshot): void {
-  const moment = find("moment", HTMLInputElement);
-  const isAtEnd = Number(moment.value) >= snapshots.length - 1;
-  snapshots.push(snapshot);
-  const { s, z } = snapshot;
-  largest = { s: Math.max(largest.s, largestMagnitude(s)), z: Math.max(largest.z, largestMagnitude(z)) };
-  moment.max = String(snapshots.length - 1);
-  moment.hidden = snapshots.length < 2;
-  if (isAtEnd || snapshots.length === 1) moment.value = moment.max;
-  requestAnimationFrame(show);
+/** Asks for the numbers of the selected layer and head, and shows those of a step, or those of a pixel. */
+async function inspect(at: number, isPixel = false): Promise<void> {
+  if (!picture?.done) return;
+  pause();
+  const [layer, head] = ["layer", "head"].map((id) => Number(find(id, HTMLSelectElement).value)) as [number, number];
+  const opened = new StepSource(model!, picture, className, layer, head);
+  source = undefined;
+  setText("how-status", "Asking the server for the numbers of this image.");
+  const { signal } = control!;
+  try {
+    await opened.open();
+  } catch (error) {
+    setText("how-status", "");
+    if (!signal.aborted) showError(error);
+    return;
+  }
+  const isCurrent = !signal.aborted && layer === selected("layer") && head === selected("head");
+  if (!isCurrent) return;
+  source = opened;
+  find("stages", HTMLElement).hidden = false;
+  find("stepper", HTMLElement).inert = false;
+  setText("how-status", className === null ? "" : `An image of class ${className}.`);
+  const { firstByte, stepBytes, predicts } = source.layout;
+  showLaws(predicts);
+  find("moment", HTMLInputElement).max = String(source.count - 1);
+  for (const id of ["cell-row", "cell-column"]) find(id, HTMLInputElement).value = "";
+  goTo(isPixel ? Math.floor((Math.floor(at) * model!.channels - firstByte) / stepBytes) : at);
 }
 
-/** Shows the snapshot that the slider selects. */
+const selected = (id: string): number => Number(find(id, HTMLSelectElement).value);
+
+/** Goes to a step, or to the end that is nearest to it. */
+function goTo(to: number): void {
+  step = Math.max(0, Math.min(to, source!.count - 1));
+  find("moment", HTMLInputElement).value = String(step);
+  show();
+}
+
+function play(): void {
+  if (!source) return;
+  if (step === source.count - 1) goTo(0);
+  setPlay(true);
+  playing = window.setInterval(() => {
+    if (!source) return pause();
+    if (!source.step(step)) return; // it is still on its way
+    if (step === source.count - 1) return pause();
+    goTo(step + 1);
+  }, PLAY_MS);
+}
+
+function pause(): void {
+  window.clearInterval(playing);
+  playing = undefined;
+  setPlay(false);
+}
+
+function setPlay(isPlaying: boolean): void {
+  const button = find("how-play", HTMLButtonElement);
+  button.setAttribute("aria-pressed", String(isPlaying));
+  button.textContent = isPlaying ? "Pause" : "Play";
+}
+
+/** Shows the current step, as soon as its numbers are there; asks for those of the next row already. */
 function show(): void {
-  const snapshot = snapshots[Number(find("moment", HTMLInputElement).value)];
-  if (!snapshot || !picture) return;
-  const { position, s, z } = snapshot;
-  const pixels = Math.floor(position / picture.size.channels);
-  const image = picture.copy((pixel) => pixel < pixels).canvas;
-  const watched = find("watched", HTMLCanvasElement);
-  Object.assign(watched, { width: image.width, height: image.height });
-  watched.getContext("2d")!.drawImage(image, 0, 0);
-  enlarge(watched, pixelScale(image.width, ROOM));
+  const [shown, at] = [source, step];
+  if (!shown || !picture) return;
+  const { firstByte, stepBytes } = shown.layout;
+  const position = shown.position(at);
+  const pixel = Math.floor(position / picture.size.channels);
+  const { width } = picture.size;
+  drawImage(pixel, pixel, shown.layout.window);
+  const place = `Step ${at + 1} of ${shown.count}: row ${Math.floor(pixel / width) + 1}, column ${(pixel % width) + 1}`;
+  const channel = stepBytes === 1 && picture.size.channels === 3 ? `, ${["red", "green", "blue"][position % 3]}` : "";
+  setText("how-place", place + channel + (firstByte && at === 0 ? " (byte 1 is drawn from a histogram)" : ""));
+  find("moment", HTMLInputElement).setAttribute("aria-valuetext", place + channel);
+  const numbers = shown.step(at);
+  find("how", HTMLElement).setAttribute("aria-busy", String(!numbers));
+  if (numbers) {
+    showStep(shown, numbers, at, picture, seed);
+    const next = Math.min(at + shown.row, shown.count - 1);
+    if (playing !== undefined && !shown.step(next)) shown.load(next).catch(() => undefined);
+    return;
+  }
+  shown.load(at).then(
+    () => source === shown && step === at && show(),
+    (error) => {
+      pause();
+      if (source === shown) showError(error);
+    },
+  );
+}
 
-  const width = s.length / z.length;
-  const [matrix, vector] = [find("heat-s", HTMLCanvasElement), find("heat-z", HTMLCanvasElement)];
-  drawHeatMap(matrix, s, width, largest.s);
-  drawHeatMap(vector, z, 1, largest.z);
-  for (const canvas of [matrix, vector]) enlarge(canvas, pixelScale(width, ROOM));
-  vector.style.width = Z_WIDTH;
-  const [layer, head] = shownHead.map((index) => index + 1);
-  matrix.setAttribute("aria-label", `Heat map of s in layer ${layer}, head ${head}`);
-  const [done, all] = [position, picture.bytes.length].map((bytes) => bytes.toLocaleString("en"));
-  find("moment-shown", HTMLOutputElement).value = `${done} of ${all}`;
-  setText("sizes", `s: ${z.length} × ${width} numbers, z: ${z.length}. The size is the same after every step.`);
+/** Draws the pixels before `pixels`; with `current`, that pixel framed, and the window that it reads. */
+function drawImage(pixels: number, current?: number, window?: [number, number] | null): void {
+  const canvas = find("watched", HTMLCanvasElement);
+  const { width, height } = picture!.size;
+  const scale = pixelScale(width, ROOM);
+  const fine = Math.max(1, Math.round(scale * (globalThis.devicePixelRatio || 1))); // canvas pixels for one of the image
+  Object.assign(canvas, { width: width * fine, height: height * fine });
+  enlarge(canvas, scale / fine);
+  const context = canvas.getContext("2d")!;
+  context.imageSmoothingEnabled = false;
+  const image = picture!.copy((pixel) => pixel < pixels).canvas;
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.setAttribute("aria-label", `Image so far: ${pixels} of ${width * height} pixels`);
+  if (current === undefined) return;
+  const [row, column] = [Math.floor(current / width), current % width];
+  context.lineWidth = Math.max(1, fine / 6);
+  if (window) {
+    const [rows, columns] = window;
+    const [top, left] = [Math.max(0, row - rows), Math.max(0, column - columns)];
+    const right = Math.min(width, column + columns + 1);
+    context.strokeStyle = "#3176c9";
+    context.strokeRect(left * fine, top * fine, (right - left) * fine, (row - top + 1) * fine);
+  }
+  context.fillStyle = "#d9532c";
+  context.fillRect(column * fine, row * fine, fine, fine);
 }

@@ -1,7 +1,7 @@
-"""The tab "How it works" in a real browser: heat maps of the state snapshots that the websocket sends."""
+"""The tab "How it works" in a real browser: one step of an image at a time, with the numbers of the steps route."""
 
-import itertools
-import time
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,57 +9,57 @@ from playwright.sync_api import expect
 
 from scanline.model.network.transformer import Transformer
 from tests.support.page.visitor import Visit, Visitor
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import Server
+
+ROOT = Path(__file__).parents[4]
+NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
 
 
 @pytest.fixture
 def visitor(visit: Visit, colour_server: Server) -> Visitor:
     page = visit(f"{colour_server.url}/#how")
-    expect(page.see("#moment-shown")).to_have_text("36 of 36")
+    expect(page.see("#bars figure")).to_be_visible()
     return page
 
 
-def select_layer(visitor: Visitor, layer: str) -> None:
-    """Selects a layer and waits until the same image is painted again, to its end."""
-    visitor.see("#layer").select_option(label=layer)
-    label = f"Heat map of s in layer {layer}, head 1"
-    expect(visitor.see("#heat-s")).to_have_attribute("aria-label", label)
-    expect(visitor.see("#moment-shown")).to_have_text("36 of 36")
+def expect_step(visitor: Visitor, place: str) -> None:
+    """Waits until the numbers of that step are shown."""
+    expect(visitor.see("#how-place")).to_have_text(place)
+    expect(visitor.see("#how")).to_have_attribute("aria-busy", "false")
 
 
-def wait_for_several_snapshots(visitor: Visitor) -> None:
-    """Paints again until there are several: of an image that is painted fast, the server may send only the last."""
-    deadline, layers = time.monotonic() + PATIENCE, itertools.cycle("21")
-    while visitor.see("#moment").get_attribute("max") == "0":
-        assert time.monotonic() < deadline, "the server never sends more than one snapshot"
-        select_layer(visitor, next(layers))
-
-
-def test_the_heat_maps_show_the_whole_state(visitor: Visitor, colour: Transformer) -> None:
-    s, z = visitor.pixels("#heat-s"), visitor.pixels("#heat-z")
-    assert s.shape[:2] == (colour.config.key_width, colour.config.value_width)
-    assert z.shape[:2] == (colour.config.key_width, 1)
-    assert s[..., 3].any()
-    assert (z[..., 3] > 0).all()
-    assert (z[..., 0] > z[..., 2]).all()  # z is positive, which is a warm colour
-    expect(visitor.see("#sizes")).to_contain_text("z: 8. The size is the same after every step.")
-
-
-def test_the_slider_shows_earlier_states(visitor: Visitor) -> None:
-    wait_for_several_snapshots(visitor)
-    assert (visitor.pixels("#watched")[..., 3] == 255).all()
-    late = visitor.pixels("#heat-z")[..., 3].sum()
+def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transformer) -> None:
     visitor.see("#moment").focus()
     visitor.page.keyboard.press("Home")
-    expect(visitor.see("#moment-shown")).not_to_have_text("36 of 36")
-    shown = visitor.pixels("#watched")[..., 3].reshape(-1) > 0
-    position = int(visitor.see("#moment-shown").inner_text().split()[0])
-    assert np.array_equal(shown, np.arange(12) < position // 3)
-    assert visitor.pixels("#heat-z")[..., 3].sum() < late
+    expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
+    assert not visitor.pixels("#heat-before")[..., 3].any()  # s_0 = 0
+    after = visitor.pixels("#heat-s")
+    assert after.shape[:2] == (colour.config.key_width, colour.config.value_width)
+    assert np.array_equal(visitor.pixels("#heat-outer"), after)
+    visitor.page.keyboard.press("ArrowRight")
+    expect_step(visitor, "Step 2 of 36: row 1, column 1, green")
+    assert np.array_equal(visitor.pixels("#heat-before"), after)
+    visitor.see("#how-down").click()
+    expect_step(visitor, "Step 14 of 36: row 2, column 1, green")
+    shown = re.search(rf"= {NUMBER} \+ {NUMBER} . {NUMBER} = {NUMBER}$", visitor.see("#cell").inner_text())
+    assert shown is not None
+    before, key, value, sum_ = (float(re.sub(r"^[^\d.]", "-", part)) for part in shown.groups())
+    assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
+    visitor.see("#how-last").click()
+    expect(visitor.see("#how-place")).to_contain_text("Step 36 of 36")
+    visitor.page.keyboard.press("Home")
+    expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
+    assert np.array_equal(visitor.pixels("#heat-s"), after)
 
 
-def test_another_layer_shows_another_state_of_the_same_image(visitor: Visitor) -> None:
-    image, state = visitor.pixels("#watched"), visitor.pixels("#heat-s")
-    select_layer(visitor, "2")
-    assert np.array_equal(visitor.pixels("#watched"), image)
-    assert not np.array_equal(visitor.pixels("#heat-s"), state)
+def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(visitor: Visitor) -> None:
+    place, state = visitor.see("#how-place").inner_text(), visitor.see("#heat-s").get_attribute("aria-label")
+    visitor.see("#layer").select_option(label="2")
+    expect(visitor.see("#heat-s")).not_to_have_attribute("aria-label", state or "")
+    expect_step(visitor, place)
+    quoted = visitor.see(".law pre").all()
+    assert len(quoted) >= 8
+    for block in quoted:
+        file = (block.get_attribute("aria-label") or "").removeprefix("Lines of ")
+        lines = [line.strip() for line in (ROOT / file).read_text().splitlines()]
+        assert {line.strip() for line in block.inner_text().splitlines()} <= set(lines)

@@ -1,0 +1,50 @@
+"""Known bytes of images that are being run through the network, and the state after them, from which slots may start.
+
+Neither takes a slot, and neither owns weights: `Generator.read` moves a reading.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from scanline.model.state import State
+
+
+@dataclass
+class Reading:
+    """Images whose known bytes are being run through the network, each up to its stop, all from one position."""
+
+    images: torch.Tensor  # [B, N] uint8
+    labels: torch.Tensor  # [B] int64, as in ImageSpec
+    tolerances: np.ndarray  # [B] int64, as in Backend.read
+    state: State  # of B images
+    bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
+    first: int  # byte that the network runs
+    position: int  # or an image's stop, where that is before it
+    stops: np.ndarray  # [B] int64
+    step_bytes: int
+
+    @property
+    def done(self) -> bool:
+        return self.position >= int(self.stops.max())
+
+    def bits_of(self, row: int) -> np.ndarray:
+        """Return bits [stop] float64 of the bytes of one image."""
+        return self.bits[row, : self.stops[row]]
+
+    def prefix(self, row: int) -> "Prefix":
+        """Return a copy of the state of one image after its known bytes."""
+        state = self.state.part(row, row + 1)
+        copy = State(state.s.clone(), state.z.clone(), state.position.clone())
+        sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
+        return Prefix(copy, int(self.stops[row]), float(sums[-1]) if len(sums) else 0.0)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The state after the known first bytes of an image; any number of slots may start from it."""
+
+    state: State  # of one image
+    position: int  # the first byte after it
+    bits: float  # of the prefix, under the model

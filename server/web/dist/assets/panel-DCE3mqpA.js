@@ -1,0 +1,455 @@
+import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-DNF6WrIF.js";var g=`<div class="controls">
+  <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
+  <div class="field"><label for="head">Head</label><select id="head"></select></div>
+  <button type="button" id="watch" class="primary">Paint another image</button>
+</div>
+<p id="how-status" class="hint" role="status"></p>
+<div class="walk">
+  <div class="walk-image">
+    <canvas id="watched" role="img" aria-label="Image so far" width="28" height="28"></canvas>
+    <div class="walk-steps">
+    <p id="how-place" class="figures"></p>
+    <div id="stepper" class="joined" role="group" aria-label="Step" inert>
+      <button type="button" id="how-first" aria-label="First step">⇤</button>
+      <button type="button" id="how-up" aria-label="Previous row">↑</button>
+      <button type="button" id="how-back" aria-label="Previous step">←</button>
+      <button type="button" id="how-next" aria-label="Next step">→</button>
+      <button type="button" id="how-down" aria-label="Next row">↓</button>
+      <button type="button" id="how-last" aria-label="Last step">⇥</button>
+      <button type="button" id="how-play" aria-pressed="false">Play</button>
+    </div>
+    <input id="moment" type="range" min="0" max="0" value="0" aria-label="Step" />
+    </div>
+    <p class="hint">Arrow keys move by one step or one row, Home and End to the ends; or click a pixel.</p>
+  </div>
+  <ol id="stages" class="stages" hidden>
+    <li>
+      <h2>Read what is painted</h2>
+      <p id="say-window"></p>
+      <canvas id="heat-window" role="img" aria-label="Pixels that are read" hidden></canvas>
+    </li>
+    <li>
+      <h2>Query, key and value</h2>
+      <p>
+        Three matrices turn what the layer was given into a query <i>q</i>, a key <i>k</i> and a value <i>v</i>.
+        <i>φ</i> makes query and key positive, so that no weight is negative.
+      </p>
+      <div id="projected" class="strips"></div>
+      <p class="hint" id="scale-projected"></p>
+      <div class="law" data-law="7"></div>
+    </li>
+    <li>
+      <h2>Add to the memory</h2>
+      <p id="say-update"></p>
+      <div id="sum" class="sum">
+        <figure><figcaption>s before</figcaption><canvas id="heat-before" role="img"></canvas></figure>
+        <span aria-hidden="true">+</span>
+        <figure><figcaption>φ(k) vᵀ</figcaption><canvas id="heat-outer" role="img"></canvas></figure>
+        <span aria-hidden="true">=</span>
+        <figure><figcaption>s after</figcaption><canvas id="heat-s" role="img"></canvas></figure>
+      </div>
+      <div class="controls cell">
+        <div class="field"><label for="cell-row">Row of s</label><input id="cell-row" type="number" min="1" value="1" /></div>
+        <div class="field">
+          <label for="cell-column">Column of s</label><input id="cell-column" type="number" min="1" value="1" />
+        </div>
+        <output id="cell" class="figures" for="cell-row cell-column"></output>
+      </div>
+      <div id="sums" class="strips"></div>
+      <p class="hint" id="scale-s"></p>
+      <div class="law" data-law="16"></div>
+      <div class="law" data-law="18"></div>
+    </li>
+    <li>
+      <h2>Read the memory</h2>
+      <p id="say-read"></p>
+      <div id="read" class="strips"></div>
+      <p id="read-cell" class="figures"></p>
+      <div class="law" data-law="20"></div>
+    </li>
+    <li>
+      <h2>Draw the byte</h2>
+      <p id="say-draw"></p>
+      <div id="bars"></div>
+      <div class="law" data-law="draw"></div>
+    </li>
+    <li>
+      <h2>What softmax attention would keep</h2>
+      <p id="say-cost"></p>
+      <div class="charts">
+        <figure><figcaption>Memory of one image</figcaption><svg id="chart-memory" role="img"></svg></figure>
+        <figure><figcaption>Time of a step’s attention, one image</figcaption><svg id="chart-time" role="img"></svg></figure>
+      </div>
+      <p class="hint key-of-chart"><i class="softmax"></i> softmax with a cache <i class="linear"></i> (s, z)</p>
+      <p class="hint" id="say-measured"></p>
+    </li>
+  </ol>
+</div>
+<h2>Why one sum is enough</h2>
+<p class="hint">
+  Softmax attention compares every query with every key. With a feature map φ in its place, the sums over keys can be
+  formed first, once for all queries; causal attention keeps them as running sums. Equations of “Transformers are RNNs”
+  (Katharopoulos, Vyas, Pappas and Fleuret, ICML 2020), beside the lines of this server’s source that compute them.
+</p>
+<div class="law" data-law="4"></div>
+<div class="law" data-law="5"></div>
+<div class="law" data-law="6"></div>
+`,_=`"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops, never optimised.
+
+Autograd through it is the reference of gradients.
+"""
+
+import torch
+
+EPSILON = 1e-6  # added to the normaliser, as the authors' published code does
+
+
+def causal_linear_attention(
+    phi_q: torch.Tensor,  # [B, H, N, C]
+    phi_k: torch.Tensor,  # [B, H, N, C]
+    v: torch.Tensor,  # [B, H, N, M]
+    s: torch.Tensor | None = None,  # [B, H, C, M]
+    z: torch.Tensor | None = None,  # [B, H, C]
+    weight: torch.Tensor | None = None,  # [B, N]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
+    phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
+
+    weight: how many times phi(k_j) counts for the queries after j and in the state; for its own query it counts once.
+    Without weights, it is 1.
+
+    Return y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
+    arguments are not changed.
+    """
+    batch, heads, length, key_width = phi_q.shape
+    s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1]) if s is None else s
+    z = phi_q.new_zeros(batch, heads, key_width) if z is None else z
+    outputs = []
+    for i in range(length):
+        s = s + phi_k[:, :, i, :, None] * v[:, :, i, None, :]
+        z = z + phi_k[:, :, i]
+        numerator = (phi_q[:, :, i, :, None] * s).sum(dim=2)
+        normaliser = (phi_q[:, :, i] * z).sum(dim=2)
+        outputs.append(numerator / (normaliser + EPSILON)[..., None])
+        if weight is not None:
+            rest = phi_k[:, :, i] * (weight[:, i, None, None] - 1)
+            s = s + rest[..., None] * v[:, :, i, None, :]
+            z = z + rest
+    return torch.stack(outputs, dim=2), s, z
+
+
+def linear_attention(
+    phi_q: torch.Tensor,  # [B, H, N, C]
+    phi_k: torch.Tensor,  # [B, H, S, C]
+    v: torch.Tensor,  # [B, H, S, M]
+    mask: torch.Tensor | None = None,  # [B, S] bool
+) -> torch.Tensor:
+    """Compute y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4), over
+    all j of the sequence that the mask does not leave out.
+
+    Return y [B, H, N, M]. The arguments are not changed.
+    """
+    batch, heads, length, _ = phi_q.shape
+    y = v.new_zeros(batch, heads, length, v.shape[-1])
+    for b in range(batch):
+        kept = [j for j in range(v.shape[2]) if mask is None or mask[b, j]]
+        for i in range(length):
+            numerator = torch.zeros_like(y[b, :, i])
+            normaliser = torch.zeros_like(y[b, :, i, 0])
+            for j in kept:
+                similarity = (phi_q[b, :, i] * phi_k[b, :, j]).sum(dim=-1)
+                numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
+                normaliser = normaliser + similarity
+            y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)
+    return y
+`,v=`"""Linear attention without a causal mask (eq. 4-6): every query attends to all keys of its sequence.
+
+One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor exists. Sequences of a batch
+may have different lengths: a mask leaves out their padding. Plain torch with its autograd is all it needs, on any
+device: two products. The reference is \`reference.linear_attention\`.
+"""
+
+import torch
+
+from scanline.kernels.attention.reference import EPSILON
+
+
+def linear_attention(
+    phi_q: torch.Tensor,  # [B, H, N, C]
+    phi_k: torch.Tensor,  # [B, H, S, C]
+    v: torch.Tensor,  # [B, H, S, M]
+    mask: torch.Tensor | None = None,  # [B, S] bool, true for keys; false for padding, which is not read
+) -> torch.Tensor:
+    """Return y [B, H, N, M], with sums in float32 or wider, in the values' dtype.
+
+    The output of a query of the padding has no meaning, and that of a sequence without keys is 0. The arguments are
+    not changed. ValueError where their shapes do not fit.
+    """
+    batch, heads, _, width = phi_q.shape
+    fits = phi_k.shape[:2] == (batch, heads) and phi_k.shape[3] == width and phi_k.shape[:3] == v.shape[:3]
+    if not fits or (mask is not None and mask.shape != (batch, phi_k.shape[2])):
+        shapes = f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)}"
+        raise ValueError(shapes + (f" and mask {list(mask.shape)}" if mask is not None else "") + " do not fit")
+    if mask is not None:
+        padding = ~mask[:, None, :, None]
+        phi_k, v = phi_k.masked_fill(padding, 0), v.masked_fill(padding, 0)  # values too: 0 x NaN is NaN
+    wide = torch.promote_types(phi_q.dtype, torch.float32)
+    s = (phi_k.mT @ v).to(phi_q.dtype)  # [B, H, C, M]
+    z = phi_k.sum(dim=2, dtype=wide)  # [B, H, C]
+    normaliser = (phi_q.to(wide) @ z.unsqueeze(-1)) + EPSILON
+    return ((phi_q @ s).to(wide) / normaliser).to(v.dtype)
+`,y=`"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and greys that follow
+no smooth curve. Parameters are [..., 256] logits; \`log_prob\` and \`sample\` read the same softmax.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+VALUES = 256
+
+
+def guided(with_class: torch.Tensor, without: torch.Tensor, guidance: torch.Tensor) -> torch.Tensor:
+    """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
+    those without and w the guidance [...].
+
+    Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
+    """
+    return without + guidance.unsqueeze(-1) * (with_class - without)
+
+
+def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
+    """Return the bits [B, n] float64 of bytes that are known to within \`tolerances\` [B]: of all that differ no more
+    from \`values\` [B, n] uint8, under \`parameters\` [B, n, 256]. numpy's: no image's bits depend on the others."""
+    away = np.abs(np.arange(VALUES) - values[..., None].astype(np.int64))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of values that are ruled out; of numbers that are not finite
+        logits = parameters.astype(np.float64)
+        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        within = np.where(away <= tolerances[:, None, None], weights, 0.0)
+        return np.asarray(np.log2(weights.sum(axis=-1)) - np.log2(within.sum(axis=-1)))
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """The distribution of one byte a step."""
+
+    @property
+    def width(self) -> int:
+        """Number of parameters of a step."""
+        return VALUES
+
+    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return the natural log-probability [..., 1] of the bytes \`values\` [..., 1] under \`parameters\` [..., 256]."""
+        return F.log_softmax(parameters.float(), dim=-1).gather(-1, values.long())
+
+    def sample(
+        self,
+        parameters: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes [..., 1] uint8, one for each row of \`parameters\` [..., 256]; where \`known\`, those of \`values\`.
+
+        uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
+        the logits.
+        """
+        weights = torch.softmax(parameters.float() / temperature.unsqueeze(-1), dim=-1)
+        cumulative = weights.cumsum(dim=-1)
+        picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
+        return torch.where(known, values, picked.clamp(max=VALUES - 1).to(torch.uint8))
+`,b=`"""Feature maps phi, which turn keys and queries into positive features (section 3.2.1).
+
+A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that the normaliser
+phi(q)^T z of eq. 20 is never zero. FEATURE_MAPS lists all of them.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # configurations are checked by processes that do not import torch
+    import torch
+
+FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
+
+
+def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
+    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
+
+    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
+    few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
+    """
+    from torch.nn.functional import relu
+
+    return relu(x) + x.clamp(max=0).exp().to(x.dtype)  # autocast computes exp in float32 on a GPU
+
+
+FEATURE_MAPS: dict[str, FeatureMap] = {"elu": elu_plus_one}
+
+
+def feature_map(name: str) -> FeatureMap:
+    """Return the map of that name; ValueError with the known names if there is none."""
+    try:
+        return FEATURE_MAPS[name]
+    except KeyError:
+        raise ValueError(f"unknown feature map {name!r}; known: {', '.join(sorted(FEATURE_MAPS))}") from None
+`,x=`"""Distribution of the C bytes of a step: one mixture of K discretised logistics, whose channels are conditioned on each
+other (Salimans et al., "PixelCNN++", 2017, section 2.2). With one channel it is the paper's distribution of a byte
+(section 4.2). Log-probability and sampling share \`_split\` and \`_mean\`, so that what is sampled is what was trained.
+
+A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and the last bin take
+the tails. Within a component, the mean of a channel is moved by what the pixel's earlier channels were, relative to
+their own means, times coefficients that the network predicts: green's by a (R - mu_R), blue's by b (R - mu_R) +
+c (G - mu_G).
+
+Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw scales;
+K x C (C - 1) / 2 coefficients, for colour (a, b, c).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+LOG_SCALE_FLOOR = -7.0
+HALF_BIN = 1 / 255
+SCALES = ("exp", "elu")
+
+
+@dataclass(frozen=True)
+class PixelLogistics:
+    """The distribution of the \`channels\` bytes of a step, by \`components\` logistics.
+
+    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
+    """
+
+    components: int
+    channels: int
+    scale: str = "exp"
+
+    def __post_init__(self) -> None:
+        if self.scale not in SCALES:
+            raise ValueError(f"unknown scale parametrisation {self.scale!r}; known: {', '.join(SCALES)}")
+
+    @property
+    def width(self) -> int:
+        """Number of parameters of a step."""
+        return self.components * (1 + 2 * self.channels + self.coefficients)
+
+    @property
+    def coefficients(self) -> int:
+        """Number of coefficients of a component."""
+        return self.channels * (self.channels - 1) // 2
+
+    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return the natural log-probability [..., C] of each of a pixel's bytes \`values\` [..., C] given its earlier
+        ones, under \`parameters\` [..., width]: differences of the log-sums over components."""
+        logits, means, scales, coefficients = self._split(parameters)
+        before = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
+        given, total = torch.zeros_like(before[..., 0]), []
+        seen = values.float() / 127.5 - 1
+        for channel in range(self.channels):
+            mean = self._mean(channel, means, coefficients, seen)
+            before = before + log_bin(values[..., channel, None], mean, scales[..., channel])
+            now = torch.logsumexp(before, dim=-1)
+            total.append(now - given)
+            given = now
+        return torch.stack(total, dim=-1)
+
+    def sample(
+        self,
+        parameters: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the bytes [..., C] uint8 of a pixel for each row of \`parameters\` [..., width]; where \`known\` [..., C],
+        those of \`values\` [..., C].
+
+        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
+        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
+        and multiplies the scales.
+        """
+        logits, means, scales, coefficients = self._split(parameters)
+        temperature = temperature.unsqueeze(-1)
+        scales = scales * temperature.unsqueeze(-1)
+        weights = logits / temperature
+        painted: list[torch.Tensor] = []
+        seen = torch.zeros_like(means[..., 0, :])
+        for channel in range(self.channels):
+            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
+            cumulative = torch.softmax(weights, dim=-1).cumsum(dim=-1)
+            picked = (uniforms[..., channel, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
+            picked = picked.clamp(max=self.components - 1)
+            u = uniforms[..., channel, 1:]
+            drawn = mean.gather(-1, picked) + scale.gather(-1, picked) * (u.log() - (-u).log1p())
+            byte = ((drawn + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+            byte = torch.where(known[..., channel, None], values[..., channel, None], byte)
+            painted.append(byte)
+            weights = weights + log_bin(byte, mean, scale)
+            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+        return torch.cat(painted, dim=-1)
+
+    def _split(self, parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
+        k, c = self.components, self.channels
+        sizes = (k, k * c, k * c, k * self.coefficients)
+        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
+        scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
+        return (
+            logits,
+            means.unflatten(-1, (k, c)),
+            scales.unflatten(-1, (k, c)),
+            coefficients.unflatten(-1, (k, self.coefficients)) if self.coefficients else coefficients,
+        )
+
+    def _mean(self, channel: int, means: torch.Tensor, coefficients: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """Return the means [..., K] of a channel, given the values \`seen\` [..., C] of the earlier ones."""
+        mean, first = means[..., channel], channel * (channel - 1) // 2
+        for earlier in range(channel):
+            error = seen[..., None, earlier] - means[..., earlier]
+            mean = mean + coefficients[..., first + earlier] * error
+        return mean
+
+
+def log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes \`values\` [..., 1].
+
+    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
+    outer bins drop the factors that the tails make 1.
+    """
+    centred = values.float() / 127.5 - 1 - means
+    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
+    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
+    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
+    return inner + outer + width
+`,S=`"""Reference of the recurrent step: eq. 18-20, image by image and head by head, never optimised."""
+
+import torch
+
+from scanline.kernels.attention.reference import EPSILON
+
+
+def recurrent_step(
+    phi_q: torch.Tensor,  # [B, H, C]
+    phi_k: torch.Tensor,  # [B, H, C]
+    v: torch.Tensor,  # [B, H, M]
+    s: torch.Tensor,  # [B, H, C, M], changed in place
+    z: torch.Tensor,  # [B, H, C], changed in place
+) -> torch.Tensor:
+    """Add phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and return
+    y = phi(q)^T s / (phi(q)^T z + 1e-6) [B, H, M], the attention's part of eq. 20."""
+    y = torch.empty_like(v)
+    for b in range(s.shape[0]):
+        for h in range(s.shape[1]):
+            s[b, h] += torch.outer(phi_k[b, h], v[b, h])
+            z[b, h] += phi_k[b, h]
+            y[b, h] = (phi_q[b, h] @ s[b, h]) / (phi_q[b, h] @ z[b, h] + EPSILON)
+    return y
+`,C=e=>`<mi>${e}</mi>`,w=e=>`<mo stretchy="false">${e}</mo>`,T=(...e)=>`<mrow>${e.join(``)}</mrow>`,E=(e,t)=>`<msub>${e}${t}</msub>`,D=e=>`<msup>${T(e)}${C(`T`)}</msup>`,O=(e,t)=>`<mfrac>${T(e)}${T(t)}</mfrac>`,k=e=>`<munder>${w(`∑`)}${C(e)}</munder>`,A=e=>C(`φ`)+w(`(`)+e+w(`)`),j=(e,t=`i`)=>E(C(e),C(t)),ee=e=>E(C(e),`<mn>0</mn>`)+w(`=`)+`<mn>0</mn>`,te=e=>E(C(e),T(C(`i`),w(`−`),`<mn>1</mn>`)),M=e=>j(`x`)+E(C(`W`),C(e)),[N,P,ne]=[A(j(`Q`)),A(j(`K`,`j`)),j(`V`,`j`)],re=`<msubsup>${C(`V`)}${C(`i`)}${w(`′`)}</msubsup>${w(`=`)}`,ie=D(A(M(`Q`))),ae={4:{number:`4`,math:[re+O(k(`j`)+D(N)+P+ne,k(`j`)+D(N)+P)],file:`kernels/attention/reference.py`,code:F(_,`similarity = `,`y[b, :, i] = `)},5:{number:`5`,math:[re+O(D(N)+k(`j`)+P+D(ne),D(N)+k(`j`)+P)],file:`kernels/attention/reference.py`,code:F(_,`s = s + phi_k`,`outputs.append`)},6:{number:`6`,math:[w(`(`)+A(C(`Q`))+D(A(C(`K`)))+w(`)`)+C(`V`),w(`=`)+A(C(`Q`))+w(`(`)+D(A(C(`K`)))+C(`V`)+w(`)`)],file:`kernels/attention/noncausal.py`,code:F(v,`s = (phi_k.mT`,`return ((phi_q`)},7:{number:`7`,math:[A(C(`x`))+w(`=`)+C(`elu`)+w(`(`)+C(`x`)+w(`)`)+w(`+`)+`<mn>1</mn>`],file:`kernels/feature_maps.py`,code:F(b,`return relu(x)`)},16:{number:`16, 17`,math:[ee(`s`)+w(`,`)+`<mspace width="1em"/>`+ee(`z`)],file:`kernels/attention/reference.py`,code:F(_,`s = phi_q.new_zeros`,`z = phi_q.new_zeros`)},18:{number:`18, 19`,math:[j(`s`)+w(`=`)+te(`s`)+w(`+`)+A(M(`K`))+D(w(`(`)+M(`V`)+w(`)`)),j(`z`)+w(`=`)+te(`z`)+w(`+`)+A(M(`K`))],file:`kernels/step/reference.py`,code:F(S,`s[b, h] +=`,`z[b, h] +=`)},20:{number:`20`,math:[j(`y`)+w(`=`)+j(`f`,`l`)+w(`(`)+O(ie+j(`s`),ie+j(`z`))+w(`+`)+j(`x`)+w(`)`)],file:`kernels/step/reference.py`,code:F(S,`y[b, h] = `)}},oe={categorical:{number:``,math:[],file:`kernels/categorical/reference.py`,code:F(y,`weights = torch.softmax`,`picked = `)},logistics:{number:``,math:[],file:`kernels/pixel_logistics/reference.py`,code:F(x,`cumulative = `,`byte = ((drawn`)}};function F(e,t,n=t){let r=e.split(`
+`),i=e=>t=>t.trimStart().startsWith(e),a=r.findIndex(i(t)),o=r.findIndex((e,t)=>t>=a&&i(n)(e));if(a<0||o<0)throw Error(`No lines from “${t}” to “${n}”.`);let s=r.slice(a,o+1),c=Math.min(...s.map(e=>e.length-e.trimStart().length));return s.map(e=>e.slice(c)).join(`
+`)}function se(e){for(let t of document.querySelectorAll(`.law`)){let n=t.dataset.law,r=n===`draw`?oe[e===`categorical`?`categorical`:`logistics`]:ae[n],i=d(`div`,{className:`equations`});i.innerHTML=r.math.map(e=>`<math display="block">${T(e)}</math>`).join(``),r.number&&i.append(d(`span`,{},`(${r.number})`));let a=d(`pre`,{tabIndex:0},d(`code`,{},r.code));a.setAttribute(`role`,`group`),a.setAttribute(`aria-label`,`Lines of ${r.file}`),t.replaceChildren(...r.math.length?[i]:[],d(`div`,{},d(`small`,{},r.file),a))}}var ce=4294967295n;function le(e,t,n){let r=[Number(e&ce),Number(e>>32n&ce)],[i,a]=ue([n,t>>>0,Math.floor(t/2**32),0],r);return[fe(i),fe(a)]}function ue(e,t){let[n,r,i,a]=e,[o,s]=t;for(let e=0;e<10;e++){let[e,t]=de(3528531795,n),[c,l]=de(3449720151,i);[n,r,i,a]=[(c^r^o)>>>0,l,(e^a^s)>>>0,t],o=o+2654435769>>>0,s=s+3144134277>>>0}return[n,r,i,a]}function de(e,t){let n=e*(t>>>16)+Math.floor(e*(t&65535)/65536);return[Math.floor(n/65536),Math.imul(e,t)>>>0]}var fe=e=>((e>>>9)+.5)*2**-23,pe=`http://www.w3.org/2000/svg`,[I,L]=[256,72];function R(e,t){let n=document.createElementNS(pe,e);for(let[e,r]of Object.entries(t))n.setAttribute(e,String(r));return n}function me(e,t){let n=R(`svg`,{viewBox:`0 0 ${I} ${L+8}`,role:`img`,class:`bars`}),r=Math.max(...e),i=e=>L*Math.sqrt(e/r),a=Array.from(e,(e,t)=>`M${t} ${L}h1v${-i(e)}h-1z`).join(``),o=R(`path`,{d:`M${t} ${L}h1v${-i(e[t])}h-1z`,class:`drawn`}),s=R(`path`,{d:`M${t+.5} ${L+1}l3 6h-6z`,class:`drawn`});n.append(R(`path`,{d:a}),o,s);let c=(100*e[t]).toPrecision(3);return n.setAttribute(`aria-label`,`Probabilities of 256 values; ${t} was drawn, which had ${c} %`),n}function he(e,t){let n=[...e.costs.values()].sort((e,t)=>e.steps-t.steps),r=n[n.length-1],a=r.cache_bytes/r.steps,o=t+1,s=a*o,[c,l]=[r.state_bytes,a*o/r.state_bytes],u=l>=1?`${l.toPrecision(2)} times`:`${_e(l)} of`,d=Math.ceil(c/a);i(`say-cost`,`Softmax attention would keep the keys and values of ${o===1?`this first step`:`all ${o} steps`}: ${B(s)}, ${u} the ${B(c)} of (s, z) in all layers and heads. The cache grows with every step and is larger from step ${d} on; (s, z) never grows.`);let f=t=>[{x:0,y:0},{x:e.count,y:t}],p=[{x:0,y:c},{x:e.count,y:c}],m=a*e.count;ge(`chart-memory`,e.count,o,m,B(m),{softmax:f(m),linear:p},!1);let h=n.reduce((e,t)=>Math.abs(t.steps-o)<Math.abs(e.steps-o)?t:e),g=Math.max(...n.flatMap(e=>[e.softmax_seconds,e.linear_seconds])),_=e=>n.map(t=>({x:t.steps,y:e(t)})),v={softmax:_(e=>e.softmax_seconds),linear:_(e=>e.linear_seconds)};ge(`chart-time`,e.count,o,g,z(g),v,!0);let[y,b]=[z(h.softmax_seconds),z(h.linear_seconds)];i(`say-measured`,`Measured by this server at step ${h.steps}, in PyTorch, on one thread, for one image: ${y} with the cache, ${b} with (s, z). Each row that you visit adds a point. The time of softmax grows with the number of steps, that of (s, z) does not; of one small image alone, much of both is the cost of calling PyTorch.`)}function ge(e,t,n,i,a,o,s){let c=r(e,SVGElement);c.setAttribute(`viewBox`,`0 0 ${I} ${L+18}`);let l=e=>2+(I-4)*e/t,u=e=>14+(L-14)*(1-e/(i||1)),d=(e,t)=>{let n=R(`text`,t);return n.textContent=e,n},f=R(`path`,{d:`M${l(n)} 14V${L}`,class:`rule`}),p=R(`path`,{d:`M2 14V${L}H${I-2}`,class:`axis`}),m=Object.entries(o).flatMap(([e,t])=>[R(`polyline`,{points:t.map(e=>`${l(e.x)},${u(e.y)}`).join(` `),class:e}),...s?t.map(t=>R(`circle`,{cx:l(t.x),cy:u(t.y),r:2,class:e})):[]]),h=[d(a,{x:2,y:9}),d(`0`,{x:2,y:L+12}),d(`${t} steps`,{x:I-2,y:L+12,"text-anchor":`end`})];c.replaceChildren(p,f,...m,...h),c.setAttribute(`aria-label`,`${e===`chart-memory`?`Memory`:`Time`} over steps, up to ${a}`)}var _e=e=>`${(100*e).toPrecision(2)} %`,z=e=>`${(1e3*e).toPrecision(2)} ms`,B=e=>e<1e6?`${(e/1e3).toPrecision(3)} kB`:`${(e/1e6).toPrecision(3)} MB`,ve=[217,83,44],ye=[49,118,201];function be(e,t,n,r){let i=t.length/n;e.width!==n&&(e.width=n),e.height!==i&&(e.height=i);let a=e.getContext(`2d`),o=a.createImageData(n,i);t.forEach((e,t)=>{let n=255*Math.sqrt(Math.abs(e)/(r||1));o.data.set([...e<0?ye:ve,n],4*t)}),a.putImageData(o,0,0)}var xe=168,Se=256,Ce=`14px`,we=182,Te=new Intl.NumberFormat(`en`,{maximumSignificantDigits:3,minimumSignificantDigits:3,useGrouping:!1}),V=e=>Te.format(e).replace(`-`,`−`),Ee=e=>`${(100*e).toPrecision(3)} %`;function De(e,t,n,r,a){Oe(e,n,r);let o=Math.max(...[`q`,`k`,`v`].map(t=>e.largest[t])),s=Math.max(e.largest.phi_q,e.largest.phi_k);H(`projected`,[[`q`,t.q,o],[`k`,t.k,o],[`v`,t.v,o],[`φ(q)`,t.phi_q,s],[`φ(k)`,t.phi_k,s]]);let c=`${V(o)} in q, k and v, ${V(s)} in φ.`;i(`scale-projected`,`Warm colours are positive, cold ones negative; full colour is ${c}`),ke(e,t,n),Ae(e,t,n,r,a),he(e,n)}function Oe(e,t,o){let{window:s,stepBytes:c}=e.layout,{width:l,channels:u}=o.size,d=r(`heat-window`,HTMLCanvasElement);d.hidden=!s;let f=c===u?`pixel`:`byte`;if(!s){i(`say-window`,`The model is given the value of the previous byte and the place of the ${f} to draw.`);return}let[p,m]=s,h=`${p} rows above and ${m} pixels to either side, none that comes later`;i(`say-window`,`To draw this ${f}, the model reads the painted pixels around it: ${h}.`);let g=Math.floor(e.position(t)/u),[_,v]=[Math.floor(g/l),g%l];Object.assign(d,{width:2*m+1,height:p+1});let y=d.getContext(`2d`),b=o.copy(e=>e<g).canvas;y.drawImage(b,m-v,p-_),y.fillStyle=`#d9532c`,y.fillRect(m,p,1,1),n(d,a(d.width,we))}function ke(e,t,o){let{keyWidth:s,valueWidth:c}=e.layout,l=new Float32Array(s*c).map((e,n)=>t.phi_k[Math.floor(n/c)]*t.v[n%c]),u=e.largest.s,d=Math.min(xe,(r(`sum`,HTMLElement).clientWidth-56)/3);for(let[e,i,o]of[[`heat-before`,`s before the step`,t.before],[`heat-outer`,`φ(k) times v transposed`,l],[`heat-s`,`s after the step`,t.after]]){let t=r(e,HTMLCanvasElement);be(t,o,c,u),n(t,a(c,d));let l=`from ${V(Math.min(...o))} to ${V(Math.max(...o))}`;t.setAttribute(`aria-label`,`Heat map of ${i}, ${s} rows of ${c} numbers ${l}`)}H(`sums`,[[`z before`,t.zBefore,e.largest.z],[`φ(k)`,t.phi_k,e.largest.z],[`z after`,t.zAfter,e.largest.z]]),i(`scale-s`,`One scale for all three: full colour is ${V(u)} in s, ${V(e.largest.z)} in z.`);let f=(s*c+s).toLocaleString(`en`),p=o===0?`It begins with zeros.`:`It holds the sums over ${o===1?`the step`:`all ${o} steps`} before.`;i(`say-update`,`The memory of this head is the matrix s and the vector z: ${f} numbers, at every step. ${p} This step adds the product of key and value to s, and the key to z.`);let[m,h]=[r(`cell-row`,HTMLInputElement),r(`cell-column`,HTMLInputElement)];[m.max,h.max]=[String(s),String(c)];let g=l.map(Math.abs),_=g.indexOf(Math.max(...g)),v=(e,t,n)=>e.value?Math.min(Math.max(Math.trunc(Number(e.value)),1),t)-1:n,y=v(m,s,Math.floor(_/c)),b=v(h,c,_%c);[m.placeholder,h.placeholder]=[String(y+1),String(b+1)];let x=y*c+b,S=`${V(t.before[x])} + ${V(t.phi_k[y])} × ${V(t.v[b])}`;i(`cell`,`s[${y+1}, ${b+1}] = ${S} = ${V(t.after[x])}`);let C=e=>t.phi_q.reduce((t,n,r)=>t+n*e(r),0),w=C(e=>t.zAfter[e]),T=C(e=>t.after[e*c+b]),E=o===0?`its own`:`all ${o+1} steps so far`;i(`say-read`,`The query asks the memory: each number of y is a mean of the values of ${E}, weighted by φ(q)ᵀφ(k). Dividing by φ(q)ᵀz makes the weights sum to 1. No earlier key or value is looked at again.`),H(`read`,[[`φ(q)`,t.phi_q,Math.max(e.largest.phi_q,e.largest.phi_k)],[`y`,t.y,e.largest.y]]);let D=`${V(T)} / ${V(w)} = ${V(t.y[b])}`;i(`read-cell`,`y[${b+1}] = φ(q)ᵀ s[·, ${b+1}] / φ(q)ᵀ z = ${D}`)}function Ae(e,t,n,a,o){let s=e.position(n),{channels:c}=a.size,l=c===3?[`red`,`green`,`blue`]:[`the pixel`],u=t.probabilities.map((e,t)=>a.bytes[s+t]),f=u.map((e,n)=>`${l[(s+n)%c]} became ${e}, which had probability ${Ee(t.probabilities[n][e])}`),p=u.length>1?` Green is drawn given red, blue given both.`:``,m=`After ${e.layerCount} layers, the model gives each of the 256 values a probability; ${f.join(`, `)}.`;i(`say-draw`,m+p+(e.layout.predicts===`categorical`?je(t,u,o,s):``)),r(`bars`,HTMLElement).replaceChildren(...t.probabilities.map((e,t)=>d(`figure`,{},d(`figcaption`,{},u.length>1?l[t]:`Probability of the values 0 (black) to 255 (white)`),me(e,u[t]))))}function je(e,[t],n,r){let[i]=le(BigInt(n),0,r),a=e.probabilities[0].subarray(0,t).reduce((e,t)=>e+t,0),o=a+e.probabilities[0][t],s=`${a.toFixed(4)} to ${o.toFixed(4)}`;return` The seed gave the random number ${i.toFixed(4)}; the probabilities, one after another, pick ${t} from ${s}.`}function H(e,t){let i=r(e,HTMLElement);for(;i.children.length<2*t.length;){let e=d(`canvas`);e.setAttribute(`role`,`img`),i.append(d(`span`),e)}t.forEach(([e,t,r],o)=>{let[s,c]=[i.children[2*o],i.children[2*o+1]];s.textContent=e,be(c,t,t.length,r),n(c,a(t.length,Se)),c.style.height=Ce;let l=`from ${V(Math.min(...t))} to ${V(Math.max(...t))}`;c.setAttribute(`aria-label`,`${e}: ${t.length} numbers ${l}`),c.title=Array.from(t,V).join(`, `)})}var Me=64,Ne=[`q`,`k`,`v`,`phi_q`,`phi_k`,`s`,`z`,`y`,`probabilities`],Pe=class{model;picture;className;layer;head;costs=new Map;largest={};blocks=new Map;loaded=new Map;image=``;size=Me;layout;constructor(e,t,n,r,i){this.model=e,this.picture=t,this.className=n,this.layer=r,this.head=i}async open(){this.image=await o(await e(this.picture.canvas));let{width:t}=this.model,n=await this.ask(0,Math.min(Me,t));this.size=Math.min(Me,t*this.model.channels/this.layout.stepBytes),n.steps===this.size&&this.keep(0,Promise.resolve(n)),await this.load(this.count-1)}get layerCount(){return this.model.layers}get count(){return(this.picture.bytes.length-this.layout.firstByte)/this.layout.stepBytes}get row(){return this.model.width*this.model.channels/this.layout.stepBytes}position(e){return this.layout.firstByte+e*this.layout.stepBytes}async load(e){let t=Math.floor(e/this.size);this.blocks.has(t)||this.keep(t,this.ask(t*this.size,this.size)),await this.blocks.get(t)}step(e){let t=this.loaded.get(Math.floor(e/this.size));if(!t)return;let{keyWidth:n,valueWidth:r,stepBytes:i}=this.layout,a=e-t.first,o=(e,n,r=a)=>t[e].subarray(r*n,(r+1)*n);return{q:o(`q`,n),k:o(`k`,n),v:o(`v`,r),phi_q:o(`phi_q`,n),phi_k:o(`phi_k`,n),y:o(`y`,r),before:o(`s`,n*r),after:o(`s`,n*r,a+1),zBefore:o(`z`,n),zAfter:o(`z`,n,a+1),probabilities:Array.from({length:i},(e,t)=>o(`probabilities`,256,a*i+t))}}keep(e,t){this.blocks.set(e,t),t.then(t=>this.loaded.set(e,t),()=>this.blocks.delete(e))}async ask(e,n){let r={model:this.model.id,image:this.image,layer:this.layer,head:this.head,first:e,steps:n},i=this.className===null?{}:{class:this.className},a=await(await t(`v1/images/steps`,{...r,...i})).json();this.layout={stepBytes:a.step_bytes,firstByte:a.first_byte,predicts:a.predicts,window:a.window,keyWidth:a.key_width,valueWidth:a.value_width};let o=e+a.steps;this.costs.set(o,{steps:o,...a.attention});let s=Object.fromEntries(Ne.map(e=>[e,Fe(a[e])]));for(let e of Ne)this.largest[e]=Math.max(this.largest[e]??0,Ie(s[e]));return{first:e,steps:a.steps,...s}}};function Fe(e){let t=Uint8Array.from(atob(e),e=>e.charCodeAt(0)),n=new DataView(t.buffer);return Float32Array.from({length:t.length/4},(e,t)=>n.getFloat32(4*t,!0))}var Ie=e=>e.reduce((e,t)=>Math.max(e,Math.abs(t)),0),Le=280,Re=160,ze=`any`,U,W=``,G=null,K,q,J=0,Be,Y;function Ve(){r(`how`,HTMLElement).innerHTML=g,se(`categorical`);for(let e of[`layer`,`head`])r(e,HTMLSelectElement).addEventListener(`change`,()=>void We(J));c(`watch`,()=>void X());let e={first:()=>0,up:()=>J-q.row,back:()=>J-1,next:()=>J+1,down:()=>J+q.row,last:()=>1/0};for(let[t,n]of Object.entries(e))c(`how-${t}`,()=>q&&Z(n()));c(`how-play`,()=>Y===void 0?Ke():Q());let t=r(`moment`,HTMLInputElement);t.addEventListener(`input`,()=>Z(Number(t.value)));for(let e of[`cell-row`,`cell-column`])r(e,HTMLInputElement).addEventListener(`input`,$);let n={ArrowLeft:`back`,ArrowRight:`next`,ArrowUp:`up`,ArrowDown:`down`},i={Home:`first`,End:`last`};r(`how`,HTMLElement).addEventListener(`keydown`,t=>{let r=n[t.key]??i[t.key],a=t.target,o=a instanceof HTMLSelectElement||a instanceof HTMLPreElement||He(a);!r||o||t.ctrlKey||t.metaKey||t.altKey||!q||(t.preventDefault(),Z(e[r]()))}),r(`watched`,HTMLCanvasElement).addEventListener(`click`,({offsetX:e,offsetY:t,currentTarget:n})=>{if(!q||!U)return;let{clientWidth:r,clientHeight:i}=n,a=Math.floor(e/r*U.width),o=Math.floor(t/i*U.height);Z(Math.floor(((o*U.width+a)*U.channels-q.layout.firstByte)/q.layout.stepBytes))}),r(`heat-s`,HTMLCanvasElement).addEventListener(`click`,({offsetX:e,offsetY:t,currentTarget:n})=>{let{clientWidth:i,clientHeight:a,width:o,height:s}=n;r(`cell-row`,HTMLInputElement).value=String(1+Math.floor(t/a*s)),r(`cell-column`,HTMLInputElement).value=String(1+Math.floor(e/i*o)),$()}),window.addEventListener(`tab`,()=>f(`how`)?U&&!K&&void X():Q()),window.addEventListener(`resize`,$),l(e=>{U=e,K=q=void 0,Ue(`layer`,e.layers),Ue(`head`,e.heads),f(`how`)&&X()})}var He=e=>e instanceof HTMLInputElement&&e.type===`number`;function Ue(e,t){let n=Array.from({length:t},(e,t)=>d(`option`,{value:String(t)},`${t+1}`));r(e,HTMLSelectElement).replaceChildren(...n)}async function X(){Be?.abort(),Q(),s();let{signal:e}=Be=new AbortController,{id:t,classes:n,channels:r}=U;q=void 0;let a=K=new m(U);G=null,W=p();let o=n.length>0&&!n.includes(ze)?ze:`none`;i(`how-status`,`Painting an image.`);try{if(await u({type:`generate`,model:t,n:1,seed:W,class:o},{frame:({first:t,bytes:n})=>{a.paint(t,n),e.aborted||Je(a.pixels)},image:(e,t)=>void(G=t.class)},e)||e.aborted)return;let n=a.bytes.length>>1,i=a.bytes.findIndex((e,t)=>t>=n&&e>127);await We((i<0?n:i)/r,!0)}catch(t){if(e.aborted)return;i(`how-status`,``),h(t)}}async function We(e,t=!1){if(!K?.done)return;Q();let[n,a]=[`layer`,`head`].map(e=>Number(r(e,HTMLSelectElement).value)),o=new Pe(U,K,G,n,a);q=void 0,i(`how-status`,`Asking the server for the numbers of this image.`);let{signal:s}=Be;try{await o.open()}catch(e){i(`how-status`,``),s.aborted||h(e);return}if(s.aborted||n!==Ge(`layer`)||a!==Ge(`head`))return;q=o,r(`stages`,HTMLElement).hidden=!1,r(`stepper`,HTMLElement).inert=!1,i(`how-status`,G===null?``:`An image of class ${G}.`);let{firstByte:c,stepBytes:l,predicts:u}=q.layout;se(u),r(`moment`,HTMLInputElement).max=String(q.count-1);for(let e of[`cell-row`,`cell-column`])r(e,HTMLInputElement).value=``;Z(t?Math.floor((Math.floor(e)*U.channels-c)/l):e)}var Ge=e=>Number(r(e,HTMLSelectElement).value);function Z(e){J=Math.max(0,Math.min(e,q.count-1)),r(`moment`,HTMLInputElement).value=String(J),$()}function Ke(){q&&(J===q.count-1&&Z(0),qe(!0),Y=window.setInterval(()=>{if(!q)return Q();if(q.step(J)){if(J===q.count-1)return Q();Z(J+1)}},Re))}function Q(){window.clearInterval(Y),Y=void 0,qe(!1)}function qe(e){let t=r(`how-play`,HTMLButtonElement);t.setAttribute(`aria-pressed`,String(e)),t.textContent=e?`Pause`:`Play`}function $(){let[e,t]=[q,J];if(!e||!K)return;let{firstByte:n,stepBytes:a}=e.layout,o=e.position(t),s=Math.floor(o/K.size.channels),{width:c}=K.size;Je(s,s,e.layout.window);let l=`Step ${t+1} of ${e.count}: row ${Math.floor(s/c)+1}, column ${s%c+1}`,u=a===1&&K.size.channels===3?`, ${[`red`,`green`,`blue`][o%3]}`:``;i(`how-place`,l+u+(n&&t===0?` (byte 1 is drawn from a histogram)`:``)),r(`moment`,HTMLInputElement).setAttribute(`aria-valuetext`,l+u);let d=e.step(t);if(r(`how`,HTMLElement).setAttribute(`aria-busy`,String(!d)),d){De(e,d,t,K,W);let n=Math.min(t+e.row,e.count-1);Y!==void 0&&!e.step(n)&&e.load(n).catch(()=>void 0)}else e.load(t).then(()=>q===e&&J===t&&$(),t=>{Q(),q===e&&h(t)})}function Je(e,t,i){let o=r(`watched`,HTMLCanvasElement),{width:s,height:c}=K.size,l=a(s,Le),u=Math.max(1,Math.round(l*(globalThis.devicePixelRatio||1)));Object.assign(o,{width:s*u,height:c*u}),n(o,l/u);let d=o.getContext(`2d`);d.imageSmoothingEnabled=!1;let f=K.copy(t=>t<e).canvas;if(d.drawImage(f,0,0,o.width,o.height),o.setAttribute(`aria-label`,`Image so far: ${e} of ${s*c} pixels`),t===void 0)return;let[p,m]=[Math.floor(t/s),t%s];if(d.lineWidth=Math.max(1,u/6),i){let[e,t]=i,[n,r]=[Math.max(0,p-e),Math.max(0,m-t)],a=Math.min(s,m+t+1);d.strokeStyle=`#3176c9`,d.strokeRect(r*u,n*u,(a-r)*u,(p-n+1)*u)}d.fillStyle=`#d9532c`,d.fillRect(m*u,p*u,u,u)}export{Ve as setUpHow};

@@ -1,0 +1,159 @@
+// The numbers of an image's steps in one layer and head, from POST /v1/images/steps: asked for in blocks of a row, when
+// they are first looked at, and kept.
+
+import { call } from "../api/http";
+import type { Model } from "../api/models";
+import { base64, png } from "../pictures/files";
+import type { Picture } from "../pictures/picture";
+
+const MOST = 64; // steps of a request
+
+type Name = "q" | "k" | "v" | "phi_q" | "phi_k" | "s" | "z" | "y" | "probabilities";
+const NAMES: Name[] = ["q", "k", "v", "phi_q", "phi_k", "s", "z", "y", "probabilities"];
+
+/** What attention takes of one image after `steps` steps: all layers and heads. */
+export interface Cost {
+  steps: number;
+  state_bytes: number;
+  cache_bytes: number;
+  linear_seconds: number;
+  softmax_seconds: number;
+}
+
+/** How the model's steps are laid out. */
+export interface Layout {
+  stepBytes: number;
+  firstByte: number;
+  predicts: string;
+  window: [number, number] | null;
+  keyWidth: number;
+  valueWidth: number;
+}
+
+interface Block extends Record<Name, Float32Array> {
+  first: number;
+  steps: number;
+}
+
+/** One step: `before` and `after` are s [C * M] around it, `zBefore` and `zAfter` z [C]. */
+export interface Step extends Record<"q" | "k" | "v" | "phi_q" | "phi_k" | "y", Float32Array> {
+  before: Float32Array;
+  after: Float32Array;
+  zBefore: Float32Array;
+  zAfter: Float32Array;
+  probabilities: Float32Array[]; // of each byte
+}
+
+export class StepSource {
+  readonly costs = new Map<number, Cost>(); // measured, by step
+  readonly largest: Record<string, number> = {}; // magnitude of what has been loaded, by array
+  private readonly blocks = new Map<number, Promise<Block>>();
+  private readonly loaded = new Map<number, Block>();
+  private image = "";
+  private size = MOST;
+  layout!: Layout;
+
+  constructor(
+    private readonly model: Model,
+    private readonly picture: Picture,
+    private readonly className: string | null,
+    private readonly layer: number,
+    private readonly head: number,
+  ) {}
+
+  /** Asks for the first block, which says how steps are laid out, and for the last one, in which the sums are largest. */
+  async open(): Promise<void> {
+    this.image = await base64(await png(this.picture.canvas));
+    const { width } = this.model;
+    const first = await this.ask(0, Math.min(MOST, width));
+    this.size = Math.min(MOST, (width * this.model.channels) / this.layout.stepBytes);
+    if (first.steps === this.size) this.keep(0, Promise.resolve(first));
+    await this.load(this.count - 1);
+  }
+
+  get layerCount(): number {
+    return this.model.layers;
+  }
+
+  /** Number of the image's steps. */
+  get count(): number {
+    return (this.picture.bytes.length - this.layout.firstByte) / this.layout.stepBytes;
+  }
+
+  /** Steps of a row of the image. */
+  get row(): number {
+    return (this.model.width * this.model.channels) / this.layout.stepBytes;
+  }
+
+  /** The first byte of a step. */
+  position(step: number): number {
+    return this.layout.firstByte + step * this.layout.stepBytes;
+  }
+
+  async load(step: number): Promise<void> {
+    const index = Math.floor(step / this.size);
+    if (!this.blocks.has(index)) this.keep(index, this.ask(index * this.size, this.size));
+    await this.blocks.get(index);
+  }
+
+  /** The numbers of a step that is loaded, otherwise undefined. */
+  step(step: number): Step | undefined {
+    const block = this.loaded.get(Math.floor(step / this.size));
+    if (!block) return undefined;
+    const { keyWidth: c, valueWidth: m, stepBytes } = this.layout;
+    const row = step - block.first;
+    const part = (name: Name, width: number, at = row) => block[name].subarray(at * width, (at + 1) * width);
+    return {
+      q: part("q", c),
+      k: part("k", c),
+      v: part("v", m),
+      phi_q: part("phi_q", c),
+      phi_k: part("phi_k", c),
+      y: part("y", m),
+      before: part("s", c * m),
+      after: part("s", c * m, row + 1),
+      zBefore: part("z", c),
+      zAfter: part("z", c, row + 1),
+      probabilities: Array.from({ length: stepBytes }, (_, byte) => part("probabilities", 256, row * stepBytes + byte)),
+    };
+  }
+
+  private keep(index: number, block: Promise<Block>): void {
+    this.blocks.set(index, block);
+    block.then(
+      (each) => this.loaded.set(index, each),
+      () => this.blocks.delete(index),
+    );
+  }
+
+  private async ask(first: number, steps: number): Promise<Block> {
+    const fields = { model: this.model.id, image: this.image, layer: this.layer, head: this.head, first, steps };
+    const known = this.className === null ? {} : { class: this.className };
+    const answer = await (await call("v1/images/steps", { ...fields, ...known })).json();
+    this.layout = {
+      stepBytes: answer.step_bytes,
+      firstByte: answer.first_byte,
+      predicts: answer.predicts,
+      window: answer.window,
+      keyWidth: answer.key_width,
+      valueWidth: answer.value_width,
+    };
+    const last = first + answer.steps;
+    this.costs.set(last, { steps: last, ...answer.attention });
+    const arrays = Object.fromEntries(NAMES.map((name) => [name, floats(answer[name])])) as Record<Name, Float32Array>;
+    for (const name of NAMES) {
+      this.largest[name] = Math.max(this.largest[name] ?? 0, largestMagnitude(arrays[name]));
+    }
+    return { first, steps: answer.steps, ...arrays };
+  }
+}
+
+/** Float32 values from base64, little endian. */
+function floats(text: string): Float32Array {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  return Float32Array.from({ length: bytes.length / 4 }, (_, index) => view.getFloat32(4 * index, true));
+}
+
+const largestMagnitude = (values: Float32Array): number =>
+  values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
