@@ -171,8 +171,9 @@ class Reads:
             if self.reading is None:
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
                 what = ((read.stop, read.label, read.tolerance) for read in self.batch)
+                stops, labels, tolerances = zip(*what, strict=True)
                 inspected = self.batch[0].inspected
-                self.reading = self.generator.start_reading(images, *zip(*what, strict=True), inspected)
+                self.reading = self.generator.start_reading(images, stops, labels, tolerances, inspected)
             reading, before = self.reading, self.reading.position
             if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
                 self.generator.read(reading, INSPECTED_STEPS)

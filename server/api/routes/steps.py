@@ -5,13 +5,11 @@ Nothing is painted: the engine reads the image's bytes before the last of the st
 reads have.
 """
 
-import sys
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 
@@ -99,7 +97,7 @@ async def _answer(
                 window=[config.window_rows, config.window_columns] if config.reads == "window" else None,
                 key_width=config.key_width,
                 value_width=config.value_width,
-                **{name: _base64(array) for name, array in numbers.arrays.items()},
+                **{name: b64encode(array).decode() for name, array in numbers.arrays.items()},
                 attention=Attention(**asdict(numbers.cost)),
                 **upload_fields(uploaded),
             )
@@ -108,8 +106,3 @@ async def _answer(
         )
 
     yield await offload.run(encoded)
-
-
-def _base64(array: bytes) -> str:
-    """Return float32 numbers of this machine's order as little endian in base64."""
-    return b64encode(array if sys.byteorder == "little" else np.frombuffer(array, np.float32).byteswap()).decode()

@@ -34,7 +34,7 @@ class CountingEngine(Engine):
             self.images_read += len(images)
             return start(images, *given)
 
-        self.generator.start_reading = counted  # type: ignore[method-assign]
+        self.generator.start_reading = counted  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture

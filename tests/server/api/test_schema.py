@@ -29,8 +29,8 @@ from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.server_health import SLOTS, assert_server_healthy
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
-CLASSIFICATIONS = "/v1/images/classifications"
-WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS), "POST")
+CLASSIFICATIONS, STEPS = "/v1/images/classifications", "/v1/images/steps"
+WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS), "POST")
 RELOAD = "/v1/models/{name}/reload"
 NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET") | {RELOAD: "POST"}
 ROUTES = WITH_BODY | NAMED | dict.fromkeys(("/v1/models", "/healthz", "/readyz", "/metrics"), "GET")

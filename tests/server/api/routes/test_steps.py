@@ -42,8 +42,8 @@ def test_every_number_is_that_of_the_recurrence(client: httpx.Client, colour: Tr
     assert response.status_code == 200, response.text
     answer = response.json()
     c, m = colour.config.key_width, colour.config.value_width
-    shapes = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c)) | dict.fromkeys(("v", "y"), (-1, m))
-    shapes |= {"s": (-1, c, m), "probabilities": (-1, 256)}
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c))
+    shapes |= {"v": (-1, m), "y": (-1, m), "s": (-1, c, m), "probabilities": (-1, 256)}
     arrays = {
         name: torch.tensor(np.frombuffer(b64decode(answer[name]), "<f4")).reshape(shape)
         for name, shape in shapes.items()
