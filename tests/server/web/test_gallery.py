@@ -79,7 +79,9 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
     visitor.expect_done(7)
     for press in (visitor.page.mouse.click, visitor.page.touchscreen.tap):
         for index in (0, 5):
-            box = visitor.see(".tile").nth(index).bounding_box()
+            tile = visitor.see(".tile").nth(index)
+            tile.scroll_into_view_if_needed()
+            box = tile.bounding_box()
             assert box is not None
             press(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
             expect(visitor.see("#viewer-title")).to_have_text(f"Image {index + 1} of 7")

@@ -46,6 +46,7 @@ def test_a_picture_is_completed_and_its_likelihood_shown(
     visitor.expect_ready()
     data = encode(PICTURE)
     visitor.see("#upload").set_input_files({"name": "one.png", "mimeType": "image/png", "buffer": data})
+    visitor.unfold()
     visitor.see("#complete-count").fill("2")
     visitor.see("#complete-seed").fill("5")
     visitor.see("#rows").fill("2")
@@ -66,12 +67,3 @@ def test_a_picture_is_completed_and_its_likelihood_shown(
         "The original is unlike the images that the model was tested on (p ≤ 0.0040), so its completions may be poor."
         f" It has {np.mean(bits):.2f} bits per dimension; 99 % of those have 1.20 to 1.80."
     )
-
-
-def test_the_state_is_shown_after_whole_pixels(visit: Visit, pixel_server: Server) -> None:
-    visitor = visit(f"{pixel_server.url}/#how")
-    expect(visitor.see("#moment-shown")).to_have_text(f"{CONFIG.bytes} of {CONFIG.bytes}")
-    assert visitor.pixels("#heat-s").shape[:2] == (CONFIG.key_width, CONFIG.value_width)
-    for _ in range(int(visitor.see("#moment").get_attribute("max") or 0)):
-        visitor.see("#moment").press("ArrowLeft")
-        assert int(visitor.see("#moment-shown").inner_text().split()[0]) % 3 == 0
