@@ -1,4 +1,4 @@
-import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-DNF6WrIF.js";var g=`<div class="controls">
+import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-8RU8sIx1.js";var g=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
