@@ -81,8 +81,7 @@ def classify(
     """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes.
 
     noisy: [n] bool, which of them had noise, for the comparison with the model's test images. tolerances: see
-    `Cleaned`. progress: called with the bytes read so far, of N for
-    each image and class.
+    `Cleaned`. progress: called with the bytes read so far, of N for each image and class.
     """
     check_classes(generator.config)
     count = len(generator.config.classes)

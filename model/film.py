@@ -1,20 +1,17 @@
-"""Films of painting: an animated GIF, WebP or PNG (APNG) in which images appear pixel by pixel, as they were painted.
+"""Films of painting, in which images appear pixel by pixel, as they were painted: what users may ask for.
 
 Pixels are painted in raster order, so a film needs only the finished images: picture i of F shows the first i / (F - 1)
-of the hidden pixels of each image, known pixels from the start, and UNPAINTED in the place of the others. The same
-images give the same file, byte for byte, within one build of Pillow.
+of the hidden pixels of each image, known pixels from the start, and a grey in the place of the others. The files are
+film_files.py's: this module imports no Pillow, since every command's help reads its limits.
 """
 
-import io
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
 from numbers import Integral
 
 import numpy as np
-from PIL import Image
 
-from scanline.model.contact_sheet import UNPAINTED
 from scanline.model.inputs import InvalidInput
 
 MEDIA_TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng"}
@@ -25,7 +22,6 @@ DEFAULT_SCALE, DEFAULT_SIDE = 8, 512  # by default a picture is enlarged at most
 MIN_FRAME_MS = 20  # browsers show shorter frames for 100 ms
 LAST_MS = 2000  # that the finished picture stays
 MAX_BYTES = 2**25  # of all frames before compression: a second of work
-COLOURS = 255  # of a GIF's 256; the last marks what does not change
 
 
 @dataclass(frozen=True)
@@ -92,55 +88,6 @@ def requested(
     return Film(*numbers, scale)
 
 
-def encode(picture: np.ndarray, turns: np.ndarray, film: Film, kind: str) -> bytes:
-    """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8 whose pixels appear in
-    frames `turns` [H, W]."""
-    height, width = turns.shape
-    film.check_size(width, height, picture.size // turns.size)
-    palette = None
-    blank: np.ndarray | int = UNPAINTED
-    if kind == "gif":
-        picture, palette, blank = _indexed(picture)
-    pictures = [np.where(_like(turns <= frame, picture), picture, np.uint8(blank)) for frame in range(film.frames)]
-    scale = film.scale_of(width, height)
-    first, *others = (_enlarged(each, scale, palette) for each in pictures)
-    options = {"save_all": True, "append_images": others, "duration": film.durations, "loop": 0}
-    out = io.BytesIO()
-    match kind:
-        case "gif":
-            first.save(out, "GIF", palette=palette, optimize=True, **options)
-        case "webp":  # a frame is what differs from the one before it; more effort saves little
-            first.save(out, "WEBP", lossless=True, exact=True, method=2, quality=30, kmin=0, kmax=0, **options)
-        case _:
-            first.save(out, "PNG", **options)
-    return out.getvalue()
-
-
 def _check_whole(name: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, Integral) or not least <= int(value) <= most:
         raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {value!r}.", name)
-
-
-def _like(mask: np.ndarray, picture: np.ndarray) -> np.ndarray:
-    """Return a mask [H, W] as it is broadcast over a picture's channels."""
-    return mask if picture.ndim == 2 else mask[..., None]
-
-
-def _enlarged(picture: np.ndarray, scale: int, palette: bytes | None) -> Image.Image:
-    enlarged = Image.fromarray(picture.repeat(scale, axis=0).repeat(scale, axis=1))
-    if palette is not None:
-        enlarged.putpalette(palette)
-    return enlarged
-
-
-def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
-    """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index of UNPAINTED.
-
-    Of 256 greys, 254 becomes white. Of more colours than fit, Pillow chooses.
-    """
-    if picture.ndim == 2:
-        greys = bytes([*range(COLOURS - 1), 255])
-        return np.minimum(picture, COLOURS - 1), bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)), UNPAINTED
-    few = Image.fromarray(picture).quantize(COLOURS - 1, dither=Image.Dither.NONE)
-    colours = bytes(few.getpalette() or ())[: 3 * (COLOURS - 1)]
-    return np.asarray(few), colours + bytes([UNPAINTED] * 3), len(colours) // 3

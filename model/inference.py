@@ -126,10 +126,11 @@ class Model:
 
     def __repr__(self) -> str:
         config, classes = self.config, f", {len(self.class_names)} classes" if self.class_names else ""
-        parameters = sum(parameter.numel() for parameter in self.network.parameters())
         kind = "grey" if config.channels == 1 else "colour"
         runs = f"{self.backend} ({self.precision})"
-        return f"<Model {self.name}: {config.size} {kind}{classes}, {parameters:,} parameters, {runs}>"
+        return (
+            f"<Model {self.name}: {config.size} {kind}{classes}, {self.network.parameter_count:,} parameters, {runs}>"
+        )
 
     @property
     def config(self) -> ModelConfig:

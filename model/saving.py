@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from scanline.model import film as films
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.contact_sheet import class_sheet, grid, sheet
 from scanline.model.film import Film
+from scanline.model.film_files import encode as encode_film
 from scanline.model.pictures import encode, encode_image, encode_npy
 
 SHEETS = (".png", ".webp")
@@ -88,7 +88,7 @@ def _write(out: Path, picture: Image.Image, turns: np.ndarray | None, columns: i
     else:
         appear = np.asarray(sheet(turns, columns))
         appear = np.pad(appear, ((0, 0), (picture.width - appear.shape[1], 0)))
-        data = films.encode(np.asarray(picture), appear, film, FILMS[kind])
+        data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
     write_atomically(out, lambda path: path.write_bytes(data))
 
 

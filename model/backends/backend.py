@@ -48,8 +48,8 @@ class Backend:
         `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
         are the same. labels: [B] int64 on the images' device, all 0 by default. tolerances: [B] int64, of a model that
         predicts categorical distributions: a byte costs what it and those that differ no more cost together; by
-        default 0. Return bits [B, max(stops)] float64:
-        of each byte that was run its cost, elsewhere 0. `state` is moved to `stops` IN PLACE.
+        default 0. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0. `state` is
+        moved to `stops` IN PLACE.
         """
         raise NotImplementedError
 

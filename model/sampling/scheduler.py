@@ -71,9 +71,8 @@ class Scheduler:
         self.groups: dict[int, SlotAssignment] = {}  # those of several slots
         self.is_busy = np.zeros(slots + spare, np.bool_)  # which slots are assigned
         self.is_first = np.zeros(slots + spare, np.bool_)  # which of them are the first of an image
-        self.positions = np.zeros(
-            slots + spare, np.int64
-        )  # of the image in each busy slot, after the steps that were started
+        # of the image in each busy slot, after the steps that were started
+        self.positions = np.zeros(slots + spare, np.int64)
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots, self.slots_needed = slots, slots_of

@@ -147,12 +147,9 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
             settings, directory, share_of_threads, 1 / len(directories), names[model_name(directory)]
         )
         config = load_config(directory)  # an error in it names the directory, not the engine's copy of it
-        (
-            read_defaults(directory, config),
-            tested_bits_per_dim(directory),
-            read_typicality(directory),
-            read_cleaning(directory),
-        )
+        for read in (tested_bits_per_dim, read_typicality, read_cleaning):
+            read(directory)
+        read_defaults(directory, config)
         served.append(served_model(make_handle(options, limits)))
     return model_registry(settings, served)
 

@@ -21,6 +21,7 @@ from scanline.model import pictures
 from scanline.model.config import ModelConfig
 from scanline.model.contact_sheet import sheet
 from scanline.model.film import Film
+from scanline.model.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError
@@ -98,7 +99,7 @@ async def painted_chunks(
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
     """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
-    JSON but `data`. known: the given pixels of completions, bool [n, H, W]."""
+    JSON but `data`. known: for a film, the given pixels of completions, bool [n, H, W]."""
     if media_type == JSON:
         steps = _json(answer, _image_data(images, facts, output))
     elif output.film is not None:
@@ -160,7 +161,7 @@ def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: Imag
     turns = film.turns(len(images), images.shape[1:3], known)
     picture, appear = (sheet(np.stack([output.resized(each) for each in kind])) for kind in (images, turns))
     (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == media_type)
-    return films.encode(np.asarray(picture), np.asarray(appear), film, name)
+    return encode_film(np.asarray(picture), np.asarray(appear), film, name)
 
 
 def _image_data(images: np.ndarray, facts: Iterable[Facts], output: ImageOutput) -> Iterator[Iterator[bytes]]:

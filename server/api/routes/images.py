@@ -89,7 +89,8 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
             )
             shaped = job.images.reshape(-1, *model.config.image_shape)
             each = (facts(job, index, model.config) for index in range(n))
-            chunks = painted_chunks(answer, shaped, each, media_type, output, wanted.known_pixels(model.config))
+            known = wanted.known_pixels(model.config) if output.film else None
+            chunks = painted_chunks(answer, shaped, each, media_type, output, known)
             headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed), **said.headers}
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
