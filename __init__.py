@@ -34,7 +34,7 @@ def load(
     name: a shipped model's name, a model directory, or ORG/NAME or ORG/NAME@REVISION of the Hugging Face Hub; by
     default the shipped MNIST model. device: auto, cpu or cuda.
     precision: exact, int8 (CPUs) or bfloat16-state (GPUs). threads: of the CPU, by default all.
-    backend: auto (the fastest that works), cuda, cuda-unchained, eager or cpu.
+    backend: auto (the fastest that works), cuda, cuda-unchained, cuda-narrow, eager or cpu.
     Raises ValueError with one sentence where the model, the device, the precision or the backend is not to be had.
     """
     from scanline.model.inference import load

@@ -5,8 +5,12 @@ limit, and the assembler refuses instructions that the device lacks. The first l
 therefore raise any exception.
 """
 
+import sys
+import sysconfig
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
+from subprocess import CalledProcessError
 
 import torch
 
@@ -31,7 +35,21 @@ def summary(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     # Triton's own exceptions quote the source before they say what is wrong with it.
-    text = getattr(error, "error_message", None) or str(error)
+    text = _missing_package(error) or getattr(error, "error_message", None) or str(error)
     line = " ".join(text.split())
     line = line if len(line) <= LONGEST else line[:LONGEST] + " ..."
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _missing_package(error: BaseException) -> str | None:
+    """Return what to install where Triton cannot compile the C modules by which it launches kernels; None for any other
+    error."""
+    if isinstance(error, RuntimeError) and "Failed to find C compiler" in str(error):
+        return "Triton compiles a C module before its first launch and finds no C compiler: install the package gcc"
+    if not isinstance(error, CalledProcessError) or not any(str(part).endswith(".c") for part in error.cmd):
+        return None
+    folder, python = Path(sysconfig.get_paths()["include"]), f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if (folder / "Python.h").exists():
+        return f"Triton's C module does not compile, for the reasons that {error.cmd[0]} has printed to stderr"
+    package = f"install the package {python}-dev (Debian, Ubuntu) or {python}-devel (Fedora)"
+    return f"Triton compiles a C module before its first launch, and {folder} has no Python.h: {package}"

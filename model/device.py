@@ -5,15 +5,16 @@ from typing import Literal
 
 log = logging.getLogger("scanline.model")
 
-HOPPER = (9, 0)  # compute capability of the first GPUs that can chain launches
+AMPERE = (8, 0)  # compute capability of the first GPUs that our kernels run on
+HOPPER = (9, 0)  # and of the first that can chain launches
 
-BackendName = Literal["auto", "cuda", "cuda-unchained", "eager", "cpu"]
+BackendName = Literal["auto", "cuda", "cuda-unchained", "cuda-narrow", "eager", "cpu"]
 AUTO: BackendName = "auto"
-ON_GPU = ("cuda", "cuda-unchained", "eager")  # fastest first
+ON_GPU = ("cuda", "cuda-unchained", "cuda-narrow", "eager")  # fastest first
 ON_CPU = ("cpu", "eager")
 BACKEND_HELP = (
-    "auto, or the only one to use: cuda, cuda-unchained (our GPU kernels, with or without chained launches), eager"
-    " (torch), cpu (our CPU kernel)."
+    "auto, or the only one to use: cuda, cuda-unchained (our GPU kernels, with or without chained launches),"
+    " cuda-narrow (without, and products in narrow programs alone), eager (torch), cpu (our CPU kernel)."
 )
 
 

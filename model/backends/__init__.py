@@ -27,7 +27,7 @@ from scanline.model.precision import DEFAULT, Precision, precision
 
 log = logging.getLogger("scanline.model")
 
-TRITON = ("cuda", "cuda-unchained")  # in Triton's interpreter on a CPU, for tests
+TRITON = ("cuda", "cuda-unchained", "cuda-narrow")  # in Triton's interpreter on a CPU, for tests
 
 
 class NoRoomError(ValueError):
@@ -103,7 +103,7 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
     if chosen.bfloat16_state:
         candidates = [(name, on) for name, on in candidates if name in TRITON and on == "cuda"]
         if not candidates:
-            needed = "needs a GPU" if device == "cpu" else f"needs one of the backends {' and '.join(TRITON)}"
+            needed = "needs a GPU" if device == "cpu" else f"needs one of the backends {', '.join(TRITON)}"
             raise ValueError(f"precision {precision_name!r} {needed}")
     elif chosen.int8_weights:
         candidates = [(name, on) for name, on in candidates if name == "cpu"]
@@ -155,7 +155,7 @@ def _new_backend(name: str, model: Transformer, threads: int | None, chosen: Pre
     if name in TRITON:
         from scanline.model.backends.cuda import CudaBackend
 
-        return CudaBackend(model, chosen.state_dtype, chained=name == "cuda")
+        return CudaBackend(model, chosen.state_dtype, chained=name == "cuda", narrow=name == "cuda-narrow")
     if name == "eager":
         from scanline.model.backends.eager import EagerBackend
 

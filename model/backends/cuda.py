@@ -74,18 +74,21 @@ class CudaBackend(Backend):
         state_dtype: torch.dtype = torch.float32,
         chained: bool = True,
         options: CudaOptions = CudaOptions(),
+        narrow: bool = False,
     ) -> None:
+        """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
         self.reads_at_once = options.reads
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
         processor += ", chained launches" if chained and self.on_gpu else ""
+        processor += ", narrow programs" if narrow else ""
         self.name = f"triton ({processor})"
         self.build = f"triton {triton.__version__}, {processor}"  # Triton's compiler decides the bits of all kernels
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            self.kernels = KernelSequence(model, chained and chainable)
+            self.kernels = KernelSequence(model, chained and chainable, narrow)
             self.buffers = Buffers.of(self.config, max(options.sizes[-1], options.read_rows, options.reads), device)
             self.reader = KernelReader(self.kernels, self.buffers, options.reads)
         self.pool: SlotPool | None = None  # that the graphs were recorded for

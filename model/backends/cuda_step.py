@@ -3,7 +3,7 @@ buffers between them, and the order of the launches. A run allocates nothing and
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logis
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
-from scanline.kernels.triton.linear import Halves, linear
+from scanline.kernels.triton.linear import NARROW, Halves, Tiling, linear
 from scanline.kernels.triton.moments import blocks, row_moments
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
@@ -70,15 +70,25 @@ class Buffers:
         return Buffers(*(tensor[first:stop] for tensor in vars(self).values()))
 
 
-class KernelSequence:
-    """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py)."""
+@dataclass(frozen=True)
+class _Launches:
+    chained: bool
+    tiling: Tiling | None  # of all products; None: of each by its size
 
-    def __init__(self, model: Transformer, chained: bool) -> None:
+
+class KernelSequence:
+    """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py).
+
+    narrow: products in NARROW programs alone, which need no other program to have their bits.
+    """
+
+    def __init__(self, model: Transformer, chained: bool, narrow: bool = False) -> None:
         self.config, self.distribution, self.chained = model.config, model.distribution, chained
-        self.input = _WindowInput(model, chained) if model.window else _ByteInput(model)
-        self.blocks = [_Block(block, model.config.activation, chained) for block in model.blocks]
-        self.layers = [_Layer(layer, chained) for layer in model.layers]
-        self.head = _Product.of(model.head, chained)
+        launches = _Launches(chained, NARROW if narrow else None)
+        self.input = _WindowInput(model, launches) if model.window else _ByteInput(model)
+        self.blocks = [_Block(block, model.config.activation, launches) for block in model.blocks]
+        self.layers = [_Layer(layer, launches) for layer in model.layers]
+        self.head = _Product.of(model.head, launches)
         self.norm = _norm(model.norm)
 
     def run(self, slots: SlotPool, buffers: Buffers) -> None:
@@ -122,12 +132,12 @@ class KernelSequence:
 class _Product:
     """A linear layer, with what is fused to its product."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, chained: bool) -> None:
-        self.weight, self.bias, self.chained = Halves.of(weight), bias, chained
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, launches: _Launches) -> None:
+        self.weight, self.bias, self.launches = Halves.of(weight), bias, launches
 
     @classmethod
-    def of(cls, layer: nn.Linear, chained: bool) -> "_Product":
-        return cls(layer.weight, layer.bias, chained)
+    def of(cls, layer: nn.Linear, launches: _Launches) -> "_Product":
+        return cls(layer.weight, layer.bias, launches)
 
     def __call__(
         self,
@@ -140,8 +150,8 @@ class _Product:
         out_moments: torch.Tensor | None = None,
     ) -> None:
         linear(
-            x, self.weight, self.bias, out, norm, activation, residual, chained=self.chained, moments=moments,
-            out_moments=out_moments,
+            x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, self.launches.chained,
+            moments, out_moments,
         )  # fmt: skip
 
 
@@ -174,7 +184,7 @@ class _WindowInput:
     """GELU of a linear layer of the window's inputs, the vectors of the pixel's place and of the label; the base of the
     means."""
 
-    def __init__(self, model: Transformer, chained: bool) -> None:
+    def __init__(self, model: Transformer, launches: _Launches) -> None:
         assert isinstance(model.embedding, WindowInput)
         assert model.window is not None
         self.window, first = model.window, model.embedding.linear
@@ -182,14 +192,14 @@ class _WindowInput:
         pixels = torch.arange(model.config.height * model.config.width, device=model.device)
         self.places, self.classes = model.embedding.place(pixels), _classes(model)
         # Not chained: its residual is written by the launch before it, so it may not be fetched early.
-        self.linear = _Product(self._pad(first.weight), first.bias, False)
+        self.linear = _Product(self._pad(first.weight), first.bias, replace(launches, chained=False))
         self.skip = None
         if model.config.predicts == "pixel_logistics":
             # The reference is among the inputs, so that reference + skip is one product.
             weight = model.skip.weight.clone()
             if self.window.centred:
                 weight[:, -self.window.channels :] += torch.eye(self.window.channels, device=model.device)
-            self.skip = _Product(self._pad(weight), model.skip.bias, chained)
+            self.skip = _Product(self._pad(weight), model.skip.bias, launches)
 
     def run(
         self,
@@ -218,10 +228,10 @@ class _WindowInput:
 class _Block:
     """A residual block between the window and the layers."""
 
-    def __init__(self, block: Block, activation: str, chained: bool) -> None:
+    def __init__(self, block: Block, activation: str, launches: _Launches) -> None:
         self.norm, self.activation = _norm(block.norm), activation
-        self.expand = _Product.of(block.expand, chained)
-        self.contract = _Product.of(block.contract, chained)
+        self.expand = _Product.of(block.expand, launches)
+        self.contract = _Product.of(block.contract, launches)
 
     def run(self, buffers: Buffers) -> None:
         """Update buffers.x and its moments IN PLACE."""
@@ -230,12 +240,12 @@ class _Block:
 
 
 class _Layer:
-    def __init__(self, layer: Layer, chained: bool) -> None:
-        self.config, self.chained = layer.config, chained
-        self.query_key_value = _Product.of(layer.query_key_value, chained)
-        self.attention_out = _Product.of(layer.attention_out, chained)
-        self.feed_forward_in = _Product.of(layer.feed_forward_in, chained)
-        self.feed_forward_out = _Product.of(layer.feed_forward_out, chained)
+    def __init__(self, layer: Layer, launches: _Launches) -> None:
+        self.config, self.chained = layer.config, launches.chained
+        self.query_key_value = _Product.of(layer.query_key_value, launches)
+        self.attention_out = _Product.of(layer.attention_out, launches)
+        self.feed_forward_in = _Product.of(layer.feed_forward_in, launches)
+        self.feed_forward_out = _Product.of(layer.feed_forward_out, launches)
         norms = [_norm(layer.attention_norm), _norm(layer.feed_forward_norm)]
         before = self.config.norm == "pre"
         self.before: list[Norm | None] = [norm if before else None for norm in norms]

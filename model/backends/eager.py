@@ -18,10 +18,14 @@ from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.slots import SlotPool
+from scanline.model.device import AMPERE
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 
-TILE = {"cpu": 32, "cuda": 1024}  # slots; a multiple of 32 keeps every elementwise loop in whole vectors
+TILE = 32  # slots, on a CPU; a multiple of 32 keeps every elementwise loop in whole vectors
+# On a GPU, as many as its launches have time for: with fewer, a step of thousands of images is bound by launches; with
+# more, one image waits for the arithmetic of others. Computed for an A100, and for a T4, which runs torch alone.
+TILE_AMPERE, TILE_BEFORE = 1024, 128
 
 
 class EagerBackend(Backend):
@@ -34,10 +38,12 @@ class EagerBackend(Backend):
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
-        self.rows = TILE[model.device.type]
+        self.rows = tile(model.device)
         self.name = f"torch ({model.device.type})"
-        on_gpu = model.device.type == "cuda"
-        processor = torch.cuda.get_device_name(model.device) if on_gpu else torch.backends.cpu.get_cpu_capability()
+        if model.device.type == "cuda":
+            processor = f"{torch.cuda.get_device_name(model.device)}, {self.rows} slots at a time"
+        else:
+            processor = torch.backends.cpu.get_cpu_capability()
         self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
@@ -103,6 +109,13 @@ class EagerBackend(Backend):
         cost = -distribution.log_prob(parameters, painted).double() / LN2
         tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
         tile.known_bits.add_(cost.masked_fill(done | ~known, 0.0).sum(dim=1))
+
+
+def tile(device: torch.device) -> int:
+    """Return how many slots a device computes at a time."""
+    if device.type == "cpu":
+        return TILE
+    return TILE_AMPERE if torch.cuda.get_device_capability(device) >= AMPERE else TILE_BEFORE
 
 
 def _guided(pool: SlotPool, position: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:

@@ -30,13 +30,34 @@ class Pending(Generic[Result]):
         return self._ended  # type: ignore[return-value]
 
 
+def event(*, timed: bool = False) -> torch.cuda.Event:
+    """Return an event of a GPU whose `synchronize` sleeps; by default CUDA's waits in a loop, which takes a core."""
+    return torch.cuda.Event(enable_timing=timed, blocking=True)
+
+
+def to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:
+    """Start to copy a tensor to the host: a GPU's into pinned memory, any other is there."""
+    if tensor.device.type == "cpu":
+        return Pending.ended(tensor)
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    host.copy_(tensor, non_blocking=True)
+    copied = event()
+    copied.record()
+
+    def arrived() -> torch.Tensor:
+        copied.synchronize()
+        return host
+
+    return Pending(arrived)
+
+
 class DeviceClock:
     """The time that a device takes for what it is given from here to `stop`; where the caller's thread computes, its
     own time."""
 
     def __init__(self, device: torch.device) -> None:
         self._began = perf_counter()
-        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device.type == "cuda" else []
+        self._events = [event(timed=True) for _ in range(2)] if device.type == "cuda" else []
         if self._events:
             self._events[0].record()
 

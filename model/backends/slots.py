@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.pending import Pending
+from scanline.model.backends.pending import Pending, to_host
 from scanline.model.config import ModelConfig
 from scanline.model.state import State
 
@@ -104,7 +104,7 @@ class SlotPool:
             numbers = [getattr(self, name).numpy()[slots] for name in ("bits", "evidence_bits", "known_bits")]
             effective = self.effective_particles.numpy()[slots]
             return Pending.ended(Fetched(self.images.numpy()[slots], numbers[0], numbers[1] + numbers[2], effective))
-        copied = _to_host(self._gathered(self.rows(slots)))
+        copied = to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
     def snapshot(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
@@ -112,7 +112,7 @@ class SlotPool:
         s, z = self.state.s[layer, slot, head], self.state.z[layer, slot, head]
         if self.on_host:
             return Pending.ended((s.float().numpy().copy(), z.numpy().copy()))
-        copied = _to_host(torch.cat((s.float(), z.unsqueeze(1)), dim=1))
+        copied = to_host(torch.cat((s.float(), z.unsqueeze(1)), dim=1))
         return Pending(lambda: (copied.wait()[:, :-1].numpy(), copied.wait()[:, -1].numpy()))
 
     def in_flight(self) -> np.ndarray:
@@ -180,17 +180,3 @@ def _taken_apart(block: torch.Tensor, count: int) -> Fetched:
     """Return what SlotPool._gathered of `count` slots holds, on the host."""
     numbers = block[: 24 * count].view(torch.float64).view(3, count)
     return Fetched(block[24 * count :].view(count, -1).numpy(), *numbers.numpy())
-
-
-def _to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:
-    """Start to copy a GPU's tensor into pinned memory."""
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    host.copy_(tensor, non_blocking=True)
-    copied = torch.cuda.Event()
-    copied.record()
-
-    def arrived() -> torch.Tensor:
-        copied.synchronize()
-        return host
-
-    return Pending(arrived)

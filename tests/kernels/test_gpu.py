@@ -1,13 +1,19 @@
 """Features that a GPU lacks, and its failures, as one line each."""
 
 import ast
+import functools
+import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
 from scanline.kernels import gpu
+from tests.support.kernels.compilers import COMPILER
 
 DEVICE = torch.device("cuda", 0)
 
@@ -53,3 +59,48 @@ def test_the_summary_of_an_error_of_tritons_compiler_is_what_is_wrong_not_where(
     compilers = pytest.importorskip("triton.compiler.errors", reason="Triton is not installed")
     error = compilers.CompilationError("def kernel():\n    pass", ast.parse("pass").body[0], "ValueError('no tf32x3')")
     assert gpu.summary(error) == "CompilationError: ValueError('no tf32x3')"
+
+
+@pytest.fixture
+def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Triton's compiler of C modules, in a machine without Python.h and with no module in the cache."""
+    build: ModuleType = pytest.importorskip("triton.runtime.build", reason="Triton is not installed")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(sysconfig, "get_paths", lambda scheme=None: {"include": str(tmp_path / "include")})
+    getattr(build, "_find_compiler", cache_of_none).cache_clear()
+    return build
+
+
+@functools.cache
+def cache_of_none() -> None:
+    """As a Triton has it that looks for a compiler each time."""
+
+
+def cause(builder: ModuleType) -> str:
+    """The summary of why a C module of Python is not compiled."""
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        builder.compile_module_from_src("#include <Python.h>", "launcher")
+    return gpu.summary(raised.value)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+def test_without_python_h_the_summary_names_its_package(builder: ModuleType, tmp_path: Path) -> None:
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    assert cause(builder) == (
+        f"CalledProcessError: Triton compiles a C module before its first launch, and {tmp_path / 'include'} has no"
+        f" Python.h: install the package {version}-dev (Debian, Ubuntu) or {version}-devel (Fedora)"
+    )
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "Python.h").write_text("#error broken")
+    assert "does not compile, for the reasons that " in cause(builder)
+
+
+def test_without_a_c_compiler_the_summary_names_its_package(
+    builder: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert cause(builder) == (
+        "RuntimeError: Triton compiles a C module before its first launch and finds no C compiler: install the package"
+        " gcc"
+    )

@@ -44,7 +44,7 @@ def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(backend: st
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_gpu_its_backends_are_an_error() -> None:
     assert resolve_backend("auto") == ("cpu", None)
-    for backend in ("cuda", "cuda-unchained"):
+    for backend in ("cuda", "cuda-unchained", "cuda-narrow"):
         with pytest.raises(ValueError, match="there is no CUDA device on this machine"):
             resolve_backend("auto", backend)
 
@@ -65,7 +65,7 @@ def test_with_a_gpu_all_its_backends_are_tried_and_the_cpu_only_on_device_auto(
 ) -> None:
     gpu_of(None)
     assert resolve_backend("auto") == ("cuda", None)
-    assert resolve_backend("cuda") == ("cuda", "cuda,cuda-unchained,eager")
+    assert resolve_backend("cuda") == ("cuda", "cuda,cuda-unchained,cuda-narrow,eager")
     assert resolve_backend("auto", "cuda-unchained") == ("cuda", "cuda-unchained")
     assert resolve_backend("auto", "eager") == ("cuda", "eager")
 

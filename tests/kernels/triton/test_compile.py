@@ -1,6 +1,7 @@
-"""Kernels as Triton's compiler makes them, without a GPU: no spills, and waits before copies."""
+"""Kernels as Triton's compiler makes them, without a GPU: no spills, waits before copies, and programs that fit."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.support.kernels.ttgir import early
 
 ROOT = Path(__file__).parents[3]
+SMALL = ("86", "89", "120")  # cards with 99 KB of shared memory for a program
 
 
 def compiled(*arguments: str) -> list[str]:
@@ -24,7 +26,9 @@ def compiled(*arguments: str) -> list[str]:
 
 @pytest.mark.compilers
 def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths() -> None:
-    names = [line.split()[1].rstrip(":") for line in compiled("--only", "quick", "--capability", "90")]
+    """On cards with the least shared memory, the product that needs the most of it."""
+    lines = compiled("--only", "quick", "--capability", "90", *SMALL)
+    names = [line.split()[1].rstrip(":") for line in lines if line.startswith("sm_90")]
     assert sorted(names) == [
         "_copy_slots",
         "_linear",
@@ -35,6 +39,9 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
         "walk_forward",
         "walk_states",
     ]
+    needed = {int(found) for line in lines if "_linear" in line for found in re.findall(r"(\d+) bytes shared", line)}
+    assert [line.split()[0] for line in lines if not line.startswith("sm_90")] == [f"sm_{card}" for card in SMALL]
+    assert max(needed) <= 99 * 1024, "those cards would be left to torch"
 
 
 COPY = "ttg.async_copy_global_to_local"
@@ -48,6 +55,6 @@ def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", ["80", "90", "100"])
+@pytest.mark.parametrize("capability", ["80", *SMALL, "90", "100"])
 def test_no_kernel_in_a_shape_that_users_run_has_faults(capability: str) -> None:
     assert compiled("--capability", capability)

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.triton.linear import NARROW, Halves
 from scanline.model import backends
-from scanline.model.backends import NoRoomError, open_backend
+from scanline.model.backends import TRITON, NoRoomError, cuda_step, open_backend
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda import CudaBackend
 from scanline.model.backends.pending import Pending
@@ -20,7 +21,7 @@ from scanline.model.sampling.generator import Generator
 from tests.support import small_models
 from tests.support.kernels.gpu import DEVICE
 
-ALL = "cuda,cuda-unchained,eager"
+ALL = "cuda,cuda-unchained,cuda-narrow,eager"
 MODEL = small_models.config(height=1, width=2, layers=1, heads=1)  # the interpreter takes its time
 PLACES = {
     "construction": "RuntimeError: no kernel image is available",
@@ -92,10 +93,30 @@ def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says
 
 
 def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Callable[..., None]) -> None:
-    break_backends("warm-up", "cuda", "cuda-unchained")
+    break_backends("warm-up", *TRITON)
     generator = Generator(model, 3, backend=ALL)
     assert generator.backend_name == "eager"
-    assert [fallback.partition(":")[0] for fallback in generator.fallbacks] == ["cuda", "cuda-unchained"]
+    assert [fallback.partition(":")[0] for fallback in generator.fallbacks] == [*TRITON]
+
+
+def test_where_wide_and_narrow_programs_round_differently_narrow_ones_are_used_alone(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multiply = cuda_step.linear
+
+    def rounded_up(x: torch.Tensor, weight: Halves, bias: torch.Tensor, out: torch.Tensor, *how: Any) -> None:
+        """As if several rows had wide programs, in which the last bit of each result is another."""
+        multiply(x, weight, bias, out, *how)
+        if NARROW not in how and len(x) > 1:
+            out.mul_(1 + torch.finfo(torch.float32).eps)
+
+    monkeypatch.setattr(cuda_step, "linear", rounded_up)
+    generator = Generator(model, 2, backend="cuda,cuda-narrow,eager")
+    assert generator.backend_name == "cuda-narrow"
+    assert "narrow programs" in generator.backend.name
+    assert "narrow programs" in generator.backend.build, "a seed's images are others, and so is the digest"
+    (fallback,) = generator.fallbacks
+    assert fallback.endswith("of an image depend on whether 1 or 2 are in flight")
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")

@@ -26,7 +26,10 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "no model directory": ("sample --model empty", "empty is not a model directory: config.json is missing"),
     "a broken model": ("sample --model broken", "model.safetensors is missing"),
     "temperature 0": ("sample --temperature 0", "temperature must be from 0.000001 to 2, not 0.0"),
-    "unknown backend": ("sample --backend gpu", "the backend must be one of auto, cuda, cuda-unchained, eager, cpu,"),
+    "unknown backend": (
+        "sample --backend gpu",
+        "the backend must be one of auto, cuda, cuda-unchained, cuda-narrow,",
+    ),
     "a backend of a GPU, without one": ("sample --backend cuda", "the backend cuda needs a GPU, and there is no CUDA"),
     "a backend of the GPU on the CPU": (
         "evaluate digits --data data --backend cuda --device cpu",

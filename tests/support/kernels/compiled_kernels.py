@@ -24,7 +24,8 @@ from triton.runtime.jit import JITFunction
 
 from tests.support.kernels.ttgir import early, products_begin_at_zero
 
-SHARED = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}  # bytes that a program may have, by compute capability
+# bytes that a program may have, by compute capability
+SHARED = {card: kilobytes * 1024 for card, kilobytes in {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}.items()}
 
 _compiled: dict[str, "Compiled"] = {}  # variants by their hashes: Triton compiles each once a process
 launched: list["Compiled"] = []  # what each launch would run
