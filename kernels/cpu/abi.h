@@ -75,5 +75,12 @@ void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, dou
 // Copies state, image and bits of slot sources[i] to slot targets[i], for each i < count; no target is the source of
 // another slot. Where both are the same, nothing is copied.
 void scanline_copy_slots(void* network, const Slots*, const int64_t* sources, const int64_t* targets, int64_t count);
+
+// Draws the bytes of an image's steps from `position` on as advance would, each from the next of the distributions'
+// `parameters` [steps, P], as long as they are those of `path` [steps * step_bytes]. Returns of how many steps they are, and
+// writes what the first other step has painted to `drawn` [step_bytes]. without: null, or of a guided image the parameters
+// of label 0. A guided image stops before logits that are not finite, with nothing drawn. One thread at a time.
+int64_t scanline_follow(void* network, const float* parameters, const float* without, const uint8_t* path, int64_t steps,
+                        int64_t seed, int64_t index, int64_t position, float temperature, float guidance, uint8_t* drawn);
 }
 #pragma GCC visibility pop

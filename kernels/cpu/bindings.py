@@ -18,7 +18,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 7
+ABI = 8
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024
@@ -96,6 +96,38 @@ class Network:
         _library().scanline_read(
             self._open(), ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)
         )
+
+    def follow(
+        self,
+        parameters: torch.Tensor,
+        without: torch.Tensor | None,
+        path: bytes,
+        *,
+        seed: int,
+        index: int,
+        position: int,
+        temperature: float,
+        guidance: float = 1.0,
+    ) -> tuple[int, bytes]:
+        """Draw an image's steps from `position` on from parameters [n, P] float32, as long as their bytes are those of
+        `path`; without: of a guided image the parameters of label 0. Return of how many steps they are, and the bytes
+        of the next one, where it has others."""
+        self.shape.check_following(parameters, without, position, len(path))
+        drawn = ctypes.create_string_buffer(self.shape.step_bytes)
+        steps = _library().scanline_follow(
+            self._open(),
+            parameters.data_ptr(),
+            None if without is None else without.data_ptr(),
+            path,
+            len(parameters),
+            seed,
+            index,
+            position,
+            temperature,
+            guidance,
+            drawn,
+        )
+        return steps, drawn.raw
 
     def copy_slots(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no target is the
@@ -177,6 +209,8 @@ def _load() -> ctypes.CDLL | str:
     library.scanline_advance.argtypes = [_pointer, _pointer, _i64]
     library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer]
     library.scanline_copy_slots.argtypes = [_pointer, _pointer, _pointer, _pointer, _i64]
+    library.scanline_follow.argtypes = [_pointer] * 3 + [ctypes.c_char_p, *[_i64] * 4, *[ctypes.c_float] * 2, _pointer]
+    library.scanline_follow.restype = _i64
     for name in ("destroy", "advance", "read", "copy_slots"):
         getattr(library, f"scanline_{name}").restype = None
     return library

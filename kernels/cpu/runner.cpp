@@ -131,6 +131,24 @@ class IsaRunner final : public Runner {
         });
     }
 
+    int64_t follow(const Path& path, Draw draw, float guidance, uint8_t* drawn) override {
+        const Shape& shape = weights.shape;
+        const int64_t size = shape.step_bytes, P = parameters_of(shape);
+        float* scratch = scratches[0].distribution.data;
+        for (int64_t step = 0; step < path.steps; step++, draw.position += size) {
+            const float* p = path.parameters + step * P;
+            if (path.without) {
+                double bits;
+                paint_guided(p, p, path.without + step * P, guidance, draw, drawn, &bits, scratch);
+                if (!std::isfinite(bits)) return step;
+            } else {
+                draw_step(shape, p, draw, drawn, scratch);
+            }
+            if (memcmp(drawn, path.bytes + step * size, size)) return step;
+        }
+        return path.steps;
+    }
+
     void copy_slots(const Slots& slots, const int64_t* sources, const int64_t* targets, int64_t count) override {
         const Shape& shape = weights.shape;
         const int64_t z_size = shape.heads * shape.key_width, s_size = z_size * shape.value_width, L = shape.layers;

@@ -6,10 +6,25 @@
 #error "-ffast-math would change the bytes of images: compile without it"
 #endif
 
+// The bytes of an image's next steps, and the parameters of the distributions that they were drawn from.
+struct Path {
+    const float *parameters, *without;  // without: null, or of a guided image those of label 0
+    const uint8_t* bytes;
+    int64_t steps;
+};
+
+// What decides the bytes of a step that are not known.
+struct Draw {
+    int64_t seed, index, position;  // position: of the step's first byte
+    float temperature;
+    const uint8_t* known;  // [step_bytes]
+};
+
 struct Runner {
     virtual ~Runner() = default;
     virtual void advance(const Slots&, int64_t steps) = 0;
     virtual void read(const Slots&, int64_t start, int64_t stop, double* bits, float* parameters) = 0;
+    virtual int64_t follow(const Path&, Draw, float guidance, uint8_t* drawn) = 0;
     virtual void copy_slots(const Slots&, const int64_t* sources, const int64_t* targets, int64_t count) = 0;
 };
 

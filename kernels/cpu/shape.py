@@ -95,6 +95,20 @@ class Shape(ctypes.Structure):
         for name, tensor in parameters.items():
             _check_tensor(name, tensor, torch.float32, (count, n // size, self.parameters))
 
+    def check_following(
+        self, parameters: torch.Tensor, without: torch.Tensor | None, position: int, length: int
+    ) -> None:
+        """Raise ValueError where `follow` cannot draw `length` bytes from `position` on."""
+        stop, size = position + length, self.step_bytes
+        if not self.first <= position <= stop <= self.bytes or (position - self.first) % size or length % size:
+            raise ValueError(f"cannot draw bytes {position} to {stop} of images of {self.bytes} bytes")
+        expected = torch.float32, (length // size, self.parameters)
+        _check_tensor("parameters", parameters, *expected)
+        if without is not None:
+            _check_tensor("without", without, *expected)
+            if self.predicts != PREDICTS["categorical"]:
+                raise ValueError("guided images need logits of a byte")
+
     def check_copying(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Raise ValueError where there are no such slots to copy."""
         self._check(slots, ("s", "z", "position", "images", "bits"))

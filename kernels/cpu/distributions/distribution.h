@@ -37,17 +37,23 @@ static inline void paint_guided(const float* parameters, const float* with, cons
     bits[0] = categorical_bits(parameters, bytes[0], scratch) + zero_if_finite(mixed);
 }
 
-// Paints the `bytes` [step_bytes] that are not known, and writes the cost of all of them to `bits`.
-static inline void paint_step(const Shape& shape, const float* parameters, const Draw& draw, uint8_t* bytes, double* bits,
-                              float* scratch) {
+// Paints the `bytes` [step_bytes] that are not known.
+static inline void draw_step(const Shape& shape, const float* parameters, const Draw& draw, uint8_t* bytes, float* scratch) {
     if (shape.predicts == PIXEL_LOGISTICS) {
-        // at temperature 1, what is painted and what it costs come of the same pass
-        if (draw.temperature == 1.0f) return run_pixel(shape, parameters, 1.0f, &draw, bytes, bits, scratch);
         run_pixel(shape, parameters, draw.temperature, &draw, bytes, nullptr, scratch);
     } else if (!draw.known[0]) {
         const Uniforms u = uniforms(draw.seed, draw.index, draw.position);
         bytes[0] = sample_categorical(parameters, u, draw.temperature, scratch);
     }
+}
+
+// Paints the `bytes` [step_bytes] that are not known, and writes the cost of all of them to `bits`.
+static inline void paint_step(const Shape& shape, const float* parameters, const Draw& draw, uint8_t* bytes, double* bits,
+                              float* scratch) {
+    // at temperature 1, what is painted and what it costs come of the same pass
+    if (shape.predicts == PIXEL_LOGISTICS && draw.temperature == 1.0f)
+        return run_pixel(shape, parameters, 1.0f, &draw, bytes, bits, scratch);
+    draw_step(shape, parameters, draw, bytes, scratch);
     write_bits(shape, parameters, bytes, bits, scratch);
 }
 

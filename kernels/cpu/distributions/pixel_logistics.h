@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "abi.h"
 #include "distributions/categorical.h"
+#include "runner.h"
 
 namespace ISA {
 
@@ -59,13 +59,6 @@ static inline const float* transpose(const float* from, int64_t K, int64_t n, fl
         for (int64_t i = 0; i < n; i++) to[i * K + k] = from[k * n + i];
     return to;
 }
-
-// What decides the bytes that are not known.
-struct Draw {
-    int64_t seed, index, position;  // position: of the step's first byte
-    float temperature;
-    const uint8_t* known;  // [step_bytes]
-};
 
 // Goes through the channels of a pixel. With `draw`, paints the `bytes` [C] that are not known; with `bits` [C], writes
 // what the bytes cost given the earlier ones, under logits divided by the temperature and scales multiplied by it.

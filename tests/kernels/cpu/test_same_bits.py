@@ -84,6 +84,35 @@ def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name:
     assert torch.equal(painted["known_bits"], total)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", CASES)
+def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -> None:
+    """Its next bytes are drawn from the parameters of a read, not from those of its steps."""
+    case = CASES[name]
+    shape = case.shape()
+    painted = native_vectors.slots(case, known=torch.zeros(case.images, shape.bytes, dtype=torch.uint8))
+    network = native_vectors.network(case, isa, threads=1)
+    network.advance(painted, shape.bytes)
+    read, steps = native_vectors.slots(case), (shape.bytes - shape.first) // shape.step_bytes
+    states = {each: read[each] for each in ("s", "z", "position", "label")} | {"images": painted["images"]}
+    bits = torch.empty(case.images, shape.bytes - shape.first, dtype=torch.float64)
+    parameters = torch.empty(case.images, steps, shape.parameters)
+    network.read(states, shape.first, shape.bytes, bits, parameters)
+    drawn_by = {each: painted[each][0].item() for each in ("seed", "index", "temperature")} | {"position": shape.first}
+    path = bytes(painted["images"][0, shape.first :].numpy())
+    assert network.follow(parameters[0], None, path, **drawn_by)[0] == steps
+    for other in {0, steps // 2, steps - 1}:
+        at = other * shape.step_bytes
+        wrong = path[:at] + bytes([path[at] ^ 1]) + path[at + 1 :]
+        expected = other, path[at : at + shape.step_bytes]
+        assert network.follow(parameters[0], None, wrong, **drawn_by) == expected
+    with pytest.raises(ValueError, match=rf"cannot draw bytes {shape.first} to "):
+        network.follow(parameters[0], None, path + path, **drawn_by)
+    with pytest.raises(ValueError, match="parameters must be "):
+        network.follow(parameters[0, 1:], None, path, **drawn_by)
+    network.close()
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("images", [5, 300], ids=["few", "more than a thread copies"])
 def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int, threads: int) -> None:
