@@ -34,6 +34,10 @@ class State:
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
         )
 
+    def copy(self) -> "State":
+        """Return a state of its own with the same numbers."""
+        return State(self.s.clone(), self.z.clone(), self.position.clone())
+
     def part(self, first: int, stop: int) -> "State":
         """Return a view of images first..stop-1."""
         return State(self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop])

@@ -5,13 +5,15 @@ An image starts in all of its slots at once, from one prefix. An image that cann
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from scanline.model.backends.cpu import CpuBackend
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Scheduled
+from scanline.model.sampling.messages import Event, Finished, GenerateRequest, ImageSpec, Scheduled
 from scanline.model.sampling.particles import checks
+from scanline.model.sampling.prefix_tree import PrefixTree
 from scanline.model.sampling.prefixes import Prefixes
 from scanline.model.sampling.reading import Prefix
 from scanline.model.sampling.reads import Read, Reads
@@ -55,6 +57,9 @@ class Admission:
         self.generator, self.scheduler, self.requests = generator, scheduler, requests
         self.reads, self.recorder = reads, recorder
         self.prefixes = Prefixes(generator.slots)
+        # Without a start token, the first byte is drawn when an image is placed.
+        backend, first = generator.backend, generator.config.first
+        self.tree = PrefixTree(generator.config, backend) if isinstance(backend, CpuBackend) and not first else None
 
     def add(self, request: GenerateRequest) -> None:
         """Queue the images of a request."""
@@ -121,6 +126,16 @@ class Admission:
         if self.prefixes.put(read.request, source, read.label, prefix):
             self.scheduler.resume(read.request)
 
+    def note_finished(self, finished: Sequence[Finished]) -> None:
+        """Let later images start from what finished ones have in common; grow the tree for it, a little at a time."""
+        if self.tree is None:
+            return
+        for each in finished:
+            request = self.requests[each.request].request
+            spec = request.image(each.index)
+            self.tree.add(spec, (spec.label, 0) if request.is_guided else (spec.label,), each.image)
+        self.tree.grow()
+
     def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
         while assignment := self.scheduler.admit():
             placed[assignment.image] = self._placement(assignment)
@@ -131,11 +146,6 @@ class Admission:
         request, index = active.request, assignment.index
         spec, source = request.image(index), request.source(index)
         known = self.generator.prefix(spec)
-        prefixes: list[Prefix | None] = [None]
-        if source is not None and known:
-            prefixes = [*self.prefixes.start_from(request.id, source)]
-        for slot in assignment.slots:
-            self.scheduler.positions[slot] = known or self.generator.config.first
         # A guided image has a second state without the label; particles differ in their random numbers alone.
         specs: tuple[ImageSpec, ...] = (spec,)
         if request.is_guided:
@@ -145,8 +155,16 @@ class Admission:
             assert spec.mask is not None
             assignment.checks = tuple(checks(spec.mask, self.generator.config))
             specs += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
+        prefixes: list[Prefix | None] = [None] * len(specs)
+        if source is not None and known:
+            held = self.prefixes.start_from(request.id, source)
+            prefixes = [*held] if len(held) == len(specs) else [*held] * len(specs)
+        elif self.tree is not None:
+            prefixes = self.tree.follow(specs)
+        for slot, prefix in zip(assignment.slots, prefixes, strict=True):
+            self.scheduler.positions[slot] = self.generator.config.first if prefix is None else prefix.position
         self._prepare_next(active)
-        return Placement(assignment, specs, prefixes if len(prefixes) > 1 else prefixes * len(specs))
+        return Placement(assignment, specs, prefixes)
 
     def _place(
         self, placements: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]
@@ -172,8 +190,14 @@ class Admission:
         prefixes = [prefix for placement in placements for prefix in placement.prefixes]
         self.generator.place_many(slots, specs, prefixes)
         starts = [placement.prefixes[0] for placement in placements]
-        self.recorder.drawn_bytes += self.generator.config.first * starts.count(None)
-        self.recorder.known_bytes += sum(prefix.position for prefix in starts if prefix is not None)
+        for start in starts:
+            if start is None:
+                self.recorder.drawn_bytes += self.generator.config.first
+            elif start.painted:
+                self.recorder.drawn_bytes += start.position
+                self.recorder.shared_bytes += start.position
+            else:
+                self.recorder.known_bytes += start.position
         for request in dict.fromkeys(placement.assignment.request for placement in placements):
             active = self.requests[request]
             if not active.is_scheduled:

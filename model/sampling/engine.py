@@ -222,7 +222,9 @@ class Engine:
             self._fail(request, events, NOT_FINITE)
         events += ended.pixels(self.requests)
         events += ended.state_snapshots(self.requests)
-        events += ended.finished_images(self.requests)
+        finished = [*ended.finished_images(self.requests)]
+        events += finished
+        self.admission.note_finished(finished)
         for request, count in Counter(image.request for image in ended.finished).items():
             if active := self.requests.get(request):
                 active.left -= count

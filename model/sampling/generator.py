@@ -174,12 +174,16 @@ class Generator:
         for row, spec in enumerate(specs):
             if spec.known is not None and spec.mask is not None:
                 images[row], known[row] = spec.known, spec.mask
+        for row, prefix in enumerate(prefixes):
+            if prefix is not None and prefix.painted:
+                images[row, : prefix.position] = np.frombuffer(prefix.painted, np.uint8)
         if first:
             self._draw_first_bytes(arrivals)
         arrivals.position.numpy()[:] = [first if prefix is None else prefix.position for prefix in prefixes]
         started = arrivals.without_prefix
-        arrivals.bits.numpy()[started:] = [prefix.bits for prefix in prefixes[started:] if prefix is not None]
-        arrivals.evidence_bits.numpy()[started:] = arrivals.bits.numpy()[started:]
+        of_prefixes = [prefix for prefix in prefixes[started:] if prefix is not None]
+        arrivals.bits.numpy()[started:] = [prefix.bits for prefix in of_prefixes]
+        arrivals.evidence_bits.numpy()[started:] = [0 if prefix.painted else prefix.bits for prefix in of_prefixes]
 
     def _draw_first_bytes(self, arrivals: Arrivals) -> None:
         """Draw byte 0 of each image from the histogram of a model without a start token, unless it is known."""

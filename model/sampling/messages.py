@@ -338,8 +338,11 @@ class Stats:
     images_waiting: int = 0  # for a slot, or to be scored
     scores_running: int = 0  # images that are being scored; they have no slot
     scores_waiting: int = 0  # of images_waiting, those to be scored
-    painted_bytes: int = 0  # by steps; known bytes from the step of the first unknown one on are counted too
+    painted_bytes: int = (
+        0  # by steps, but for the shared ones; known bytes from the step of the first unknown one on are counted too
+    )
     known_bytes: int = 0  # prefilled
+    shared_bytes: int = 0  # of painted_bytes, those of beginnings that other images had painted before
     steps: int = 0
     queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first slot
     first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first byte

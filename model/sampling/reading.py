@@ -35,16 +35,16 @@ class Reading:
 
     def prefix(self, row: int) -> "Prefix":
         """Return a copy of the state of one image after its known bytes."""
-        state = self.state.part(row, row + 1)
-        copy = State(state.s.clone(), state.z.clone(), state.position.clone())
+        copy = self.state.part(row, row + 1).copy()
         sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
         return Prefix(copy, int(self.stops[row]), float(sums[-1]) if len(sums) else 0.0)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """The state after the known first bytes of an image; any number of slots may start from it."""
+    """The state after the first bytes of an image, known or painted before; any number of slots may start from it."""
 
     state: State  # of one image
     position: int  # the first byte after it
     bits: float  # of the prefix, under the model
+    painted: bytes = b""  # the first bytes, if they were painted: those that are known are with the image

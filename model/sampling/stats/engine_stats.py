@@ -18,12 +18,12 @@ class StatsRecorder:
 
     def __init__(self) -> None:
         self.batch = 0  # busy slots in the last tick
-        self.painted_bytes = self.known_bytes = self.steps = 0
+        self.painted_bytes = self.known_bytes = self.shared_bytes = self.steps = 0
         self.queue, self.first_pixel = Histogram(LATENCIES), Histogram(LATENCIES)
         self.step_seconds, self.step_images = Histogram(STEPS), Histogram(BATCHES)
         self.reported = time.monotonic()
         self.unpainted: list[float] = []  # when the requests were accepted that got their first slot in this tick
-        self.drawn_bytes = 0  # first bytes of images placed in this tick that need no step
+        self.drawn_bytes = 0  # first bytes of images placed in this tick that take no step
 
     def scheduled(self, accepted: float) -> float:
         """Count a request, accepted at that time, that has its first slot; return the seconds that it waited."""
@@ -63,6 +63,7 @@ class StatsRecorder:
             progress,
             painted_bytes=self.painted_bytes,
             known_bytes=self.known_bytes,
+            shared_bytes=self.shared_bytes,
             steps=self.steps,
             queue=self.queue.copy(),
             first_pixel=self.first_pixel.copy(),

@@ -66,6 +66,10 @@ COUNTERS: dict[str, tuple[str, Value]] = {
         lambda e: e.stats.painted_bytes,
     ),
     "prompt_tokens": ("Known bytes at the start of images, processed by prefill.", lambda e: e.stats.known_bytes),
+    "prefix_cache_hits": (
+        "Bytes of generation_tokens that took no step: other images had painted the same from the start.",
+        lambda e: e.stats.shared_bytes,
+    ),
     "engine_steps": (
         "Engine steps; each paints a byte, or a whole pixel, of every image in flight.",
         lambda e: e.stats.steps,

@@ -1,0 +1,204 @@
+"""The prefix tree: beginnings that several images have painted, with the state after each, from which others start.
+
+Images that have painted the same bytes have the same state, whatever their random numbers: nearly all digits begin with
+the same hundred black pixels. So the parameters of the distributions along such a beginning are kept. A new image draws
+its bytes from them, with its own random numbers, until one differs; it starts from the last state before that byte, and
+has the bytes and the bits that it would have had from the start. The same idea for prompts: RadixAttention (Zheng et
+al. 2024, https://arxiv.org/abs/2312.07104, section 3).
+
+The tree grows by what two of the last images have in common, one segment a tick, and forgets what was not used for
+longest. Where images have nothing in common, as colour ones do, it stays empty and costs a comparison for each image.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+import torch
+
+from scanline.model.backends.cpu import CpuBackend
+from scanline.model.config import ModelConfig
+from scanline.model.sampling.messages import ImageSpec
+from scanline.model.sampling.reading import Prefix
+from scanline.model.state import State
+
+MOST_BYTES = 64 << 20  # of states and parameters
+RECENT = 32  # images that a finished one is compared with
+KEPT = 256  # images that start until an unused segment may be forgotten: else labels could take turns for ever
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The parameters [n, P] of a segment's steps for one label, and the state after them."""
+
+    parameters: torch.Tensor
+    prefix: Prefix
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes."""
+        return self.parameters.nbytes + self.prefix.state.s.nbytes + self.prefix.state.z.nbytes
+
+
+@dataclass(eq=False)
+class Node:
+    """A painted beginning, and those that are one segment longer."""
+
+    painted: bytes
+    parent: "Node | None" = None
+    segments: dict[int, Segment] = field(default_factory=dict)  # the last one of the beginning, by label
+    longer: list["Node"] = field(default_factory=list)
+
+
+class PrefixTree:
+    """Invariant: a node has a label's segment only where its parent has one, the root aside; `used` has them all, each
+    parent's after its children's."""
+
+    def __init__(self, config: ModelConfig, backend: CpuBackend, most_bytes: int = MOST_BYTES) -> None:
+        self.config, self.backend, self.most_bytes = config, backend, most_bytes
+        self.length = max(1, config.width // 2) * config.step_bytes  # of a segment, in bytes
+        self.root = Node(b"")
+        self.used: OrderedDict[tuple[Node, int], int] = OrderedDict()  # by which image last; the longest unused first
+        self.bytes = 0  # of all segments
+        self.images = 0  # that have started
+        self.recent: deque[tuple[int, int, bytes]] = deque(maxlen=RECENT)  # seed, index and bytes of images
+        self.growing: dict[int, bytes] = {}  # by label: a beginning that several images have painted
+
+    def follow(self, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
+        """Return where the specs of one image start: its particles, or a guided image with its label and without.
+
+        All start at one position, since particles are resampled together.
+        """
+        self.images += 1
+        first, guided = specs[0], specs[0].guidance != 1
+        labels = [spec.label for spec in specs] if guided else [first.label]
+        stop = self.config.bytes if first.mask is None else int(first.mask.argmax())
+        ends = [self._last(spec, labels, stop) for spec in (specs[:1] if guided else specs)]
+        position = min(len(end.painted) for end in ends)
+        if not position:
+            return [None] * len(specs)
+        starts: list[Prefix | None] = []
+        for end in ends:
+            while len(end.painted) > position:
+                assert end.parent is not None
+                end = end.parent
+            starts += [end.segments[label].prefix for label in labels]
+            self._use(end, labels)
+        return starts
+
+    def _last(self, spec: ImageSpec, labels: Sequence[int], stop: int) -> Node:
+        """Return the longest beginning, of at most `stop` bytes, that an image paints."""
+        node = self.root
+        while len(node.painted) + self.length <= stop and (found := self._next(node, spec, labels)) is not None:
+            node = found
+        return node
+
+    def _next(self, node: Node, spec: ImageSpec, labels: Sequence[int]) -> Node | None:
+        """Return which of the beginnings after `node` an image paints."""
+        position = len(node.painted)
+        painted = b""  # by the image after `node`, as far as is known
+        for longer in node.longer:
+            path = longer.painted[position:]
+            if not path.startswith(painted) or not longer.segments.keys() >= set(labels):
+                continue
+            given, *others = (longer.segments[label].parameters for label in labels)
+            steps, drawn = self.backend.network.follow(
+                given,
+                others[0] if others else None,
+                path,
+                seed=spec.seed,
+                index=spec.index + (spec.particle << 32),
+                position=position,
+                temperature=spec.temperature,
+                guidance=spec.guidance,
+            )
+            if steps == len(given):
+                return longer
+            painted = path[: steps * self.config.step_bytes] + drawn
+        return None
+
+    def add(self, spec: ImageSpec, labels: Sequence[int], image: bytes) -> None:
+        """Note a finished image, and what of it others have painted before: those of other random numbers."""
+        beginning = b""  # at least one step is left to paint
+        alike = [other for seed, index, other in self.recent if (seed, index) != (spec.seed, spec.index)]
+        for stop in range(self.length, len(image), self.length):
+            if not (alike := [other for other in alike if other.startswith(image[:stop])]):
+                break
+            beginning = image[:stop]
+        self.recent.append((spec.seed, spec.index, image))
+        if beginning:
+            for label in labels:
+                is_missing = len(self._walk(label, beginning).painted) < len(beginning)
+                if is_missing and not self.growing.get(label, b"").startswith(beginning):
+                    self.growing[label] = beginning
+
+    def _walk(self, label: int, beginning: bytes) -> Node:
+        """Return the last node on the way to a beginning that has a segment for a label."""
+        node = self.root
+        while (after := self._child(node, beginning)) is not None and label in after.segments:
+            node = after
+        return node
+
+    def _child(self, node: Node, beginning: bytes) -> Node | None:
+        """Return the next node on the way to a beginning."""
+        longer = beginning[: len(node.painted) + self.length]
+        return next((each for each in node.longer if each.painted == longer != node.painted), None)
+
+    def grow(self) -> None:
+        """Add one segment of what several images have painted, if any is missing and there is room for it."""
+        if not self.growing:
+            return
+        label, beginning = next(iter(self.growing.items()))
+        node = self._walk(label, beginning)
+        stop = len(node.painted) + self.length
+        segment = self._read(node, label, beginning[:stop]) if stop <= len(beginning) else None
+        if segment is None or not self._make_room(segment.bytes):
+            del self.growing[label]
+            return
+        after = self._child(node, beginning)
+        if after is None:
+            after = Node(beginning[:stop], node)
+            node.longer.append(after)
+        after.segments[label] = segment
+        self.bytes += segment.bytes
+        self.used[after, label] = self.images
+        self._use(after, [label])
+
+    @torch.inference_mode()
+    def _read(self, node: Node, label: int, painted: bytes) -> Segment | None:
+        """Return the segment of a label after `node` that ends `painted`; None where its bits are not finite."""
+        config, stop = self.config, len(painted)
+        image = torch.zeros(1, config.bytes, dtype=torch.uint8)
+        image[0, :stop] = torch.frombuffer(bytearray(painted), dtype=torch.uint8)
+        bits, state = 0.0, State.zeros(config, 1)
+        if node is not self.root:
+            before = node.segments[label].prefix
+            bits, state = before.bits, before.state.copy()
+        costs, parameters = self.backend.read_parameters(image, state, stop, torch.tensor([label]))
+        for cost in costs[0].tolist():  # one byte after the other, as painting adds them
+            bits += cost
+        if not isfinite(bits):
+            return None
+        return Segment(parameters[0], Prefix(state, stop, bits, painted))
+
+    def _use(self, node: Node, labels: Sequence[int]) -> None:
+        """Note that images start from a node: it and those before it are forgotten last."""
+        at: Node | None = node
+        while at is not None and at is not self.root:
+            for label in labels:
+                self.used[at, label] = self.images
+                self.used.move_to_end((at, label))
+            at = at.parent
+
+    def _make_room(self, wanted: int) -> bool:
+        """Forget segments that were not used for long; return whether there is room for so many bytes."""
+        while self.bytes + wanted > self.most_bytes:
+            if not self.used or self.images - next(iter(self.used.values())) < KEPT:
+                return False
+            (node, label), _ = self.used.popitem(last=False)
+            self.bytes -= node.segments.pop(label).bytes
+            if not node.segments:
+                assert node.parent is not None
+                node.parent.longer.remove(node)
+        return True
