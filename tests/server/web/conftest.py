@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
@@ -16,8 +16,13 @@ from tests.support.server.shared_servers import NO_DELAY, arguments
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the lightest
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-# as root in a container there is no sandbox, and shared memory may be too small
-OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--js-flags=--liftoff-only"]
+OPTIONS = [
+    *(
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+    ),  # root in a container has no sandbox and little memory to share
+    *("--disable-gpu", "--in-process-gpu", "--renderer-process-limit=1", "--js-flags=--liftoff-only"),  # less work
+]
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -30,6 +35,12 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS, timeout=1000 * PATIENCE)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def context(browser: Browser) -> BrowserContext:
+    """What the pages without options of their own share, such as a cache of the server's files."""
+    return browser.new_context()
 
 
 @pytest.fixture(scope="package")
@@ -64,17 +75,23 @@ def classified_client(classified: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def visit(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Visitor]]:
-    """Opens a page; the test fails at its end if the console has shown an error that it did not expect."""
+def visit(browser: Browser, context: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Visitor]]:
+    """Opens a page; the test fails at its end if the console has shown an error that it did not expect.
+
+    A page with options, such as a theme, has a context of its own.
+    """
     visitors: list[Visitor] = []
 
     def open_page(url: str, width: int = 1280, height: int = 800, **options: object) -> Visitor:
-        visitor = Visitor(browser, tmp_path, viewport={"width": width, "height": height}, **options)
+        visitor = Visitor(browser.new_context(**options) if options else context, tmp_path)
         visitors.append(visitor)
+        visitor.page.set_viewport_size({"width": width, "height": height})
         visitor.page.goto(url)
         return visitor
 
     yield open_page
     for visitor in visitors:
-        visitor.page.context.close()
+        visitor.page.close()
+        if visitor.page.context is not context:
+            visitor.page.context.close()
         assert visitor.errors == []

@@ -21,6 +21,7 @@ def content_of(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
+@pytest.mark.compilers
 def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None or not (SOURCES / "node_modules").is_dir():

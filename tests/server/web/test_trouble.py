@@ -123,7 +123,7 @@ def test_a_server_that_is_killed_and_started_again_continues_the_same_images(
         visitor.page.go_back()
         visitor.expect_done(2)
         assert (np.load(visitor.saved("#save-array")) == painted(client, n=2, seed=3)).all()
-        visitor.page.context.close()
+        visitor.page.close()
 
 
 def test_the_page_waits_for_a_server_that_cannot_be_reached(visit: Visit, server: Server) -> None:

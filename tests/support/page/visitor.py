@@ -1,29 +1,29 @@
 """A visitor of the page: a browser page of its own, with what the tests look at and the errors of its console."""
 
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, expect
 
 from tests.support.server.running_server import PATIENCE
 
 KEY = "sk-page?>~"  # of the server `locked`
 READ = """canvas => {
     const {width, height} = canvas;
-    return [height, width, [...canvas.getContext("2d").getImageData(0, 0, width, height).data]];
+    const bytes = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+    return [height, width, btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""))];
 }"""
 
 
 class Visitor:
-    """One page in its own browser context."""
+    """One page."""
 
-    def __init__(self, browser: Browser, downloads: Path, **options: Any) -> None:
-        context = browser.new_context(**options)
+    def __init__(self, context: BrowserContext, downloads: Path) -> None:
         context.set_default_timeout(1000 * PATIENCE)
         self.page: Page = context.new_page()
         self.downloads = downloads
@@ -58,7 +58,7 @@ class Visitor:
         """The pixels of a canvas, [H, W, 4] uint8."""
         locator = self.see(canvas) if isinstance(canvas, str) else canvas
         height, width, data = locator.evaluate(READ)
-        return np.array(data, np.uint8).reshape(height, width, 4)
+        return np.frombuffer(b64decode(data), np.uint8).reshape(height, width, 4)
 
     def gallery_image(self, index: int) -> np.ndarray:
         """The pixels [H, W, 4] that the gallery's canvas shows over the button of an image."""

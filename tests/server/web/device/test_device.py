@@ -1,5 +1,6 @@
 """On your device, in a real browser: the model is downloaded on request and paints what the server paints."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -9,7 +10,9 @@ import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
-from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.onnx_step import export_step
+from scanline.server.api.onnx_export import Exported, Exports
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor
 from tests.support.server.running_server import PATIENCE, Server, serve
@@ -31,10 +34,21 @@ LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
 LARGEST = str(2**63 - 1)
 
 
+def export_in_a_thread() -> None:
+    """Export without the child, which imports torch for seconds; routes/test_onnx.py has it."""
+
+    async def export(exports: Exports, directory: Path) -> Exported:
+        model = await asyncio.to_thread(lambda: export_step(load_model(directory)))
+        return Exported(bytearray(model.SerializeToString(deterministic=True)), f'"{directory.name}"')
+
+    Exports._export = export  # type: ignore[method-assign]
+
+
 def serve_models(directory: Path, *names: str) -> AbstractContextManager[Server]:
     for name in names:
         save_model(small_models.model(MODELS[name]), directory / name)
-    return serve(directory / names[0], *(f"--model={directory / name}" for name in names[1:]), "--slots", "16")
+    others = (f"--model={directory / name}" for name in names[1:])
+    return serve(directory / names[0], *others, "--slots", "16", prepare=export_in_a_thread)
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +162,13 @@ def paint_and_compare(visitor: Visitor) -> None:
 
 
 def test_workers_share_the_images_and_the_model_is_downloaded_once_and_only_on_request(
-    visit: Visit, server: Server
+    visit: Visit, models: Server
 ) -> None:
     visitor = visit("about:blank")
     visitor.page.add_init_script("Object.defineProperty(navigator, 'hardwareConcurrency', { value: 3 })")
     requests: list[tuple[str, str]] = []
     visitor.page.on("request", lambda request: requests.append((request.method, request.url)))
-    visitor.page.goto(f"{server.url}/#device")
+    visitor.page.goto(f"{models.url}/#device")
     wait_for_size(visitor)
     assert {method for method, url in requests if LARGE.search(url)} == {"HEAD"}
     for seed in ("1", LARGEST):
@@ -191,8 +205,8 @@ def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
     assert compare(visitor)[0] >= IMAGES - 1
 
 
-def test_an_error_of_the_download_is_shown(visit: Visit, server: Server) -> None:
-    visitor = wait_for_size(visit(f"{server.url}/#device"))
+def test_an_error_of_the_download_is_shown(visit: Visit, models: Server) -> None:
+    visitor = wait_for_size(visit(f"{models.url}/#device"))
     error = {"message": "There is no model of that name.", "type": "x", "param": None, "code": "model_not_found"}
 
     def refuse(route: Route) -> None:
@@ -220,8 +234,8 @@ def test_a_refusal_is_told_before_anything_is_downloaded(visit: Visit, server: S
     visitor.expect_errors("501")
 
 
-def test_an_invalid_field_is_reported_and_nothing_is_downloaded(visit: Visit, server: Server) -> None:
-    visitor = wait_for_size(visit(f"{server.url}/#device"))
+def test_an_invalid_field_is_reported_and_nothing_is_downloaded(visit: Visit, models: Server) -> None:
+    visitor = wait_for_size(visit(f"{models.url}/#device"))
     for field, wrong, right, message in (
         ("count", "65", "4", "The number of images must be an integer from 1 to 64."),
         ("seed", "-1", "4", "The seed must be an integer from 0 to 9223372036854775807."),
