@@ -4,7 +4,17 @@ It is compiled at install, once for each instruction set, and the best one is pi
 install, `available()` is false and torch does the work.
 """
 
-from scanline.kernels.cpu.bindings import ABI, Network, available, instruction_sets, unavailable_reason
+from scanline.kernels.cpu.bindings import ABI, CheckedSlots, Network, available, instruction_sets, unavailable_reason
 from scanline.kernels.cpu.shape import PREDICTS, READS, Shape
 
-__all__ = ["ABI", "PREDICTS", "READS", "Network", "Shape", "available", "instruction_sets", "unavailable_reason"]
+__all__ = [
+    "ABI",
+    "PREDICTS",
+    "READS",
+    "CheckedSlots",
+    "Network",
+    "Shape",
+    "available",
+    "instruction_sets",
+    "unavailable_reason",
+]

@@ -65,8 +65,10 @@ void* scanline_create(const Shape*, const Tensor* tensors, int64_t count, int64_
                       const char* isa);
 void scanline_destroy(void* network);
 
-// Runs up to `steps` steps of every slot whose position is below N, each painting step_bytes bytes.
-void scanline_advance(void* network, const Slots*, int64_t steps);
+// Runs up to `steps` steps of those of the slots `chosen` [count] whose position is below N, each painting step_bytes bytes;
+// of a guided image both are chosen. Returns 0; or -1, with nothing changed, where one of them is no slot, or its position,
+// label or partner is none.
+int64_t scanline_advance(void* network, const Slots*, const int64_t* chosen, int64_t count, int64_t steps);
 
 // Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, n whole steps, and writes the bytes'
 // cost to bits [B, stop - start] and, unless it is null, the distributions' parameters to `parameters` [B, n, P].

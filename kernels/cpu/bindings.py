@@ -13,12 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 8
+ABI = 9
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024
@@ -83,10 +84,16 @@ class Network:
         if not self._network:
             raise ValueError(f"number or sizes of the {len(kept)} tensors are not those the shape needs")
 
-    def advance(self, slots: Arrays, steps: int) -> None:
-        """Run up to `steps` steps of every slot whose position is below N; slots: as in abi.h, changed IN PLACE."""
-        self.shape.check_painting(slots)
-        _library().scanline_advance(self._open(), ctypes.byref(_slots(slots)), steps)
+    def advance(self, slots: "Arrays | CheckedSlots", steps: int, chosen: np.ndarray | None = None) -> None:
+        """Run up to `steps` steps of those of the slots `chosen` [n] int64, by default all, whose position is below N;
+        slots: as in abi.h, changed IN PLACE. Of a guided image both slots are chosen."""
+        checked = slots if isinstance(slots, CheckedSlots) else CheckedSlots(self.shape, slots)
+        if chosen is None:
+            chosen = np.arange(checked.struct.count)
+        of_chosen = chosen.ctypes.data_as(_pointer)
+        if _library().scanline_advance(self._open(), ctypes.byref(checked.struct), of_chosen, len(chosen), steps):
+            self.shape.check_numbers(checked.arrays)
+            raise ValueError(f"slots must be from 0 to {checked.struct.count - 1}")
 
     def read(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None) -> None:
         """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64 and
@@ -162,6 +169,15 @@ class Network:
             self.close()
 
 
+class CheckedSlots:
+    """Slots to paint, whose arrays are checked once and stay where they are."""
+
+    def __init__(self, shape: Shape, arrays: Arrays) -> None:
+        """arrays: as in abi.h. Raises ValueError where they are not those that the shape needs."""
+        shape.check_painting(arrays)
+        self.arrays, self.struct = arrays, _slots(arrays)
+
+
 def _slots(tensors: Arrays) -> _Slots:
     return _Slots(
         count=len(tensors["position"]), **{name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
@@ -206,12 +222,13 @@ def _load() -> ctypes.CDLL | str:
     library.scanline_create.restype = _pointer
     library.scanline_create.argtypes = [_pointer, _pointer, _i64, _i64, _i64, ctypes.c_char_p]
     library.scanline_destroy.argtypes = [_pointer]
-    library.scanline_advance.argtypes = [_pointer, _pointer, _i64]
+    library.scanline_advance.argtypes = [_pointer, _pointer, _pointer, _i64, _i64]
+    library.scanline_advance.restype = _i64
     library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer]
     library.scanline_copy_slots.argtypes = [_pointer, _pointer, _pointer, _pointer, _i64]
     library.scanline_follow.argtypes = [_pointer] * 3 + [ctypes.c_char_p, *[_i64] * 4, *[ctypes.c_float] * 2, _pointer]
     library.scanline_follow.restype = _i64
-    for name in ("destroy", "advance", "read", "copy_slots"):
+    for name in ("destroy", "read", "copy_slots"):
         getattr(library, f"scanline_{name}").restype = None
     return library
 

@@ -87,8 +87,8 @@ void* scanline_create(const Shape* shape, const Tensor* tensors, int64_t count, 
 
 void scanline_destroy(void* network) { delete static_cast<Runner*>(network); }
 
-void scanline_advance(void* network, const Slots* slots, int64_t steps) {
-    static_cast<Runner*>(network)->advance(*slots, steps);
+int64_t scanline_advance(void* network, const Slots* slots, const int64_t* chosen, int64_t count, int64_t steps) {
+    return static_cast<Runner*>(network)->advance(*slots, chosen, count, steps);
 }
 
 void scanline_read(void* network, const Slots* slots, int64_t start, int64_t stop, double* bits, float* parameters) {

@@ -42,10 +42,12 @@ class IsaRunner final : public Runner {
         }
     }
 
-    void advance(const Slots& slots, int64_t steps) override {
+    int64_t advance(const Slots& slots, const int64_t* chosen, int64_t chosen_count, int64_t steps) override {
         std::vector<int64_t> in_flight;  // the two slots of a guided image side by side
         bool guided = false;
-        for (int64_t b = 0; b < slots.count; b++) {
+        for (int64_t i = 0; i < chosen_count; i++) {
+            const int64_t b = chosen[i];
+            if (!may_step(slots, b)) return -1;
             if (slots.position[b] >= weights.bytes || slots.partner[b] < 0) continue;
             in_flight.push_back(b);
             if (!slots.partner[b]) continue;
@@ -53,7 +55,7 @@ class IsaRunner final : public Runner {
             guided = true;
         }
         const int64_t count = int64_t(in_flight.size());
-        if (!count) return;
+        if (!count) return 0;
 
         // Groups of several threads only where there are too few rows to keep each thread busy with its own. Parts of
         // equal size that fit a tile; a multiple of the groups, so that none is idle in the last round.
@@ -99,6 +101,7 @@ class IsaRunner final : public Runner {
             member.wait();  // else rank 0 could fill the tile anew before another thread has seen it empty
         });
         size.took(std::chrono::duration<double>(Clock::now() - began).count() / double(left));
+        return 0;
     }
 
     void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters) override {
@@ -170,6 +173,19 @@ class IsaRunner final : public Runner {
     }
 
   private:
+    // Whether a step of slot b reads and writes nothing but the arrays of its slots and the weights.
+    bool may_step(const Slots& slots, int64_t b) const {
+        const Shape& shape = weights.shape;
+        if (b < 0 || b >= slots.count) return false;
+        const int64_t position = slots.position[b], partner = slots.partner[b], other = b + partner;
+        if (position < shape.first || (position < weights.bytes && (position - shape.first) % shape.step_bytes)) return false;
+        const auto has_label = [&](int64_t slot) { return !shape.classes || uint64_t(slots.label[slot]) <= uint64_t(shape.classes); };
+        if (!has_label(b)) return false;
+        if (!partner || position >= weights.bytes) return true;
+        if (other < 0 || other >= slots.count || !has_label(other) || shape.predicts != CATEGORICAL) return false;
+        return slots.partner[other] == -partner && slots.position[other] == position && !slots.label[b] != !slots.label[other];
+    }
+
     // The most threads that each of so many groups may have.
     int most_of_group(int64_t groups) const {
         const int64_t limit = std::max<int64_t>(1, weights.shape.heads);  // further threads would have no head to compute

@@ -76,9 +76,13 @@ class Shape(ctypes.Structure):
         return 256 if self.predicts == PREDICTS["categorical"] else int(k * (1 + 2 * c + c * (c - 1) // 2))
 
     def check_painting(self, slots: Arrays) -> None:
-        """Raise ValueError where the slots are not those of abi.h, or stand within a step."""
+        """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
         numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
         self._check(slots, ("s", "z", "position", "images", *numbers))
+
+    def check_numbers(self, slots: Arrays) -> None:
+        """Raise ValueError where a slot's label is none, or it stands within a step or does not fit its partner."""
+        self._check_labels(slots["label"])
         self._check_guided(slots)
         position, first = slots["position"], self.first
         if bool(((position < first) | ((position < self.bytes) & ((position - first) % self.step_bytes != 0))).any()):
@@ -87,6 +91,7 @@ class Shape(ctypes.Structure):
     def check_reading(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: Arrays) -> None:
         """Raise ValueError where `read` cannot run the bytes start .. stop - 1; parameters: none or {"parameters"}."""
         self._check(slots, ("s", "z", "position", "images", "label"))
+        self._check_labels(slots["label"])
         size = self.step_bytes
         if not self.first <= start < stop <= self.bytes or (start - self.first) % size or (stop - start) % size:
             raise ValueError(f"cannot read bytes {start} to {stop} of images of {self.bytes} bytes")
@@ -150,7 +155,9 @@ class Shape(ctypes.Structure):
             _check_tensor(name, slots[name], *expected.get(name, (torch.int64, (b,))))
         if "known" in slots and slots["known"].dtype not in (torch.bool, torch.uint8):
             raise ValueError(f"known must be of type bool or uint8, not {slots['known'].dtype}")
-        if self.classes and "label" in slots and bool(((slots["label"] < 0) | (slots["label"] > self.classes)).any()):
+
+    def _check_labels(self, labels: torch.Tensor) -> None:
+        if self.classes and bool(((labels < 0) | (labels > self.classes)).any()):
             raise ValueError(f"a label must be from 0 to {self.classes}")
 
 

@@ -54,12 +54,16 @@ class CpuBackend(Backend):
             lossless = _fits_float16(model) and isa != "portable"  # which would convert them in software
             weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"
         self.network = cpu_kernels.Network(_shape(model.config), _tensors(model), weights, threads, isa)
+        self.pool: SlotPool | None = None  # which `advance` was called with last, and its arrays
+        self.checked: cpu_kernels.CheckedSlots
         self.name = f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance."""
         began = perf_counter()
-        pool.advance_only(slots, lambda chosen: self.network.advance(_arrays(chosen), steps))
+        if pool is not self.pool:
+            self.pool, self.checked = pool, cpu_kernels.CheckedSlots(self.network.shape, _arrays(pool))
+        self.network.advance(self.checked, steps, slots)
         return Pending.ended(perf_counter() - began)
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:

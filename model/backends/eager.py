@@ -46,6 +46,7 @@ class EagerBackend(Backend):
             processor = torch.backends.cpu.get_cpu_capability()
         self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
 
+    @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)

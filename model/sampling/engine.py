@@ -175,8 +175,8 @@ class Engine:
             slots = np.sort([slot for image in images if image.client in clients for slot in image.slots])
         # How many steps: as many as fit into a tick, and none beyond the next check of an image's particles.
         step_bytes, before = self.generator.config.step_bytes, positions[slots]
-        left = (self.length - int(before.min())) // step_bytes
-        steps = self.tick_length.steps(len(slots), left, streamed=bool(self.streams.requests))
+        most_left, least_left = ((self.length - int(at)) // step_bytes for at in (before.min(), before.max()))
+        steps = self.tick_length.steps(len(slots), most_left, least_left, streamed=bool(self.streams.requests))
         groups = [image for image in self.scheduler.groups.values() if image.client in clients]
         steps = steps_to_check(groups, positions, steps, step_bytes)
         seconds = self.generator.start(slots, steps)

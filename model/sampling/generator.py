@@ -209,7 +209,6 @@ class Generator:
         if slots:
             self.pool.empty_slots(np.array(slots, np.int64))
 
-    @torch.inference_mode()
     def start(self, slots: np.ndarray, steps: int) -> Pending[float]:
         """Start up to `steps` steps of the images in `slots` [n] int64, ascending; return the device's seconds."""
         return self.backend.advance(self.pool, slots, steps)

@@ -46,6 +46,9 @@ class PendingSnapshot:
     state: Pending[tuple[np.ndarray, np.ndarray]]
 
 
+NOTHING = Pending.ended(Fetched.nothing())
+
+
 @dataclass
 class Launch:
     """So many steps of some images. Only its methods wait for the device."""
@@ -58,7 +61,7 @@ class Launch:
     finished: list[SlotAssignment] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     snapshots: list[PendingSnapshot] = field(default_factory=list)
-    fetched: Pending[Fetched] = field(default_factory=lambda: Pending.ended(Fetched.nothing()))
+    fetched: Pending[Fetched] = NOTHING
 
     @property
     def slots(self) -> list[int]:
@@ -68,6 +71,8 @@ class Launch:
     def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
         """Return those of `requests` of which a fetched image has bits that are NaN or infinite; these may be infinite
         without a start token, by the first byte. Of several particles only the one that is chosen counts."""
+        if not self.slots:
+            return set()
         owners: list[int | None] = []
         for frame in self.frames:
             owners += [frame.assignment.request if len(frame.slots) == 1 else None] * len(frame.slots)

@@ -2,7 +2,7 @@
 
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, much longer than a tick's own cost
 MOST_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
-SHORT_TICK_SECONDS = 0.004  # of a tick without streams, beyond MOST_STEPS if need be: its own cost is small then
+LONG_TICK_SECONDS = 0.016  # where nothing is streamed, beyond MOST_STEPS until an image is done: few images cost less
 
 
 class TickLength:
@@ -12,15 +12,16 @@ class TickLength:
         self.last = (TICK_SECONDS, 1)  # seconds of a step, and its images
         self.by_size: dict[int, tuple[float, int]] = {}
 
-    def steps(self, images: int, left: int, *, streamed: bool) -> int:
-        """Return the steps of a tick of so many images, of which the least painted one has `left` steps.
+    def steps(self, images: int, most_left: int, least_left: int, *, streamed: bool) -> int:
+        """Return the steps of a tick of so many images, of which the least painted one has `most_left` steps, and the
+        most painted one `least_left`.
 
         A tick is short where something is streamed, so that its pixels are sent in several frames.
         """
         seconds, like = self.by_size.get(images.bit_length(), self.last)
         expected = seconds * max(1.0, images / like)
-        most = MOST_STEPS if streamed else max(MOST_STEPS, int(SHORT_TICK_SECONDS / expected))
-        return max(1, min(left, most, int(TICK_SECONDS / expected)))
+        most = MOST_STEPS if streamed else max(MOST_STEPS, min(least_left, int(LONG_TICK_SECONDS / expected)))
+        return max(1, min(most_left, most, int(TICK_SECONDS / expected)))
 
     def took(self, seconds: float, steps: int, images: int) -> None:
         """Record how long the steps of a tick have taken."""

@@ -41,6 +41,7 @@ def test_steps_are_started_before_the_last_ones_are_waited_for(
 
     monkeypatch.setattr(generator, "start", recorded)
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 8)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.LONG_TICK_SECONDS", 0)
     run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS, seed=0))
     starts = [at for at, (name, _) in enumerate(order) if name == "start"]
     assert len(starts) >= 6
