@@ -59,7 +59,7 @@ class Account:
 
     units: float = 0.0
     updated: float = 0.0
-    waiting: int = 0  # requests and messages of it that are delayed now
+    waiting: float = 0.0  # units of its requests and messages that are delayed now
     probed: float = 0.0  # when all probes that were delayed have been paid for
 
 
@@ -106,13 +106,13 @@ class OverheadLimit:
         the delay."""
         seconds = self._probe_delay(client, probe) if probe else self.delay(client)
         if client is not None and seconds > 0:
-            account = self._account(client)
-            account.waiting += 1
+            account, units = self._account(client), max(1.0, probe)
+            account.waiting += units
             try:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(until.wait(), seconds)
             finally:
-                account.waiting -= 1
+                account.waiting -= units
         return seconds
 
     def _account(self, client: str) -> Account:

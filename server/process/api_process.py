@@ -26,7 +26,7 @@ from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_freed_memory
 from scanline.server.process.merged_metrics import counted
 from scanline.server.process.signals import HANDLED, start_with_signals_blocked
-from scanline.server.process.tls import tls_certificate
+from scanline.server.process.tls import TlsCertificate
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")
@@ -45,6 +45,7 @@ class ApiProcess:
         settings: Settings,
         listening: Listening,
         keys: ApiKeys | None,
+        certificate: TlsCertificate | None,
         statuses: Statuses,
         find_engine: FindEngine,
         methods: Mapping[str, Method],
@@ -54,7 +55,10 @@ class ApiProcess:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self.process = context.Process(
-            target=main, args=(settings, listening, keys, statuses, theirs), name="scanline-api", daemon=True
+            target=main,
+            args=(settings, listening, keys, certificate, statuses, theirs),
+            name="scanline-api",
+            daemon=True,
         )
         start_with_signals_blocked(self.process, HANDLED)
         theirs.close()
@@ -100,13 +104,19 @@ class ApiProcess:
 
 
 def main(
-    settings: Settings, listening: Listening, keys: ApiKeys | None, statuses: Statuses, connection: Connection
+    settings: Settings,
+    listening: Listening,
+    keys: ApiKeys | None,
+    certificate: TlsCertificate | None,
+    statuses: Statuses,
+    connection: Connection,
 ) -> None:
-    """Serve until the main process sends SIGTERM, or ends; with its `keys`, as their file may be broken by now."""
+    """Serve until the main process sends SIGTERM, or ends; with its `keys` and `certificate`, as their files may be
+    broken by now."""
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
     child_process.set_up(connection, settings.log_format, settings.log_level)
     give_back_freed_memory()
-    sys.exit(asyncio.run(_run(part_of(settings), listening, keys, statuses, connection)))
+    sys.exit(asyncio.run(_run(part_of(settings), listening, keys, certificate, statuses, connection)))
 
 
 def part_of(settings: Settings) -> Settings:
@@ -133,13 +143,13 @@ def part_of(settings: Settings) -> Settings:
 
 
 async def _run(
-    settings: Settings, listening: Listening, keys: ApiKeys | None, statuses: Statuses, connection: Connection
+    settings: Settings,
+    listening: Listening,
+    keys: ApiKeys | None,
+    certificate: TlsCertificate | None,
+    statuses: Statuses,
+    connection: Connection,
 ) -> int:
-    try:
-        certificate = tls_certificate(settings)
-    except ValueError as error:  # files that were changed since the server started
-        log.critical("%s", error)
-        return 1
     main = MainProcess(connection, settings, statuses)
     try:
         return await running.run(settings, main.models, listening, keys, certificate, main)

@@ -25,6 +25,7 @@ from scanline.server.process.registry import ModelRegistry, UnknownModelError
 from scanline.server.process.reload import ModelReloader, ReloadError
 from scanline.server.process.running import CLOSING_SECONDS
 from scanline.server.process.signals import handle_signals
+from scanline.server.process.tls import TlsCertificate
 from scanline.server.settings import Settings
 
 REPORT_SECONDS = 0.25  # between two reports of the engines' state
@@ -38,8 +39,16 @@ log = logging.getLogger("scanline.server")
 class Supervisor:
     """All API processes of a server."""
 
-    def __init__(self, settings: Settings, models: ModelRegistry, listening: Listening, keys: ApiKeys | None) -> None:
-        self.settings, self.models, self.listening, self.keys = settings, models, listening, keys
+    def __init__(
+        self,
+        settings: Settings,
+        models: ModelRegistry,
+        listening: Listening,
+        keys: ApiKeys | None,
+        certificate: TlsCertificate | None,
+    ) -> None:
+        self.settings, self.models, self.listening = settings, models, listening
+        self.keys, self.certificate = keys, certificate
         self.reloader = ModelReloader(models, self._is_needed)
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
@@ -53,8 +62,9 @@ class Supervisor:
     async def run(self) -> list[int]:
         """Keep all API processes alive until `stop`; return the statuses they exited with then."""
         tasks = [asyncio.create_task(self._report())]
-        if self.keys is not None and self.keys.watch is not None:
-            tasks.append(asyncio.create_task(self.keys.watch.run()))
+        for renewed in (self.keys, self.certificate):
+            if renewed is not None and renewed.watch is not None:
+                tasks.append(asyncio.create_task(renewed.watch.run()))
         try:
             return await asyncio.gather(*(self._keep() for _ in range(self.settings.api_processes)))
         finally:
@@ -157,7 +167,8 @@ class Supervisor:
 
     async def _run_one(self) -> int:
         """Start an API process and return its exit status once it has ended."""
-        process = ApiProcess(self.settings, self.listening, self.keys, self.statuses(), self.find_engine, self.methods)
+        given = self.settings, self.listening, self.keys, self.certificate
+        process = ApiProcess(*given, self.statuses(), self.find_engine, self.methods)
         self.running.add(process)
         status = await process.ended()
         self.running.discard(process)
@@ -166,7 +177,13 @@ class Supervisor:
         return status
 
 
-async def run(settings: Settings, models: ModelRegistry, listening: Listening, keys: ApiKeys | None = None) -> int:
+async def run(
+    settings: Settings,
+    models: ModelRegistry,
+    listening: Listening,
+    keys: ApiKeys | None = None,
+    certificate: TlsCertificate | None = None,
+) -> int:
     """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
 
     As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
@@ -174,7 +191,7 @@ async def run(settings: Settings, models: ModelRegistry, listening: Listening, k
     lifecycle = Lifecycle()
     for model in models.all.values():
         model.engine.start()
-    supervisor = Supervisor(settings, models, listening, keys)
+    supervisor = Supervisor(settings, models, listening, keys, certificate)
 
     def reload() -> None:
         supervisor.reloader.request_all()

@@ -5,6 +5,7 @@ HTTP and websockets write, pause and close through it; it lives as long as the c
 
 import asyncio
 from asyncio.events import TimerHandle
+from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 from typing import Any, Protocol
@@ -125,6 +126,10 @@ class ClientTransport(asyncio.Transport):
         how many seconds."""
         self.connections.budgets.overhead.charge(self.client, units)
         return self.hold_for_overhead(inf)
+
+    def in_turn(self, parse: Callable[[], None]) -> bool:
+        """Call `parse` when it is the client's turn; return whether that was now."""
+        return self.connections.turns.run(self.client, parse)
 
     def _on_hangup(self) -> None:
         """End the connection if its end cannot be read, because reading is paused."""

@@ -6,6 +6,7 @@ from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.hangups import HangupWatch
+from scanline.server.api.transport.turns import Turns
 
 if TYPE_CHECKING:
     from scanline.server.api.transport.client_transport import ClientTransport
@@ -20,7 +21,7 @@ class Connections:
         self.budgets, self.counters, self.send_timeout = budgets, counters, send_timeout
         self.open: set[ClientTransport] = set()
         self.lingering = 0  # how many of them are refused, and closed soon
-        self.hangups = HangupWatch()
+        self.hangups, self.turns = HangupWatch(), Turns()
 
     def relieve_unread(self, client: str | None) -> None:
         """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.

@@ -72,12 +72,13 @@ class HttpProtocol(HttpToolsProtocol):
             message = "Too many connections are open, of this client or of all; try again in a moment."
             self.error = ApiError(503, message, code="too_many_connections", headers=RETRY_SOON)
             self.had_request = True
-            if self.tls is None:
+            # No answer is worth a handshake, or more of the time of a client that has had too much.
+            if self.tls is None and not self.all_connections.budgets.overhead.delay(wrapped.client):
                 super().connection_made(wrapped)
                 wrapped.is_receiving = True
                 self.send_400_response("")
             else:
-                wrapped.refuse(self.error)  # no answer is worth a handshake
+                wrapped.refuse(self.error)
         elif self.tls is None:
             self._begin()
         else:
@@ -141,8 +142,10 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self.buffered or self.flow is None:  # or the handshake has just ended
             self._buffer(self.buffered + data)
-        else:
-            self._parse(data)
+            return
+        self.buffered = data
+        if not self.transport.in_turn(self._parse_waiting):
+            self._buffer(data)
 
     def on_response_complete(self) -> None:
         self.body_bytes = 0
@@ -153,6 +156,10 @@ class HttpProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._parse_buffered)
 
     def _parse_buffered(self) -> None:
+        if self.buffered:
+            self.transport.in_turn(self._parse_waiting)
+
+    def _parse_waiting(self) -> None:
         data, self.buffered = self.buffered, b""
         if data and not self.transport.is_closing():
             self._parse(data)

@@ -11,7 +11,7 @@ from scanline.server.api.transport.http_protocol import HttpProtocol
 from scanline.server.api.transport.websocket_protocol import WebsocketProtocol
 from scanline.server.settings import Settings
 
-ACCEPTED_AT_ONCE = 16  # connections in one turn of the event loop, 2 ms
+ACCEPTED_AT_ONCE = 4  # connections in one turn of the event loop, 1 ms
 PONG_SECONDS = 300.0  # a client that reads slowly answers pings late; waiting for it costs nothing
 
 

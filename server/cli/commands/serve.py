@@ -69,7 +69,7 @@ async def _serve(given: dict[str, Any]) -> int:
         _announce(settings, f"Serving {', '.join(models.all)} at {place}")
         _announce(settings, _access(0 if keys is None else len(keys)))
         if settings.api_processes > 1:
-            return await supervisor.run(settings, models, listening, keys)
+            return await supervisor.run(settings, models, listening, keys, certificate)
         return await run(settings, models, listening, keys, certificate)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from PIL import Image
 
-SOURCE = "127.0.0.66"
+SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 HANDSHAKE = (
     b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"

@@ -1,14 +1,18 @@
 """GET /metrics of a real server."""
 
+import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
+from scanline.server.api.routes.metrics import Pages
 from tests.support.pictures import encode, noise, text
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server
@@ -131,3 +135,24 @@ def test_errors_are_counted_by_their_code(full_queue_server: Server, client: htt
     with connected(full_queue_server.url) as websocket:
         job = partial(websocket.paint, type="generate", n=0)
         assert increase(client, "errors_total", job, code="invalid_value") == 1
+
+
+def test_requests_that_come_together_share_a_page_that_was_begun_after_them() -> None:
+    async def pages() -> list[float]:
+        registry, requested = CollectorRegistry(), Gauge("requested", "Requests so far.", registry=None)
+        registry.register(requested)
+
+        async def gather() -> CollectorRegistry:
+            return registry
+
+        async def request(each: Pages) -> float:
+            requested.inc()
+            page, _ = await each.page("")
+            return float(re.findall(rb"^requested (.*)$", page, re.MULTILINE)[0])
+
+        shared = Pages(gather)
+        first = await request(shared)
+        shared.next_at = asyncio.get_running_loop().time() + 0.2  # however slow the machine is
+        return [first, *await asyncio.gather(*(request(shared) for _ in range(3))), await request(shared)]
+
+    assert asyncio.run(pages()) == [1.0, 4.0, 4.0, 4.0, 5.0]

@@ -45,6 +45,19 @@ def test_both_speak_https_and_use_a_renewed_certificate(
         trusting = ssl.create_default_context(cafile=str(cert))
         wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
 
+        # A process that ends beside a key that does not fit is replaced by one with the certificate of the others.
+        write_certificate(tmp_path / "other.pem", key, "other")
+        replace_one(server)
+        assert answers(server, verify=trusting) == [200, 200]
+
+
+def replace_one(server: Server) -> None:
+    """Kill an API process once it is logged that a file is broken, and return when another one has its place."""
+    wait_for(lambda: "the previous content stays in use" in "".join(server.log), "a line about the file")
+    first, _ = wait_for_processes(server)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: first not in (now := server.api_processes()) and len(now) == 2, "another process")
+
 
 def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
     try:
@@ -67,9 +80,6 @@ def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, 
 
         # A process that ends beside a broken file is replaced by one with the keys of the others.
         keys.write_text("studio\n")
-        wait_for(lambda: "the previous content stays in use" in "".join(server.log), "a line about the file")
-        first, _ = wait_for_processes(server)
-        os.kill(first, signal.SIGKILL)
-        wait_for(lambda: first not in (now := server.api_processes()) and len(now) == 2, "another process")
+        replace_one(server)
         assert answers(server, "sk-second") == [200, 200]
     assert not path.exists()

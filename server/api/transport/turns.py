@@ -1,0 +1,60 @@
+"""Turns of clients: in one turn of the event loop, each has what it has sent parsed for a moment.
+
+A client with many connections sends much at once: others wait for a part of it, not for all. Knows no socket and no
+protocol.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+TURN_SECONDS = 0.0005  # of parsing: a few requests, whose handling takes several times as long
+
+
+@dataclass
+class Turn:
+    """What a client has had in this turn of the event loop, and what waits for its next ones."""
+
+    seconds: float = 0.0
+    waiting: deque[Callable[[], None]] = field(default_factory=deque)
+
+
+class Turns:
+    """The clients that have had something parsed in this turn of the event loop, or wait for the next one."""
+
+    def __init__(self) -> None:
+        self.of_clients: dict[str, Turn] = {}
+
+    def run(self, client: str | None, parse: Callable[[], None]) -> bool:
+        """Call `parse` now, or in a later turn where the client has had this one; return whether it was called. A
+        client of None has no turns."""
+        if client is None:
+            parse()
+            return True
+        if (turn := self.of_clients.get(client)) is None:
+            turn = self.of_clients[client] = Turn()
+            asyncio.get_running_loop().call_soon(self._next, client)
+        turn.waiting.append(parse)
+        if len(turn.waiting) > 1 or turn.seconds >= TURN_SECONDS:
+            return False
+        _run_first(turn)
+        return True
+
+    def _next(self, client: str) -> None:
+        """Begin a client's next turn; forget a client that needs none."""
+        turn = self.of_clients[client]
+        if not turn.waiting:
+            del self.of_clients[client]
+            return
+        asyncio.get_running_loop().call_soon(self._next, client)
+        turn.seconds = 0.0
+        while turn.waiting and turn.seconds < TURN_SECONDS:
+            _run_first(turn)
+
+
+def _run_first(turn: Turn) -> None:
+    began = perf_counter()
+    turn.waiting.popleft()()
+    turn.seconds += perf_counter() - began

@@ -1,0 +1,38 @@
+"""A client that sends much at once has a part of it parsed in one turn of the event loop."""
+
+import asyncio
+from time import perf_counter
+
+from scanline.server.api.transport.turns import TURN_SECONDS, Turns
+
+
+def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_a_turn() -> None:
+    async def parsed_by_turn() -> list[list[str]]:
+        turns, parsed = Turns(), [[]]
+
+        def receive(connection: str) -> None:
+            def parse() -> None:
+                parsed[-1].append(connection)
+                began = perf_counter()
+                while perf_counter() < began + TURN_SECONDS:
+                    pass
+
+            # "many 1" is a connection of the client "many"; a trusted proxy, whose clients are many, has no turns.
+            turns.run(None if connection.startswith("proxy") else connection.split()[0], parse)
+
+        for connection in ("many 1", "many 2", "many 3", "other 1", "proxy 1", "proxy 2"):
+            receive(connection)
+        for _ in range(3):
+            parsed.append([])
+            await asyncio.sleep(0)
+        receive("many 4")
+        await asyncio.sleep(0)
+        assert not turns.of_clients, "nothing is kept of a client that sends no more"
+        return parsed
+
+    assert asyncio.run(parsed_by_turn()) == [
+        ["many 1", "other 1", "proxy 1", "proxy 2"],
+        ["many 2"],
+        ["many 3"],
+        ["many 4"],
+    ]
