@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def _figures(bits: np.ndarray, tails: np.ndarray, truth: np.ndarray) -> dict[str, object]:
-    """Return the figures of images with `bits` [n, K] and `tails` [n], of which the first n of `truth` are the classes."""
+    """Return the figures of images with `bits` [n, K] and `tails` [n]; the first n of `truth` are their classes."""
     typical, right = tails >= TYPICAL, bits.argmin(axis=1) == truth[: len(bits)]
     wrong_and_sure = ~right & (posterior(bits).max(axis=1) > SURE)
     return {
