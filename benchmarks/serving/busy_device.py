@@ -1,10 +1,11 @@
 """Share of the time for which an engine and the API keep a fast device busy: a simulated one, 4,096 images in flight.
 
-    python -m benchmarks.serving.busy_device [--images 20000] [--api-processes 1,4]
+    python -m benchmarks.serving.busy_device [--images 20000] [--api-processes 1,4] [--completions 0.25]
 
 For requests of several sizes, two measurements. *Engine*: an engine's process and its loop, sent requests through its
 pipe; "busy" is the share of the device's time in which it had work while images waited for slots, by the device's own
-clock (simulated_device.py), and images/s is what that comes to. *API*: a server with such an engine, so many API
+clock (simulated_device.py), and images/s is what that comes to; also where a share of the requests are completions, each
+of a picture of its own whose upper half is read first. *API*: a server with such an engine, so many API
 processes and HTTP clients; processor seconds for 1,000 images, of the event loops of the API processes, of their other
 threads, and of the main process, which a core each must have time for: a loop for its part of the requests, the main
 process for all. Clients are not counted. Wall time says nothing here: the machine is shared by all of them.
@@ -45,6 +46,7 @@ from scanline.server.settings import Settings
 SLOTS = 4096
 TARGET = 6000  # images a second
 CLIENTS = 1024  # connections
+HALF_KNOWN = bytes(784), bytes([1]) * 392 + bytes(392)  # a picture and its mask
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ def _engine_process(directory: Path, connection: Connection, results: Connection
     )
 
 
-def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
-    """Let an engine paint `images` images in requests of `size`, twice as many at once as it has slots."""
+def measure_engine(directory: Path, size: int, images: int, completions: float = 0.0) -> EngineResult:
+    """Let an engine paint `images` images in requests of `size`, twice as many at once as it has slots; a share of the
+    requests are completions."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     results, results_end = context.Pipe()
@@ -97,13 +100,13 @@ def measure_engine(directory: Path, size: int, images: int) -> EngineResult:
     theirs.close()  # so that an engine that dies ends the measurement
     results_end.close()
     ours.recv()
-    asyncio.run(_keep_busy(ours, size, images))
+    asyncio.run(_keep_busy(ours, size, images, completions))
     result: EngineResult = results.recv()
     process.join()
     return result
 
 
-async def _keep_busy(connection: Connection, size: int, images: int) -> None:
+async def _keep_busy(connection: Connection, size: int, images: int, completions: float) -> None:
     """Send the engine requests as the API does, until all are painted or the engine has ended."""
     requests = iter(range(images // size))
     left: dict[int, int] = {}
@@ -112,7 +115,9 @@ async def _keep_busy(connection: Connection, size: int, images: int) -> None:
     def send() -> None:
         nonlocal room
         while room >= size and (number := next(requests, None)) is not None:
-            pipe.send(GenerateRequest(number, size, seed=number))
+            completes = int((number + 1) * completions) > int(number * completions)
+            known, masks = ((HALF_KNOWN[0],), (HALF_KNOWN[1],)) if completes else ((), ())
+            pipe.send(GenerateRequest(number, size, seed=number, known=known, masks=masks))
             left[number], room = size, room - size
         if not left:
             pipe.send(Stop())
@@ -216,6 +221,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--images", type=int, default=20_000, help="of each measurement")
     options.add_argument("--api-processes", default="1,4", help="numbers of them, separated by commas")
+    options.add_argument("--completions", type=float, default=0.25, help="share of requests in the second engine table")
     arguments = options.parse_args()
     images: int = arguments.images
     raise_descriptor_limit()
@@ -223,13 +229,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         directory = simulated_device.model(Path(folder) / "simulated")
         table = Table(
-            "request", "busy", "images/s", "engine ms/image", title=f"engine, {SLOTS} in flight", title_justify="left"
+            "request",
+            "completions",
+            "busy",
+            "images/s",
+            "engine ms/image",
+            title=f"engine, {SLOTS} in flight",
+            title_justify="left",
         )
-        for size in (1024, 64, 4, 1):
-            result = measure_engine(directory, size, max(images, 4 * SLOTS))
-            rows.append({"part": "engine", "size": size, **vars(result)})
-            numbers = (result.busy, result.images_per_second, result.engine_seconds)
-            table.add_row(f"{size} images", *(f"{number:.3g}" for number in numbers))
+        for completions in (0.0, arguments.completions):
+            for size in (1024, 64, 4, 1):
+                result = measure_engine(directory, size, max(images, 4 * SLOTS), completions)
+                rows.append({"part": "engine", "size": size, "completions": completions, **vars(result)})
+                numbers = (result.busy, result.images_per_second, result.engine_seconds)
+                cells = (f"{completions:.0%}", *(f"{number:.3g}" for number in numbers))
+                table.add_row(f"{size} images", *cells)
         console.print(table)
         table = Table(
             "request", "answer", "processes", "loops ms/image", "threads", "main", "engine", f"cores at {TARGET}/s",

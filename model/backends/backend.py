@@ -6,7 +6,7 @@ import torch
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
-from scanline.model.backends.pending import Pending
+from scanline.model.backends.pending import DeviceClock, Pending, to_host
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.state import State
 
@@ -14,8 +14,8 @@ from scanline.model.state import State
 class Backend:
     """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
 
-    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance` and `fetch`
-    return before it has done so, and the engine gives it the next steps before the last ones have ended.
+    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch` and
+    `start_read` return before it has done so, and the engine gives it the next steps before the last ones have ended.
     """
 
     name: str  # for people: what computes, and how
@@ -42,16 +42,34 @@ class Backend:
         stops: np.ndarray,
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
+        start: int | None = None,
     ) -> torch.Tensor:
         """Run known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
 
         `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
         are the same. labels: [B] int64 on the images' device, all 0 by default. tolerances: [B] int64, of a model that
         predicts categorical distributions: a byte costs what it and those that differ no more cost together; by
-        default 0. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0. `state` is
-        moved to `stops` IN PLACE.
+        default 0. start: the position of the images that are not at their stop, where the caller knows it: a GPU then
+        need not be waited for. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0.
+        `state` is moved to `stops` IN PLACE.
         """
         raise NotImplementedError
+
+    def start_read(
+        self,
+        images: torch.Tensor,
+        state: State,
+        stops: np.ndarray,
+        labels: torch.Tensor,
+        tolerances: np.ndarray,
+        start: int,
+    ) -> Pending[tuple[float, np.ndarray]]:
+        """Start `read`; return the device's seconds and the bits, on the host. A GPU is waited for by nothing here,
+        but for the images with a tolerance."""
+        clock = DeviceClock(images.device)
+        bits = to_host(self.read(images, state, stops, labels, tolerances, start))
+        seconds = clock.stop()
+        return Pending(lambda: (seconds.wait(), bits.wait().numpy()))
 
     def warm_up(self, pool: SlotPool) -> None:
         """Prepare all that a call with these slots may need; change no image."""

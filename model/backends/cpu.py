@@ -77,6 +77,7 @@ class CpuBackend(Backend):
         stops: np.ndarray,
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
+        start: int | None = None,
     ) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
         the same byte are read together."""

@@ -157,9 +157,10 @@ class CudaBackend(Backend):
         stops: np.ndarray,
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
+        start: int | None = None,
     ) -> torch.Tensor:
         """See Backend.read, with the bits of `advance`."""
-        return self.reader.read(images, state, stops, labels, tolerances)
+        return self.reader.read(images, state, stops, labels, tolerances, start)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}

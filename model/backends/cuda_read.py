@@ -16,6 +16,7 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.pending import to_device
 from scanline.model.backends.slots import WEIGHING, SlotPool
 from scanline.model.state import State
 
@@ -44,14 +45,17 @@ class KernelReader:
         stops: np.ndarray,
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
+        start: int | None = None,
     ) -> torch.Tensor:
         """See Backend.read."""
         count, size = len(images), self.config.step_bytes
-        until = torch.from_numpy(stops).to(self.device)
+        until = to_device(stops, self.device)
         labels = torch.zeros_like(until) if labels is None else labels
         tolerances = np.zeros(count, np.int64) if tolerances is None else tolerances
-        positions, end = state.position.cpu().numpy(), int(stops.max())
-        start = int(min(positions[positions < stops], default=end))
+        end = int(stops.max())
+        if start is None:
+            positions = state.position.cpu().numpy()
+            start = int(min(positions[positions < stops], default=end))
         whole = size == 1 or not (start % size or (stops % size).any())
         if images.shape[1] != self.config.bytes or end > images.shape[1] or not whole:
             raise ValueError(f"cannot run bytes {start} to {end} of images of {images.shape[1]} bytes")
@@ -134,9 +138,9 @@ class KernelReader:
     ) -> None:
         """Compute the costs of the chunk that was just read anew, IN PLACE, of images with a tolerance: on the host,
         since few requests have one."""
-        wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
-        if not len(wide):
+        if not tolerances.any():
             return
+        wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
         batch, steps = bits.shape
         parameters = self.buffers.parameters[: batch * steps].view(steps, batch, -1).transpose(0, 1)[wide]
         values = images[wide, begin : begin + steps]

@@ -64,6 +64,7 @@ class EagerBackend(Backend):
         stops: np.ndarray,
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
+        start: int | None = None,
     ) -> torch.Tensor:
         """See Backend.read, through the parallel view, one image at a time."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)

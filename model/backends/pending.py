@@ -4,6 +4,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Generic, TypeVar
 
+import numpy as np
 import torch
 
 Result = TypeVar("Result")
@@ -33,6 +34,12 @@ class Pending(Generic[Result]):
 def event(*, timed: bool = False) -> torch.cuda.Event:
     """Return an event of a GPU whose `synchronize` sleeps; by default CUDA's waits in a loop, which takes a core."""
     return torch.cuda.Event(enable_timing=timed, blocking=True)
+
+
+def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    """Return an array on a device; on a GPU without waiting for it, elsewhere a view of the array."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:

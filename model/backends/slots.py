@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.pending import Pending, to_host
+from scanline.model.backends.pending import Pending, to_device, to_host
 from scanline.model.config import ModelConfig
 from scanline.model.state import State
 
@@ -134,8 +134,7 @@ class SlotPool:
 
     def rows(self, slots: np.ndarray) -> torch.Tensor:
         """Return numbers of slots, int64, where the pool is; on a GPU without waiting for it."""
-        rows = torch.from_numpy(slots)
-        return rows if self.on_host else rows.pin_memory().to(self.images.device, non_blocking=True)
+        return to_device(slots, self.images.device)
 
     def _place_by_numpy(self, arrivals: Arrivals) -> None:
         slots, first = arrivals.slots.numpy(), arrivals.without_prefix

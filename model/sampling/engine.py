@@ -31,7 +31,7 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.model.sampling.particles import at_check, groups_of, steps_to_check
-from scanline.model.sampling.reads import Read, Reads
+from scanline.model.sampling.reads import EndedRead, Read, Reads
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength
@@ -68,7 +68,7 @@ class Engine:
         self.tick_length = TickLength()
         self.launched: Launch | None = None  # in this tick
         self.under_way: Launch | None = None  # what the device is doing between two ticks
-        self.painted_seconds = 0.0  # since known bytes were last read
+        self.painted_seconds = 0.0  # of the steps that ended last
 
     @property
     def idle(self) -> bool:
@@ -104,13 +104,12 @@ class Engine:
         events: list[Event] = [*self.refused]
         self.refused.clear()
         try:
+            self._end_reads(events)
             self.admission.admit(events, self._fail)
             self._read(events)
-            began = self.clock()
             self._step()
             self._retire()
             self._deliver(events)
-            self.painted_seconds = self.clock() - began
         except Exception as error:
             if unrecoverable(error):
                 raise
@@ -140,7 +139,15 @@ class Engine:
         # Prefixes that there is room for now are queued with the images to score, and take turns with them.
         self.admission.read_prefixes()
         painted = self.painted_seconds if self.scheduler.assigned else None
-        ended = self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys(), self._wait)
+        self._take(self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys()), events)
+
+    def _end_reads(self, events: list[Event]) -> None:
+        """Take what a device has read behind the steps before the last ones, which it is doing now."""
+        if self.generator.is_asynchronous and self.scheduler.assigned:
+            self._take(self.reads.end(), events)
+
+    def _take(self, ended: list[EndedRead], events: list[Event]) -> None:
+        """Send the scores, and keep the prefixes, of reads that ended."""
         self.time_shares.charge(self.reads.spent)
         # A score is the answer itself; a prefix lets its request's next image start.
         failed: set[int] = set()
@@ -156,11 +163,6 @@ class Engine:
                 events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes(), steps))
             else:
                 self.admission.put_prefix(each.read, reading.prefix(each.row))
-
-    def _wait(self) -> None:
-        """Return when the device has nothing to do, so that what it does next can be timed."""
-        if self.under_way is not None:
-            self.under_way.seconds.wait()
 
     def _step(self) -> None:
         """Start a tick's steps of all images but those of clients that have used more than their share of the time."""
@@ -234,7 +236,8 @@ class Engine:
 
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""
-        seconds, images = ended.seconds.wait(), sum(ended.stepped.values())
+        self.painted_seconds = seconds = ended.seconds.wait()
+        images = sum(ended.stepped.values())
         self.time_shares.spent(seconds, ended.stepped)
         self.tick_length.took(seconds, ended.steps, images)
         self.recorder.stepped(ended.steps, seconds / ended.steps, images)

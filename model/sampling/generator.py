@@ -16,7 +16,7 @@ from scanline.kernels.philox import uniforms
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
-from scanline.model.backends.pending import Pending
+from scanline.model.backends.pending import DeviceClock, Pending, to_device
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
@@ -85,37 +85,51 @@ class Generator:
         if first:
             read = ends > 0
             bits[read, :1] = first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
-        given = torch.tensor(images, device=self.model.device)
-        classes = torch.tensor(labels or [0] * len(images), device=self.model.device)
+        given = to_device(np.array(images), self.model.device)
+        classes = to_device(np.array(labels or [0] * len(images), np.int64), self.model.device)
         within = np.array(tolerances or [0] * len(images), np.int64)
         what = (given, classes, within, state, bits, first, first, ends, self.config.step_bytes)
         if inspected is None:
             return Reading(*what)
         return Inspection(*what, wanted=inspected)
 
-    @torch.inference_mode()
-    def read(self, reading: Reading, steps: int | None = None) -> None:
-        """Run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend would round
-        differently in chunks."""
-        if reading.done:
-            return
-        stop = int(reading.stops.max())
+    def read(self, reading: Reading, steps: int | None = None) -> Pending[float]:
+        """Start to run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend
+        would round differently in chunks. Return the device's seconds; the bits are there once these have been waited
+        for."""
+        start, stop = reading.position, int(reading.stops.max())
         if steps is not None and (self.backend.reads_in_chunks or isinstance(reading, Inspection)):
-            stop = min(stop, reading.position + steps * self.config.step_bytes)
-        if isinstance(reading, Inspection):
-            with one_torch_thread():
-                bits = reading.run(self.model, stop)
-        else:  # the backend moves each image to its own stop; one that is there already costs nothing
-            stops = np.minimum(reading.stops, stop)
-            bits = self.backend.read(reading.images, reading.state, stops, reading.labels, reading.tolerances)
-        reading.bits[:, :stop] += bits.cpu().numpy()
+            stop = min(stop, start + steps * self.config.step_bytes)
         reading.position = stop
+        return self._run(reading, start, stop) if start < stop else Pending.ended(0.0)
+
+    @torch.inference_mode()
+    def _run(self, reading: Reading, start: int, stop: int) -> Pending[float]:
+        if isinstance(reading, Inspection):
+            clock = DeviceClock(torch.device("cpu"))
+            with one_torch_thread():
+                reading.bits[:, :stop] += reading.run(self.model, start, stop).cpu().numpy()
+            return clock.stop()
+        # The backend moves each image to its own stop; one that is there already costs nothing.
+        stops = np.minimum(reading.stops, stop)
+        arguments = reading.images, reading.state, stops, reading.labels, reading.tolerances
+        started = self.backend.start_read(*arguments, start)
+
+        def ended() -> float:
+            seconds, bits = started.wait()
+            reading.bits[:, :stop] += bits
+            return seconds
+
+        pending = Pending(ended)
+        if not self.backend.is_asynchronous:
+            pending.wait()
+        return pending
 
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known first bytes of one image through the network at once."""
         assert spec.known is not None
         reading = self.start_reading(spec.known[None], [self.prefix(spec)], [spec.label])
-        self.read(reading)
+        self.read(reading).wait()
         return reading.prefix(0)
 
     def score(
@@ -129,7 +143,7 @@ class Generator:
         `tolerances` [B], without using a slot. progress: called with the bytes read so far."""
         reading = self.start_reading(images, [self.config.bytes] * len(images), labels, tolerances)
         while not reading.done:
-            self.read(reading, None if progress is None else REPORTED_STEPS)
+            self.read(reading, None if progress is None else REPORTED_STEPS).wait()
             if progress is not None:
                 progress(reading.position * len(images))
         return reading.bits

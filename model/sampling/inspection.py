@@ -26,10 +26,10 @@ class Inspection(Reading):
     wanted: StepRange = field(kw_only=True)
     parts: defaultdict[str, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
 
-    def run(self, model: Transformer, stop: int) -> torch.Tensor:
-        """Move the state to byte `stop`, IN PLACE, and keep the numbers of the inspected steps before it; return the
+    def run(self, model: Transformer, first: int, stop: int) -> torch.Tensor:
+        """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the numbers of the inspected steps before it; return the
         bits [1, stop] float64 of the bytes that were run, 0 before them."""
-        layer, head, first = self.wanted.layer, self.wanted.head, self.position
+        layer, head = self.wanted.layer, self.wanted.head
         s, z = self.state.s[layer, :, head, None].clone(), self.state.z[layer, :, head, None].clone()
         projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]
         hook = model.layers[layer].query_key_value.register_forward_hook(lambda *call: projected.append(call[2]))

@@ -5,6 +5,9 @@ longer than those of others waits until these have caught up. While images are p
 shares of the engine's time, at most a quarter; all of it while none are. Several are read in one pass where the backend
 gains by it. A pass is much shorter than a tick: where a backend gives the same bits either way, an image is read in
 chunks.
+
+A device that works on its own is given passes behind the steps of the last tick and before those of the next, so that
+it never waits for the host, which takes their results a tick later.
 """
 
 import logging
@@ -12,9 +15,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
+from scanline.model.backends.pending import Pending
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.inspection import INSPECTED_STEPS
@@ -54,6 +59,21 @@ class EndedRead:
 
 
 @dataclass(frozen=True)
+class Pass:
+    """A chunk of a batch that the device has been given."""
+
+    batch: list[Read]
+    reading: Reading
+    steps: int
+    is_last: bool  # of its batch
+    clients: list[str]  # whose images it reads, once for each image
+    began: float
+    host_seconds: float  # of starting it
+    expected: float  # seconds, which have been taken from the credit
+    seconds: Pending[float]  # of the device
+
+
+@dataclass(frozen=True)
 class Scores:
     """How many requests for likelihoods, and images of theirs, are in progress. A request runs once an image does."""
 
@@ -78,11 +98,11 @@ class Reads:
         self.alone: deque[Read] = deque()  # of a batch that failed: read one at a time, to find the one at fault
         self.batch: list[Read] = []  # what is being read now
         self.reading: Reading | None = None
+        self.passes: deque[Pass] = deque()  # that have been started and not waited for
         self.credit = 0.0  # seconds that may be spent while images are painted
         self.step_seconds = PASS_SECONDS / CHUNK_STEPS  # of the last pass
         self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
-        self.pass_clients: list[str] = []  # whose images the last pass read, once for each image
 
     @property
     def idle(self) -> bool:
@@ -107,50 +127,45 @@ class Reads:
         if not any(read.request in self.left for read in self.batch):
             self.batch, self.reading = [], None
 
-    def run(
-        self,
-        painted: float | None,
-        idle_seconds: float,
-        painting: Set[str] = frozenset(),
-        wait: Callable[[], None] = lambda: None,
-    ) -> list[EndedRead]:
+    def run(self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()) -> list[EndedRead]:
         """Read for a share of the time after `painted` seconds of painting the images of the clients `painting`.
 
         Where nothing is painted (None), read for `idle_seconds`, or until a prefix is there, so that painting can
-        begin. `wait` returns when the device has nothing else to do, so that a pass can be timed.
+        begin. Passes that a device does on its own have ended by then, or when `end` returns.
         """
+        self.spent = {}
+        ended = [] if painted is None else self._end_passes()
         share = self._share(painting)
         # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
         self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
-        self.spent = {}
-        ended: list[EndedRead] = []
-        if not self._may_pass(painted):
-            return ended
-        wait()
-        began = pass_began = self.clock()
+        # A device that has nothing else to do is given a second pass before the first is waited for.
+        most = 0 if not self.generator.is_asynchronous else 1 if painted is None else inf
+        began = self.clock()
         while self._may_pass(painted):
-            ended += self._pass()
-            now = self.clock()
-            self.pass_seconds, pass_began = now - pass_began, now
-            self.credit -= self.pass_seconds
-            # The clients of the images that were read pay for the pass, in equal parts an image.
-            for client in self.pass_clients:
-                self.spent[client] = self.spent.get(client, 0.0) + self.pass_seconds / len(self.pass_clients)
-            if self.pass_clients:
-                self.time_shares.spent(self.pass_seconds, Counter(self.pass_clients))
+            ended += self._start_pass()
+            while len(self.passes) > most:
+                ended += self._end_pass()
             prefix_ready = any(not each.read.is_score for each in ended)
-            if painted is None and (prefix_ready or now - began >= idle_seconds):
-                break
-        return ended
+            if painted is None and (prefix_ready or self.clock() - began >= idle_seconds):
+                return ended
+        return ended if painted is not None else ended + self._end_passes()
+
+    def end(self) -> list[EndedRead]:
+        """Wait for the passes that have been started; return the reads that ended with them."""
+        self.spent = {}
+        return self._end_passes()
 
     def _may_pass(self, painted: float | None) -> bool:
         """Return whether there is something to read, and time for it."""
-        return bool(self.left) and (painted is None or self.credit >= min(self.pass_seconds, PASS_SECONDS))
+        if self.reading is None and not self.alone and not self.waiting:
+            return False
+        return painted is None or self.credit >= min(self.pass_seconds, PASS_SECONDS)
 
     def scores(self) -> Scores:
         """Return what there is to score now."""
         waiting = [reads for reads in self.waiting.values() if reads[0].is_score]
-        begun = [read.request for read in (*self.batch, *self.alone) if read.is_score]
+        last = [read for each in self.passes if each.is_last for read in each.batch]
+        begun = [read.request for read in (*last, *self.batch, *self.alone) if read.is_score]
         in_progress = [request for request in begun if request in self.left]
         requests = {reads[0].request for reads in waiting} | set(in_progress)
         running = len(requests & self.begun)
@@ -161,12 +176,13 @@ class Reads:
         reading = set(self.client_of.values())
         return min(SHARE, len(reading) / len(reading | painting)) if reading and painting else SHARE
 
-    def _pass(self) -> list[EndedRead]:
-        """Read one chunk of the current batch, or of the next one; return what ended with it."""
+    def _start_pass(self) -> list[EndedRead]:
+        """Start to read one chunk of the current batch, or of the next one; return the reads of one that fails."""
+        began = self.clock()
         if self.reading is None:
             self.batch = self._next_batch()
         # Requests that were cancelled since are still in the batch, and pay nothing.
-        self.pass_clients = [self.client_of[read.request] for read in self.batch if read.request in self.left]
+        clients = [self.client_of[read.request] for read in self.batch if read.request in self.left]
         try:
             if self.reading is None:
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
@@ -175,24 +191,61 @@ class Reads:
                 inspected = self.batch[0].inspected
                 self.reading = self.generator.start_reading(images, stops, labels, tolerances, inspected)
             reading, before = self.reading, self.reading.position
-            if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
-                self.generator.read(reading, INSPECTED_STEPS)
-                return self._end_batch(reading) if reading.done else []
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             steps = int(PASS_SECONDS / self.step_seconds)
-            began = self.clock()
-            self.generator.read(reading, max(CHUNK_STEPS, steps - steps % CHUNK_STEPS))
-            seconds = self.clock() - began
-            self.image_seconds = seconds / len(self.batch)
-            if reading.position > before:
-                self.step_seconds = seconds / (reading.position - before) * reading.step_bytes
+            steps = max(CHUNK_STEPS, steps - steps % CHUNK_STEPS)
+            if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
+                steps = INSPECTED_STEPS
+            seconds = self.generator.read(reading, steps)
         except Exception as error:
             if unrecoverable(error):
                 raise
-            return self._fail_batch()
-        if not reading.done:
-            return []
-        return self._end_batch(reading)
+            self._charge(self.clock() - began, clients)
+            return self._fail(self.batch, self.reading)
+        read = (reading.position - before) // reading.step_bytes
+        expected = self.pass_seconds or PASS_SECONDS
+        self.credit -= expected
+        host_seconds = self.clock() - began
+        started = Pass(self.batch, reading, read, reading.done, clients, began, host_seconds, expected, seconds)
+        self.passes.append(started)
+        if reading.done:
+            self.batch, self.reading = [], None
+        return []
+
+    def _end_passes(self) -> list[EndedRead]:
+        ended: list[EndedRead] = []
+        while self.passes:
+            ended += self._end_pass()
+        return ended
+
+    def _end_pass(self) -> list[EndedRead]:
+        """Wait for the first of the passes; return what ended with it."""
+        each = self.passes.popleft()
+        self.credit += each.expected
+        try:
+            seconds = each.seconds.wait()
+        except Exception as error:
+            if unrecoverable(error):
+                raise
+            self._charge(self.clock() - each.began, each.clients)
+            return self._fail(each.batch, each.reading)
+        whole = self.clock() - each.began
+        # Of a device that works on its own, the time of a pass is not the time until its result is asked for.
+        self.pass_seconds = max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
+        self._charge(self.pass_seconds, each.clients)
+        if each.batch[0].inspected is None:
+            self.image_seconds = self.pass_seconds / len(each.batch)
+            if each.steps:
+                self.step_seconds = self.pass_seconds / each.steps
+        return self._end_batch(each) if each.is_last else []
+
+    def _charge(self, seconds: float, clients: list[str]) -> None:
+        """Let the clients of the images that were read pay for a pass, in equal parts an image."""
+        self.credit -= seconds
+        for client in clients:
+            self.spent[client] = self.spent.get(client, 0.0) + seconds / len(clients)
+        if clients:
+            self.time_shares.spent(seconds, Counter(clients))
 
     def _next_batch(self) -> list[Read]:
         """Take reads in turn, as many as the backend reads at once, or, where it reads them whole, in a pass's time."""
@@ -218,22 +271,25 @@ class Reads:
                 del self.waiting[request]
         return batch
 
-    def _fail_batch(self) -> list[EndedRead]:
+    def _fail(self, batch: list[Read], reading: Reading | None) -> list[EndedRead]:
         """Queue the images of a batch that failed to be read one at a time; fail the request of a single one."""
-        log.exception("reading %s images failed", len(self.batch))
-        batch = [read for read in self.batch if read.request in self.left]
-        alone, self.batch, self.reading = len(self.batch) == 1, [], None
-        if not alone:
-            self.alone.extend(batch)
+        log.exception("reading %s images failed", len(batch))
+        for each in [each for each in self.passes if each.batch is batch]:  # its later chunks
+            self.passes.remove(each)
+            self.credit += each.expected
+        if self.reading is reading:
+            self.batch, self.reading = [], None
+        left = [read for read in batch if read.request in self.left]
+        if len(batch) > 1:
+            self.alone.extend(left)
             return []
-        for read in batch:
+        for read in left:
             self.drop(read.request)
-        return [EndedRead(read, None) for read in batch]
+        return [EndedRead(read, None) for read in left]
 
-    def _end_batch(self, reading: Reading) -> list[EndedRead]:
-        """End the current batch; return its reads without those of requests that were dropped."""
-        ended = [EndedRead(read, reading, row) for row, read in enumerate(self.batch) if read.request in self.left]
-        self.batch, self.reading = [], None
+    def _end_batch(self, last: Pass) -> list[EndedRead]:
+        """End a batch; return its reads without those of requests that were dropped."""
+        ended = [EndedRead(read, last.reading, row) for row, read in enumerate(last.batch) if read.request in self.left]
         for request in (each.read.request for each in ended):
             self.left[request] -= 1
             if not self.left[request]:

@@ -117,9 +117,9 @@ class FaultyOptions(EngineOptions):
             send_signal_if_due()
             return start(slots, steps)
 
-        def faulty_read(reading: Reading, steps: int | None = None) -> None:
+        def faulty_read(reading: Reading, steps: int | None = None) -> Pending[float]:
             send_signal_if_due()
-            read(reading, steps)
+            return read(reading, steps)
 
         generator.place_many, generator.start, generator.read = faulty_place, faulty_start, faulty_read  # type: ignore[method-assign]
         return generator

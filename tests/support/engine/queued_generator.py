@@ -2,7 +2,7 @@
 waited for."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -59,8 +59,5 @@ class QueuedGenerator(Generator):
     def choose(self, groups: Groups) -> None:
         self.submit(lambda: super(QueuedGenerator, self).choose(groups))
 
-    def start_reading(self, *arguments: Any) -> Reading:
-        return self.submit(lambda: super(QueuedGenerator, self).start_reading(*arguments)).wait()
-
-    def read(self, reading: Reading, steps: int | None = None) -> None:
-        self.submit(lambda: super(QueuedGenerator, self).read(reading, steps)).wait()
+    def _run(self, reading: Reading, start: int, stop: int) -> Pending[float]:
+        return self.submit(lambda: super(QueuedGenerator, self)._run(reading, start, stop).wait())

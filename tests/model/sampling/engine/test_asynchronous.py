@@ -9,9 +9,12 @@ from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.messages import GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.reading import Reading
+from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.tiny import GREY
 
 SLOTS = 5
 
@@ -64,3 +67,33 @@ def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: 
     assert ticks == pytest.approx(round(ticks))
     assert ticks >= 2
     assert engine.tick_length.last[0] >= 0.25 / 35
+
+
+def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
+    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued: list[int] = []
+    run = generator._run
+
+    def recorded(reading: Reading, start: int, stop: int) -> Pending[float]:
+        seconds = run(reading, start, stop)
+
+        def ended() -> float:
+            result = seconds.wait()
+            queued.append(len(generator.queue))
+            return result
+
+        return Pending(ended)
+
+    images = small_models.images(GREY, 4)
+    expected = generator.score(images)
+    monkeypatch.setattr(generator, "_run", recorded)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 8)
+    engine = Engine(generator)
+    engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))
+    engine.tick()
+    request = ScoreRequest(1, tuple(image.tobytes() for image in images))
+    events = run_until_idle(engine, request)
+    found = {event.index: event.bits for event in events if isinstance(event, Scored)}
+    assert found == {index: bits.tobytes() for index, bits in enumerate(expected)}
+    assert queued[0] > 0, "the steps of the tick that started the read"

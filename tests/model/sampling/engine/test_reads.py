@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -49,9 +50,9 @@ def clock(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return a clock by which the generator needs 2 ms for a pass."""
     clock, read = Clock(), generator.read
 
-    def timed(reading: Reading, steps: int | None = None) -> None:
-        read(reading, steps)
+    def timed(reading: Reading, steps: int | None = None) -> Pending[float]:
         clock.seconds += 0.002
+        return read(reading, steps)
 
     monkeypatch.setattr(generator, "read", timed)
     return clock
@@ -129,9 +130,10 @@ def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one
 ) -> None:
     clock = Clock()
 
-    def slow(reading: Reading, steps: int | None = None) -> None:
+    def slow(reading: Reading, steps: int | None = None) -> Pending[float]:
         clock.seconds += 0.1
         reading.position = int(reading.stops.max())
+        return Pending.ended(0.1)
 
     monkeypatch.setattr(generator, "read", slow)
     generator.backend.reads_at_once = 1
@@ -150,9 +152,9 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.Mon
     asked: list[int | None] = []
     read = generator.read
 
-    def recorded(reading: Reading, steps: int | None = None) -> None:
+    def recorded(reading: Reading, steps: int | None = None) -> Pending[float]:
         asked.append(steps)
-        read(reading, steps)
+        return read(reading, steps)
 
     monkeypatch.setattr(generator, "read", recorded)
     image = small_models.images(LARGE, 1)[0].tobytes()
@@ -181,9 +183,11 @@ def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones(monk
     generator.backend.reads_at_once = 1
     now = [0.0]
 
-    def read(reading: Reading, steps: int | None = None) -> None:
-        now[0] += 0.0001 * (int(reading.stops.max()) - reading.position)
+    def read(reading: Reading, steps: int | None = None) -> Pending[float]:
+        seconds = 0.0001 * (int(reading.stops.max()) - reading.position)
+        now[0] += seconds
         reading.position = int(reading.stops.max())
+        return Pending.ended(seconds)
 
     monkeypatch.setattr(generator, "read", read)
     reads, image = Reads(generator, lambda: now[0]), small_models.images(LARGE, 1)[0].tobytes()
