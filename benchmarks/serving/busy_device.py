@@ -4,8 +4,8 @@
 
 For requests of several sizes, two measurements. *Engine*: an engine's process and its loop, sent requests through its
 pipe; "busy" is the share of the device's time in which it had work while images waited for slots, by the device's own
-clock (simulated_device.py), and images/s is what that comes to; also where a share of the requests are completions, each
-of a picture of its own whose upper half is read first. *API*: a server with such an engine, so many API
+clock (simulated_device.py), and images/s is what that comes to; also where a share of the requests are completions, of
+which each reads the upper half of a picture first. *API*: a server with such an engine, so many API
 processes and HTTP clients; processor seconds for 1,000 images, of the event loops of the API processes, of their other
 threads, and of the main process, which a core each must have time for: a loop for its part of the requests, the main
 process for all. Clients are not counted. Wall time says nothing here: the machine is shared by all of them.

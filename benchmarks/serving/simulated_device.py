@@ -30,8 +30,8 @@ from scanline.model.state import State
 from scanline.server.engine.worker.process import EngineOptions
 
 STEP_SECONDS = {1: 205e-6, 64: 205e-6, 1024: 380e-6, 4096: 870e-6, 10_000: 2500e-6}  # by images in flight
-# Of a pass of known bytes, which an H200 reads at 256 images of the paper's MNIST model in 121 ms: for each of its rows,
-# and, which is a guess, before them
+# Of a pass of known bytes, for each of its rows (an H200 reads 256 images of the paper's MNIST model in 121 ms), and
+# besides, which is a guess
 READ_ROW_SECONDS, READ_SECONDS = 0.6e-6, 0.5e-3
 READ_ROWS = 4096  # positions of all images of a pass together that the device reads at once
 READ_LAUNCH_SECONDS = 0.8e-3  # of the host's time for about a hundred launches, for each READ_ROWS

@@ -14,8 +14,8 @@ from scanline.model.state import State
 class Backend:
     """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
 
-    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch` and
-    `start_read` return before it has done so, and the engine gives it the next steps before the last ones have ended.
+    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch`
+    and `start_read` return before it has done so, and the engine gives it the next steps before the last ones ended.
     """
 
     name: str  # for people: what computes, and how

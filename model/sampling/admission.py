@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.sampling.errors import unrecoverable
@@ -19,8 +20,11 @@ from scanline.model.sampling.reading import Prefix
 from scanline.model.sampling.reads import Read, Reads
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
+from scanline.model.sampling.stats.tick_length import MOST_STEPS
 
 log = logging.getLogger("scanline.engine")
+
+STARTED = 256  # images in a tick, at least: some milliseconds of the host
 
 
 @dataclass
@@ -57,6 +61,10 @@ class Admission:
         self.generator, self.scheduler, self.requests = generator, scheduler, requests
         self.reads, self.recorder = reads, recorder
         self.prefixes = Prefixes(generator.slots)
+        # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
+        # in one: at most twice as many begin as end in a tick when they are spread evenly.
+        evenly = ceil(generator.slots * MOST_STEPS / generator.config.steps)
+        self.most = max(STARTED, 2 * evenly) if generator.is_asynchronous else generator.slots + generator.spare
         # Without a start token, the first byte is drawn when an image is placed.
         backend, first = generator.backend, generator.config.first
         self.tree = PrefixTree(generator.config, backend) if isinstance(backend, CpuBackend) and not first else None
@@ -74,7 +82,8 @@ class Admission:
         self.prefixes.drop(request)
 
     def admit(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
-        """Fill free slots until slots or images run out, then let clients that have too few take slots of others."""
+        """Fill free slots until slots or images run out, or as many start as may in a tick; then let clients that have
+        too few take slots of others."""
         placed: dict[tuple[int, int], Placement] = {}  # by image: one may lose its slots before it is placed
         self._fill(placed)
         freed: set[int] = set()
@@ -137,7 +146,7 @@ class Admission:
         self.tree.grow()
 
     def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
-        while assignment := self.scheduler.admit():
+        while len(placed) < self.most and (assignment := self.scheduler.admit()):
             placed[assignment.image] = self._placement(assignment)
 
     def _placement(self, assignment: SlotAssignment) -> Placement:

@@ -27,8 +27,8 @@ class Inspection(Reading):
     parts: defaultdict[str, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
 
     def run(self, model: Transformer, first: int, stop: int) -> torch.Tensor:
-        """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the numbers of the inspected steps before it; return the
-        bits [1, stop] float64 of the bytes that were run, 0 before them."""
+        """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the numbers of the inspected steps
+        between; return the bits [1, stop] float64 of the bytes that were run, 0 before them."""
         layer, head = self.wanted.layer, self.wanted.head
         s, z = self.state.s[layer, :, head, None].clone(), self.state.z[layer, :, head, None].clone()
         projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]

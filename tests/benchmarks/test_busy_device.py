@@ -24,6 +24,8 @@ def test_every_image_is_the_picture_of_its_request_and_index(model: Path) -> Non
     for request in range(3):
         engine.accept(GenerateRequest(request, 2048, seed=request))
     finished: list[Finished] = []
+    engine.tick()
+    assert engine.recorder.batch == 336, "twice as many as end in 32 of 784 steps, if ends are spread evenly"
     while engine.scheduler.images_waiting:
         finished += [event for event in engine.tick() if isinstance(event, Finished)]
     assert len(finished) >= 2048
