@@ -5,15 +5,23 @@ limit, and the assembler refuses instructions that the device lacks. The first l
 therefore raise any exception.
 """
 
+import logging
 import sys
 import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError
+from typing import Any
 
 import torch
 
+log = logging.getLogger("scanline.model")
+
+REPORT_SECONDS = 5.0  # between two lines about kernels that are being compiled
 LONGEST = 240  # characters of a summary: the error comes first, advice follows
 
 
@@ -53,3 +61,31 @@ def _missing_package(error: BaseException) -> str | None:
         return f"Triton's C module does not compile, for the reasons that {error.cmd[0]} has printed to stderr"
     package = f"install the package {python}-dev (Debian, Ubuntu) or {python}-devel (Fedora)"
     return f"Triton compiles a C module before its first launch, and {folder} has no Python.h: {package}"
+
+
+@contextmanager
+def reported_compilation() -> Iterator[None]:
+    """Inside, log how many kernels Triton has compiled: the first at once, then every few seconds. Those that it finds
+    in its cache, in milliseconds, are not counted."""
+    from triton import knobs
+
+    before, began, reported, count = knobs.compilation.listener, time.monotonic(), -REPORT_SECONDS, 0
+
+    def listen(*, cache_hit: bool, **what: Any) -> None:
+        nonlocal reported, count
+        if before is not None:
+            before(cache_hit=cache_hit, **what)
+        count += not cache_hit
+        seconds = time.monotonic() - began
+        if not cache_hit and seconds - reported >= REPORT_SECONDS:
+            reported = seconds
+            log.info("compiling kernels for this GPU: %s so far, %.0f s", count, seconds)
+
+    knobs.compilation.listener = listen
+    try:
+        yield
+    finally:
+        knobs.compilation.listener = before
+    if count:
+        seconds = time.monotonic() - began
+        log.info("%s kernels compiled in %.0f s; the next start finds them in %s", count, seconds, knobs.cache.dir)

@@ -8,6 +8,7 @@ changes a bit. Without a GPU the same launches run one by one in Triton's interp
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 import triton
 
+from scanline.kernels.gpu import reported_compilation
 from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
@@ -97,13 +99,17 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
-        """Record a graph of every size that the slots may fill; read as many images as may ever be read at once, so
-        that no later read compiles anything or finds too little memory."""
-        for size in self.options.sizes:
-            for steps in self._graph_steps(size):
-                self._graph(pool, size, steps)
-            if size >= len(pool.images):
-                break
+        """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
+        recorded when they are needed, in milliseconds. Read as many images as may ever be read at once, so that no
+        later read compiles anything or finds too little memory."""
+        most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
+        with reported_compilation():
+            for size in (self.options.sizes[0], most):
+                for steps in self._graph_steps(size):
+                    self._graph(pool, size, steps)
+            self._warm_up_others(pool)
+
+    def _warm_up_others(self, pool: SlotPool) -> None:
         self.reader.in_one_launch = self.reader.one_launch_is_exact(self.state_dtype)
         if not self.reader.in_one_launch:
             log.warning("known bytes are read with a launch for each: one for all rounds differently here")
@@ -209,22 +215,30 @@ class CudaBackend(Backend):
 
         if not self.on_gpu:
             return one_by_one
-        # Kernels must be compiled before they are recorded; with no slot chosen, this run changes no image.
+        # Kernels must be compiled before they are recorded; with no slot chosen, this step changes no image.
         chosen = self.buffers.slots[:size].clone()
         self.buffers.slots[:size] = -1
-        one_by_one()
+        for part in parts:
+            self.kernels.run(pool, part)
         self.buffers.slots[:size] = chosen
-        torch.cuda.synchronize(self.device)
 
+        # Not by torch.cuda.graph, which waits for the device and empties the allocator's cache: images may be painted
+        # meanwhile, and what is recorded allocates nothing.
         graph = torch.cuda.CUDAGraph()
-        others = [(torch.cuda.Stream(self.device), part) for part in parts[1:]]
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            trunk = torch.cuda.current_stream(self.device)
-            for stream, part in others:
-                stream.wait_stream(trunk)
-                with torch.cuda.stream(stream):
-                    run(part)
-            run(parts[0])
-            for stream, _ in others:
-                trunk.wait_stream(stream)
+        trunk, *others = [torch.cuda.Stream(self.device) for _ in parts]
+        with torch.cuda.stream(trunk):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for stream, part in zip(others, parts[1:], strict=True):
+                    stream.wait_stream(trunk)
+                    with torch.cuda.stream(stream):
+                        run(part)
+                run(parts[0])
+                for stream in others:
+                    trunk.wait_stream(stream)
+            except Exception:
+                with suppress(RuntimeError):  # that the recording was not valid, for the reason that is raised
+                    graph.capture_end()
+                raise
+            graph.capture_end()
         return graph.replay

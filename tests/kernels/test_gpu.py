@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import logging
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -104,3 +105,19 @@ def test_without_a_c_compiler_the_summary_names_its_package(
         "RuntimeError: Triton compiles a C module before its first launch and finds no C compiler: install the package"
         " gcc"
     )
+
+
+def test_a_line_says_how_many_kernels_are_compiled_and_where_they_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    knobs = pytest.importorskip("triton.knobs", reason="Triton is not installed")
+    before = knobs.compilation.listener
+    with caplog.at_level(logging.INFO, "scanline.model"):
+        with gpu.reported_compilation():
+            for cache_hit in (True, False, False):  # as Triton calls it
+                knobs.compilation.listener(src=None, metadata={}, metadata_group={}, times=None, cache_hit=cache_hit)
+        with gpu.reported_compilation():
+            knobs.compilation.listener(src=None, metadata={}, metadata_group={}, times=None, cache_hit=True)
+    assert caplog.messages == [
+        "compiling kernels for this GPU: 1 so far, 0 s",
+        f"2 kernels compiled in 0 s; the next start finds them in {knobs.cache.dir}",
+    ]
+    assert knobs.compilation.listener is before

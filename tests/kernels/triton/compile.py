@@ -14,9 +14,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
+from unittest import mock
 
 import torch
 import triton
+from triton.runtime.jit import JITFunction
 
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.step.fused_triton import fused_recurrent_step
@@ -25,8 +28,10 @@ from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.linear import WIDE, Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
 from scanline.kernels.triton.sampling import draw_uniforms
+from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
+from scanline.model.compile_kernels import _kinds
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -125,6 +130,7 @@ def quick(capability: int) -> None:
     copy_slots(s, torch.arange(2), torch.arange(2))
     orders((8, 32, torch.float32))
     prefixes()
+    sizes(capability)
 
 
 # Known spills of attention, in bytes: a few registers, which differ between Tritons; float32 heads of 64 on an A100
@@ -144,6 +150,27 @@ def largest_product() -> None:
     weight, norm = Halves.of(torch.randn(1024, 256)), (torch.ones(256), torch.zeros(256))
     x, out, moments = torch.zeros(1, 256), torch.zeros(1, 1024), torch.zeros(1, blocks(256), 2)
     linear(x, weight, torch.zeros(1024), out, norm, "gelu", tiling=WIDE, moments=moments)
+
+
+def sizes(capability: int) -> None:
+    """Asserts that no graph needs a kernel that those of one image and of the most images do not have."""
+    options, found = CudaOptions(), set[object]()
+
+    def record(function: JITFunction, *args: Any, grid: Any, warmup: bool, **how: Any) -> None:
+        found.add((function.__name__, _kinds(function, args), tuple(how.items())))
+
+    for name in ("mnist-small", "cifar10-small"):
+        config = replace(PRESETS[name].model, layers=1)
+        kernels, kinds = KernelSequence(Transformer(config).requires_grad_(False), capability >= 90), {}
+        with mock.patch.object(JITFunction, "run", record):
+            for size in options.sizes:
+                kernels.run(SlotPool.empty(config, 2), Buffers.of(config, size, torch.device("cpu")))
+                kinds[size] = {*found}
+                found.clear()
+        for most in options.sizes:
+            assert (
+                set[object]().union(*(kinds[size] for size in options.sizes if size <= most)) <= kinds[1] | kinds[most]
+            )
 
 
 def compile_all(capability: int, only: list[str]) -> list[Compiled]:

@@ -61,9 +61,10 @@ def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
 def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int]) -> list[Read]:
     """Reads images up to each of the stops [B], one after the other."""
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype)
-    bits = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64)
+    bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
     for ends in stops:
-        found = backend.read(images, state, np.array(ends), *there(LABELS[: len(images)]))
+        found = backend.read(images, state, np.array(ends), *there(LABELS[: len(images)]), start=start)
+        start = ends[0]
         assert found.shape == (len(images), max(ends))
         bits[:, : max(ends)] += found.cpu()
         assert state.position.tolist() == ends
