@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.model.backends.pending import Pending
 from scanline.model.config import ModelConfig
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Transformer
@@ -27,15 +28,21 @@ def broken(*arguments: object) -> Prefix:
 
 
 @pytest.mark.parametrize(
-    ("work", "error"), [("start_reading", torch.OutOfMemoryError), ("read", torch.OutOfMemoryError), ("read", OSError)]
+    ("work", "error", "late"),
+    [
+        ("start_reading", torch.OutOfMemoryError, False),
+        ("read", torch.OutOfMemoryError, False),
+        ("read", OSError, False),
+        ("read", RuntimeError, True),
+    ],
 )
 def test_a_prefix_that_fails_or_has_no_room_on_the_gpu_fails_its_request_alone_and_frees_its_slots(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, error: type[Exception]
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, error: type[Exception], late: bool
 ) -> None:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object) -> float:
         raise error("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
-    monkeypatch.setattr(engine.generator, work, fail)
+    monkeypatch.setattr(engine.generator, work, (lambda *arguments: Pending(fail)) if late else fail)
     events = run_until_idle(engine, COMPLETION, GenerateRequest(1, 4, seed=1))
     assert [event.request for event in events if isinstance(event, Failed)] == [0]
     assert [event.request for event in events if isinstance(event, Finished)] == [1] * 4
