@@ -51,6 +51,7 @@ MODELS: dict[str, tuple[ModelConfig, torch.dtype]] = {
 }
 BATCHES = (1, 64, 4096)  # each shape of program is met
 STATES = (torch.float32, torch.float16, torch.bfloat16)
+SMALL = [capability for capability, shared in SHARED.items() if shared == min(SHARED.values())]
 
 
 def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
@@ -135,11 +136,14 @@ def quick(capability: int) -> None:
 
 # Known spills of attention, in bytes: a few registers, which differ between Tritons; float32 heads of 64 on an A100
 FEW_BYTES, WIDE_BYTES = 72, 650
+SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
 def known(kernel: Compiled) -> bool:
-    """Whether the only fault is a known spill of attention: of a few registers, or on an A100 with heads of 64 float32
-    numbers. No preset and no shipped model has such heads."""
+    """Whether the only fault is a known spill: of attention, of a few registers, or on an A100 with heads of 64 float32
+    numbers, which no preset and no shipped model has; of any kernel on cards with the least shared memory."""
+    if len(kernel.faults) == 1 and 0 < kernel.spilled <= SMALL_CARD_BYTES and kernel.capability in SMALL:
+        return True
     is_wide = {"v=float32", "value_width=64"} <= set(kernel.constants.split(", "))
     limit = WIDE_BYTES if is_wide and kernel.capability == 80 else FEW_BYTES
     return kernel.name.startswith("walk_") and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
@@ -180,7 +184,7 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for batch in BATCHES
     }
     parts |= {"states": lambda: states(capability), "copies": copies, "attention": attention}
-    parts |= {"quick": largest_product if SHARED[capability] == min(SHARED.values()) else lambda: quick(capability)}
+    parts |= {"quick": largest_product if capability in SMALL else lambda: quick(capability)}
     parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}
     done = 0
     with compiling(capability) as found:
