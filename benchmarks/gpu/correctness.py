@@ -38,15 +38,16 @@ def self_test(sizes: Sizes) -> Iterator[Finding]:
         generator.close()
         yield Finding(f"self_test/{name}/to_ready", time.perf_counter() - began, "s", note)
         for dtype in STATES:
-            for launches in ("chained", "unchained"):
+            for launches in ("chained", "unchained", "narrow"):
                 what = f"self_test/{name}/{bits_of(dtype)}/{launches}"
-                yield from attempt(what, partial(passed, what, name, dtype, launches == "chained", sizes))
+                yield from attempt(what, partial(passed, what, name, dtype, launches, sizes))
         yield from attempt(f"self_test/{name}/views_differ", partial(views, name, sizes))
 
 
-def passed(what: str, name: str, dtype: torch.dtype, chained: bool, sizes: Sizes) -> Iterator[Finding]:
+def passed(what: str, name: str, dtype: torch.dtype, launches: str, sizes: Sizes) -> Iterator[Finding]:
     """Yield 1 where a backend passes its self-test with thousands of slots; else 0, and what it computes wrongly."""
-    generator = make_generator(model(name, sizes), sizes.most, dtype, chained=chained)
+    how = {"chained": launches == "chained", "narrow": launches == "narrow"}
+    generator = make_generator(model(name, sizes), sizes.most, dtype, **how)
     try:
         run_self_test(generator.backend, generator.pool, copy.deepcopy(generator.model).cpu())
         yield Finding(what, 1.0, "passed")

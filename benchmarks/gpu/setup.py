@@ -116,6 +116,7 @@ def make_generator(
     state_dtype: torch.dtype = torch.float32,
     *,
     chained: bool = True,
+    narrow: bool = False,
     ready: bool = True,
     **options: Any,
 ) -> Generator:
@@ -125,11 +126,12 @@ def make_generator(
     """
     if model.device.type == "cpu":
         options = {**DRY_OPTIONS, **options}
-    backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options))
+    backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options), narrow)
     pool = SlotPool.empty(model.config, slots, model.device, state_dtype)
     if ready:
         backend.warm_up(pool)
-    opened = OpenBackend("cuda" if chained else "cuda-unchained", (), backend, pool, model)
+    name = "cuda" if chained else "cuda-narrow" if narrow else "cuda-unchained"
+    opened = OpenBackend(name, (), backend, pool, model)
     with mock.patch.object(generator_module, "open_backend", return_value=opened):
         return Generator(model, slots)
 

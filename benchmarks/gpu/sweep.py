@@ -54,6 +54,7 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
     many = {f"{branches}_branches": {"branches": branches, "branch_images": 512} for branches in (1, 2, 4)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
+    unchained |= {"narrow": {"chained": False, "narrow": True}}
     exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
     return {sizes.most: {**many, **unchained}, 1024: {**many, **unchained}, 64: few, 1: {**few, **unchained}, **exact}
 
