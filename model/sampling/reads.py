@@ -256,6 +256,8 @@ class Reads:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[Read] = []
         clients = self.time_shares.next(dict.fromkeys(self.client_of.values(), 1))
+        if clients.isdisjoint(self.turns.clients):  # all that they asked for has begun: others need not wait for it
+            clients = {*self.turns.clients}
         while len(batch) < most and (allowed := [client for client in self.turns.clients if client in clients]):
             request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]

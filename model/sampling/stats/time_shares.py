@@ -8,7 +8,7 @@ client always does; a client alone always does. A client that leaves with a nega
 returns, less its shares of the time meanwhile. The idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 ROUNDING = 1e-9  # seconds
 MAX_DEBTS = 1000
@@ -23,7 +23,7 @@ class TimeShares:
         self.balances: dict[str, float] = {}  # seconds
         self.debts: dict[str, float] = {}  # negative balances of clients that have left
 
-    def next(self, images: Mapping[str, int]) -> Set[str]:
+    def next(self, images: Mapping[str, int]) -> set[str]:
         """Return the clients whose images step next; `images` counts those in flight of every client, at least one
         each."""
         self._update(images)
