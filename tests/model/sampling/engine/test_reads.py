@@ -315,3 +315,13 @@ def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(gen
     for share, images in ((3.5, 3), (0.5, 1), (1000.0, 64)):
         reads.image_seconds = PASS_SECONDS / share
         assert len(reads._next_batch()) == images
+
+
+def test_a_client_in_debt_is_read_while_all_that_others_asked_for_has_begun(generator: Generator) -> None:
+    generator.backend.reads_at_once = 1
+    reads = Reads(generator)
+    reads.add(0, "a", scores(0, 1))
+    reads.add(1, "b", scores(1, 1))
+    assert [read.request for read in reads._next_batch()] == [0]
+    reads.time_shares.balances = {"a": 1.0, "b": -1.0}
+    assert [read.request for read in reads._next_batch()] == [1]
