@@ -73,7 +73,7 @@ class PrefixTree:
         self.images += 1
         first, guided = specs[0], specs[0].guidance != 1
         labels = [spec.label for spec in specs] if guided else [first.label]
-        stop = self.config.bytes if first.mask is None else int(first.mask.argmax())
+        stop = self._own(first)
         ends = [self._last(spec, labels, stop) for spec in (specs[:1] if guided else specs)]
         position = min(len(end.painted) for end in ends)
         if not position:
@@ -86,6 +86,10 @@ class PrefixTree:
             starts += [end.segments[label].prefix for label in labels]
             self._use(end, labels)
         return starts
+
+    def _own(self, spec: ImageSpec) -> int:
+        """Return how many bytes an image paints before the first known one."""
+        return self.config.bytes if spec.mask is None or not spec.mask.any() else int(spec.mask.argmax())
 
     def _last(self, spec: ImageSpec, labels: Sequence[int], stop: int) -> Node:
         """Return the longest beginning, of at most `stop` bytes, that an image paints."""
@@ -120,10 +124,10 @@ class PrefixTree:
 
     def add(self, spec: ImageSpec, labels: Sequence[int], image: bytes) -> None:
         """Note a finished image, and what of it others have painted before: those of other random numbers."""
-        beginning = b""  # at least one step is left to paint
+        image, beginning = image[: self._own(spec)], b""
         alike = [other for seed, index, other in self.recent if (seed, index) != (spec.seed, spec.index)]
-        for stop in range(self.length, len(image), self.length):
-            if not (alike := [other for other in alike if other.startswith(image[:stop])]):
+        for stop in range(self.length, len(image) + 1, self.length):
+            if stop == self.config.bytes or not (alike := [other for other in alike if other.startswith(image[:stop])]):
                 break
             beginning = image[:stop]
         self.recent.append((spec.seed, spec.index, image))

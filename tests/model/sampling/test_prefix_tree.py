@@ -100,6 +100,15 @@ def test_images_of_the_same_random_numbers_let_nothing_grow(
         assert not tree.used
 
 
+def test_known_bytes_let_nothing_grow(strokes: Transformer) -> None:
+    """Completions of a picture begin alike, and have a prefix for that."""
+    known, top = (bytes(range(20)),), ((np.arange(20) < 12).tobytes(),)
+    with engine_of(strokes) as (engine, tree):
+        for seed in range(8):
+            painted(engine, GenerateRequest(0, 6, seed, known=known, masks=top))
+        assert not tree.used
+
+
 def test_images_without_a_common_beginning_let_nothing_grow() -> None:
     with engine_of(small_model("pixels")) as (engine, tree):
         for seed in range(8):
