@@ -18,7 +18,6 @@ from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal
 
 LINGER_SECONDS = 2.0  # after a refusal, for a client to stop sending and read it: closing at once would reset both
-MAX_LINGERING = 256  # connections at once that may linger; others are closed at once
 SHUTDOWN_SECONDS = 2.0  # for clients to read what was written; running.CLOSING_SECONDS is longer
 ROOM_SECONDS = 2.0  # to wait for room for arriving bytes before they are refused
 ROOM_POLL_SECONDS = 0.25
@@ -213,7 +212,7 @@ class ClientTransport(asyncio.Transport):
         """Close when everything is written; if the client is still sending, read and discard that for a moment."""
         if not self.is_receiving or self.is_released or self.is_closing():
             self.inner.close()
-        elif self.connections.lingering < MAX_LINGERING:
+        elif self.connections.lingering < self.connections.max_lingering:
             self._linger()
         else:
             self.inner.close()

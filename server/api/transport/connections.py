@@ -11,6 +11,7 @@ from scanline.server.api.transport.turns import Turns
 if TYPE_CHECKING:
     from scanline.server.api.transport.client_transport import ClientTransport
 
+MAX_LINGERING = 256  # refused connections at once that may linger; others are closed at once
 FREED_FRACTION = 0.1  # of a limit of unread bytes: what is freed when it is passed, so that this happens rarely
 
 
@@ -21,6 +22,8 @@ class Connections:
         self.budgets, self.counters, self.send_timeout = budgets, counters, send_timeout
         self.open: set[ClientTransport] = set()
         self.lingering = 0  # how many of them are refused, and closed soon
+        # A part of the limit, which may be that of the process's descriptors.
+        self.max_lingering = min(MAX_LINGERING, max(8, budgets.connections.limit // 4))
         self.hangups, self.turns = HangupWatch(), Turns()
 
     def relieve_unread(self, client: str | None) -> None:

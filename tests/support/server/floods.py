@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from PIL import Image
 
-SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")
+SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")  # each of a series is to be a new client, with its burst
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 HANDSHAKE = (
     b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"
