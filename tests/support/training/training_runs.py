@@ -1,16 +1,23 @@
 """A training run of seconds: a few striped images, a tiny model, a checkpoint every ten updates."""
 
-from collections.abc import Callable
+import multiprocessing
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
+from scanline.model.training.optimise import processes
 from tests.support import small_models
 
 MODEL = small_models.config(layers=1)
@@ -28,6 +35,23 @@ RECIPE: dict[str, Any] = {
 LABELS = np.arange(40) % 3 + 1  # of the images, where a run learns classes
 CLASSES = (("1", "one"), ("2", "two"), ("3", "three"))
 IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(np.uint8), (1, 4))
+
+
+FORK = multiprocessing.get_context("fork")
+
+
+def fork(*, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) -> BaseProcess:
+    """Return a process that is a fork, which imports nothing, of what can be sent to a new interpreter."""
+    pickle.dumps((target, args[1:]))  # all but the pipe
+    return FORK.Process(target=target, args=args, daemon=daemon)
+
+
+@contextmanager
+def forked_workers() -> Iterator[None]:
+    """Training processes are forks; a slow test of test_processes.py starts one as a user does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "get_context", lambda _: SimpleNamespace(Pipe=FORK.Pipe, Process=fork))
+        yield
 
 
 class StoppedError(Exception):

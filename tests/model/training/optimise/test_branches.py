@@ -1,7 +1,6 @@
 """Branches train weights of their own, go on from their mean, and resume as if they had never stopped."""
 
 import copy
-import multiprocessing
 import re
 import shutil
 from collections.abc import Iterator
@@ -16,13 +15,22 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
-from scanline.model.training.optimise import processes
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support.close import assert_close
-from tests.support.training.training_runs import CLASSES, IMAGES, LABELS, MODEL, RECIPE, curve, run, state
+from tests.support.training.training_runs import (
+    CLASSES,
+    IMAGES,
+    LABELS,
+    MODEL,
+    RECIPE,
+    curve,
+    forked_workers,
+    run,
+    state,
+)
 
 TWO: dict[str, Any] = {"updates": 10, "branches": 2, "branch_updates": 4, "checkpoint_every": 2}
 PARTS = ("model", "average")
@@ -38,9 +46,7 @@ def weights(state: dict[str, Any]) -> torch.Tensor:
 
 @pytest.fixture(scope="module", autouse=True)
 def forked() -> Iterator[None]:
-    """Workers are forks, which import nothing; those of test_processes.py are started as users' are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "get_context", lambda _: multiprocessing.get_context("fork"))
+    with forked_workers():
         yield
 
 

@@ -12,7 +12,7 @@ import torch
 
 from scanline.model.training.optimise.processes import WorkerError, processes
 from tests.support.close import assert_close
-from tests.support.training.training_runs import StoppedError, curve, run
+from tests.support.training.training_runs import StoppedError, curve, forked_workers, run
 
 FEW: dict[str, Any] = {"updates": 10, "checkpoint_every": 5, "schedule": "constant", "classes": True}
 
@@ -34,19 +34,22 @@ def kill_worker() -> None:
 
 
 def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> None:
-    threads = torch.get_num_threads()
-    with pytest.raises(WorkerError, match="training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"):
+    threads, sentence = (
+        torch.get_num_threads(),
+        "training process 2 of 2 was ended by SIGKILL; the last checkpoint is int",
+    )
+    run(tmp_path / "one", **FEW)  # first, so that the fork has all that torch imports for it
+    with forked_workers(), pytest.raises(WorkerError, match=sentence):
         run(tmp_path / "two", stop_at=10, then=kill_worker, workers=2, **{**FEW, "updates": 1000})
     assert not workers()
     assert torch.get_num_threads() == threads
-    run(tmp_path / "one", **FEW)
     one, two = tmp_path / "one", tmp_path / "two"
     assert_close("weights", weights(one), weights(two), bound=1e-3)
     losses = [torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:3]]) for path in (one, two)]
     assert_close("loss curve", *losses)
 
 
-@pytest.mark.slow  # test_branches.py resumes two processes too
+@pytest.mark.slow  # test_branches.py resumes two processes too; here the second one is started as a user's
 def test_two_processes_resume_bit_for_bit(tmp_path: Path) -> None:
     run(tmp_path / "whole", workers=2, **FEW)
     with pytest.raises(StoppedError):
