@@ -7,6 +7,7 @@ functions only, since the process that distributes tests to workers reads this f
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Iterator
@@ -74,10 +75,7 @@ def pytest_collection_finish() -> None:
     """Collect garbage from now on, without the objects of imports and tests, which stay to the end."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # libraries look for leaks at exit
+    atexit.register(gc.unfreeze)  # after pytest's own collections: libraries look for leaks at exit
 
 
 @pytest.fixture(autouse=True)

@@ -123,15 +123,26 @@ def test_a_process_that_is_killed_loses_its_own_requests_only_and_is_started_aga
     assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
 
 
-def test_a_process_that_hangs_is_killed_and_started_again(grey_directory: Path, grey: Transformer) -> None:
-    with serve(grey_directory, *OPTIONS, "--engine-timeout", "10") as server:
+def test_a_process_that_hangs_is_killed_and_started_again_and_a_signal_drains_both(
+    grey_directory: Path, grey: Transformer
+) -> None:
+    patient = ("--engine-timeout", "10", "--drain-seconds", str(PATIENCE))
+    with serve(grey_directory, *OPTIONS, *patient) as server, ExitStack() as stack:
         hanging, other = wait_for_processes(server)
         os.kill(hanging, signal.SIGSTOP)
         wait_for(lambda: hanging not in server.api_processes(), "the end of the process that hangs")
         assert "an API process is silent for 10 seconds and is killed" in "".join(server.log)
-        assert other in wait_for_processes(server)
-        with closing(server.client(headers=bearer(KEY))) as client:
-            assert_paints(client, grey)
+        both = wait_for_processes(server)
+        assert other in both
+        sockets = [websocket_of(server, process, stack) for process in both]
+        for seed, socket in enumerate(sockets):
+            socket.send(type="generate", id="job", n=IMAGES, seed=seed)
+            socket.receive()
+        server.process.send_signal(signal.SIGTERM)
+        for seed, socket in enumerate(sockets):
+            received = socket.receive_until_finished(1)["job"].images()
+            np.testing.assert_array_equal(received, paint(grey, IMAGES, seed=seed).images)
+        assert server.wait_until_exited() == 0
 
 
 def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Path, grey: Transformer) -> None:
@@ -164,19 +175,6 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         wait_for(lambda: "SIGHUP: Reload of the model changing failed" in "".join(server.log), "a second attempt")
         for client in clients:
             assert_paints(client, new)
-
-
-def test_a_signal_drains_both_processes(grey_directory: Path, grey: Transformer) -> None:
-    with serve(grey_directory, *OPTIONS, "--drain-seconds", str(PATIENCE)) as server, ExitStack() as stack:
-        sockets = [websocket_of(server, process, stack) for process in wait_for_processes(server)]
-        for seed, socket in enumerate(sockets):
-            socket.send(type="generate", id="job", n=IMAGES, seed=seed)
-            socket.receive()
-        server.process.send_signal(signal.SIGTERM)
-        for seed, socket in enumerate(sockets):
-            received = socket.receive_until_finished(1)["job"].images()
-            np.testing.assert_array_equal(received, paint(grey, IMAGES, seed=seed).images)
-        assert server.wait_until_exited() == 0
 
 
 def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory: Path) -> None:
