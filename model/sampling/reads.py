@@ -100,7 +100,7 @@ class Reads:
         self.reading: Reading | None = None
         self.passes: deque[Pass] = deque()  # that have been started and not waited for
         self.credit = 0.0  # seconds that may be spent while images are painted
-        self.step_seconds = PASS_SECONDS / CHUNK_STEPS  # of the last pass
+        self.step_seconds, self.step_images = PASS_SECONDS / CHUNK_STEPS, 1  # of the last pass
         self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
 
@@ -192,7 +192,7 @@ class Reads:
                 self.reading = self.generator.start_reading(images, stops, labels, tolerances, inspected)
             reading, before = self.reading, self.reading.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
-            steps = int(PASS_SECONDS / self.step_seconds)
+            steps = int(PASS_SECONDS / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))
             steps = max(CHUNK_STEPS, steps - steps % CHUNK_STEPS)
             if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
                 steps = INSPECTED_STEPS
@@ -236,7 +236,7 @@ class Reads:
         if each.batch[0].inspected is None:
             self.image_seconds = self.pass_seconds / len(each.batch)
             if each.steps:
-                self.step_seconds = self.pass_seconds / each.steps
+                self.step_seconds, self.step_images = self.pass_seconds / each.steps, len(each.batch)
         return self._end_batch(each) if each.is_last else []
 
     def _charge(self, seconds: float, clients: list[str]) -> None:

@@ -158,13 +158,14 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(generator, "read", recorded)
     image = small_models.images(LARGE, 1)[0].tobytes()
-    for step_seconds, first in ((1.0, CHUNK_STEPS), (PASS_SECONDS / 200, 4 * CHUNK_STEPS)):
+    generator.backend.reads_at_once = 2
+    for step_seconds, images, first in ((1.0, 1, 1), (PASS_SECONDS / 200, 1, 4), (PASS_SECONDS / 200, 2, 2)):
         reads = Reads(generator)
         reads.step_seconds = step_seconds
-        reads.add(0, "a", [Read(0, 0, image, LARGE.bytes, True)])
+        reads.add(0, "a", [Read(0, index, image, LARGE.bytes, True) for index in range(images)])
         asked.clear()
-        order(reads, 1)
-        assert asked[0] == first
+        order(reads, images)
+        assert asked[0] == first * CHUNK_STEPS
     generator.close()
 
 
